@@ -1,4 +1,4 @@
-"""`gnudi-benchmark processing` and `scheduling`: what they count is there, what goes wrong is told, an interrupted run keeps what it has."""
+"""`gnudi-benchmark processing`: what it counts is there, what goes wrong is told, an interrupted run keeps what it has."""
 
 import json
 import signal
@@ -32,9 +32,6 @@ def refusal(*arguments):
     assert done.returncode not in (0, 130), (done.returncode, done.stdout, done.stderr)
     assert done.stdout == "", done.stdout
     return done.stderr
-
-
-# processing
 
 
 def test_all_work_is_processed():
@@ -123,49 +120,3 @@ def test_ctrl_c_keeps_what_there_is():
     assert found["partial"] == "interrupted"
     assert found["worst measures"] == 20
     assert found.get("stream measures", 0) < 3_000_000
-
-
-# scheduling
-
-
-def simulated(*arguments):
-    return results("scheduling", "--metrics", "1000", "--rounds", "20", "--rate", "5000",
-                   *arguments)
-
-
-def column(found, heading):
-    """(workers, order): the column's cell."""
-    table = found["tables"][0]
-    place = table["headings"].index(heading)
-    return {(int(row[0]), row[1]): row[place] for row in table["rows"]}
-
-
-def test_the_tail_starves_at_the_front():
-    found = simulated("--workers", "1,2")
-    reached = column(found, "never reached")
-    for workers in (1, 2):
-        assert int(reached[workers, "front, by metric"]) > 400
-        for order in ("shared, by metric", "ring, by metric", "ring, by sack"):
-            assert int(reached[workers, order]) < int(reached[workers, "front, by metric"]) - 200, order
-    assert any("virtual time, not measured" in note for note in found["notes"])
-    over_time = [plot for plot in found["plots"] if plot["title"].startswith("Simulated: backlog,")]
-    assert len(over_time) == 2
-    for plot in over_time:
-        assert [line["name"] for line in plot["lines"]] == [order for workers, order in reached if workers == 1]
-        assert all(line["points"][-1][1] == 0 for line in plot["lines"])
-
-
-def test_a_simulation_can_be_repeated():
-    one, same, other = (simulated("--workers", "3", "--seed", seed) for seed in ("7", "7", "8"))
-    assert one == same
-    assert one["plots"] != other["plots"]
-
-
-@pytest.mark.parametrize("arguments, reason", [
-    (["--workers", "0"], "0 is not in 1"),
-    (["--workers", "1,two"], "invalid digit"),
-    (["--metrics", "70000"], "70000 is not in 1"),
-    (["--rate", "0"], "0 is not in 1"),
-])
-def test_bad_scheduling_options(arguments, reason):
-    assert reason in refusal("scheduling", *arguments)

@@ -48,21 +48,18 @@ pub struct NoopServer {
 impl NoopServer {
     /// Starts a server on a free loopback port.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(|_| Answers::new())
+        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())))
     }
 
     /// The same with a 200 response with this body for all requests, as large as those of the server that it replaces.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
-        let answer = answer("200 OK", &String::from_utf8_lossy(body));
-        Self::start_with(|_| answer)
+        Self::start_with(Answers::Same(answer("200 OK", &String::from_utf8_lossy(body))))
     }
 
-    /// The same with responses that may depend on the server's address.
-    pub fn start_with<C: Choice>(answers: impl FnOnce(SocketAddr) -> C) -> io::Result<Self> {
+    fn start_with(answers: Answers) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let answers = answers(address);
         let (stop, stopped) = oneshot::channel();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("noop-server".to_owned()).spawn(move || {
@@ -99,7 +96,7 @@ fn current_thread_id() -> io::Result<u32> {
         .ok_or_else(|| io::Error::other("/proc/thread-self is not a thread"))
 }
 
-async fn accept(listener: TcpListener, answers: impl Choice) {
+async fn accept(listener: TcpListener, answers: Answers) {
     let answers = Arc::new(answers);
     loop {
         if let Ok((stream, _)) = listener.accept().await {
@@ -110,7 +107,7 @@ async fn accept(listener: TcpListener, answers: impl Choice) {
 }
 
 /// Serves a connection until the client closes it or sends an unsupported request.
-async fn serve(mut stream: TcpStream, answers: Arc<impl Choice>) {
+async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
     let mut buffer = vec![0; READ_BYTES];
     let mut filled = 0;
     while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]).await {
@@ -141,20 +138,25 @@ fn content_length(head: &[u8]) -> usize {
     value.and_then(|value| decimal(value).ok()).unwrap_or(0) as usize
 }
 
-/// Selects the response to a request by its header.
-pub trait Choice: Send + Sync + 'static {
-    fn choose(&self, head: &[u8]) -> &[u8];
+/// Complete, prebuilt responses.
+enum Answers {
+    /// For everything.
+    Same(Vec<u8>),
+    ByRequest(Box<Workloads>),
 }
 
-/// The same response for everything.
-impl Choice for Vec<u8> {
-    fn choose(&self, _head: &[u8]) -> &[u8] {
-        self
+impl Answers {
+    /// The response to a request, by its header.
+    fn choose(&self, head: &[u8]) -> &[u8] {
+        match self {
+            Answers::Same(answer) => answer,
+            Answers::ByRequest(workloads) => workloads.choose(head),
+        }
     }
 }
 
-/// Complete, prebuilt responses.
-struct Answers {
+/// The responses to the requests of the workloads.
+struct Workloads {
     accepted: Vec<u8>,
     created: Vec<u8>,
     /// For the creation of an archive policy: it exists already.
@@ -189,12 +191,12 @@ impl Points {
     }
 }
 
-impl Answers {
+impl Workloads {
     fn new() -> Self {
         let metric = r#"{"id": "00000000-0000-4000-8000-000000000000", "creator": "admin", "name": null, "unit": null, "resource_id": null, "archive_policy_name": "low", "created_by_user_id": "admin", "created_by_project_id": ""}"#;
         let status =
             r#"{"storage": {"summary": {"metrics": 0, "measures": 0}}, "metricd": {"processors": []}}"#;
-        Answers {
+        Workloads {
             accepted: answer("202 Accepted", ""),
             created: answer("201 Created", metric),
             known: answer("409 Conflict", ""),
@@ -206,9 +208,7 @@ impl Answers {
             status: answer("200 OK", status),
         }
     }
-}
 
-impl Choice for Answers {
     fn choose(&self, head: &[u8]) -> &[u8] {
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let mut words = line.split(|&byte| byte == b' ');
@@ -236,8 +236,8 @@ fn has(path: &[u8], part: &[u8]) -> bool {
     path.windows(part.len()).any(|window| window == part)
 }
 
-/// A complete JSON response. Further header lines may follow the status.
-pub fn answer(status: &str, body: &str) -> Vec<u8> {
+/// A complete JSON response.
+fn answer(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
         .into()
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn reads_are_answered_in_their_size() {
-        let answers = Answers::new();
+        let answers = Workloads::new();
         let length = |head: &str| {
             let answer = answers.choose(head.as_bytes());
             let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();

@@ -124,12 +124,7 @@ impl Cluster {
     /// Sends a command (JSON, such as `{"prefix": "osd pool create", ...}`) to the monitors and returns their response,
     /// which is JSON if the command says `"format": "json"`. Blocks.
     pub fn mon_command(&self, command: &str) -> Result<Vec<u8>> {
-        self.0.command(None, command)
-    }
-
-    /// Sends a command to the primary OSD of a placement group ("2.0"), as [`Cluster::mon_command`].
-    pub fn pg_command(&self, group: &str, command: &str) -> Result<Vec<u8>> {
-        self.0.command(Some(group), command)
+        self.0.command(command)
     }
 }
 
@@ -158,10 +153,8 @@ impl Connection {
         check(code, || format!("set the option {option}"))
     }
 
-    /// Sends a command to a placement group or to the monitors, and returns the response; an error includes the status
-    /// text.
-    fn command(&self, group: Option<&str>, command: &str) -> Result<Vec<u8>> {
-        let name = group.map(|group| c_string(group, "the placement group")).transpose()?;
+    /// Sends a command to the monitors, and returns the response; an error includes the status text.
+    fn command(&self, command: &str) -> Result<Vec<u8>> {
         let text = c_string(command, "the command")?;
         let commands = [text.as_ptr()];
         let (commands, count) = (commands.as_ptr(), commands.len());
@@ -171,33 +164,16 @@ impl Connection {
         let (out, out_len) = (&raw mut output, &raw mut output_len);
         let (state, state_len) = (&raw mut status, &raw mut status_len);
         let Connection { api, handle } = self;
-        let code = match &name {
-            // SAFETY: one command of one C string; no input; the four output parameters outlive the call.
-            None => unsafe {
-                (api.rados_mon_command)(
-                    *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
-                )
-            },
-            Some(name) => {
-                let name = name.as_ptr();
-                // SAFETY: as above, and the group's name is a C string.
-                unsafe {
-                    (api.rados_pg_command)(
-                        *handle, name, commands, count, no_input, input_len, out, out_len, state, state_len,
-                    )
-                }
-            }
+        // SAFETY: one command of one C string; no input; the four output parameters outlive the call.
+        let code = unsafe {
+            (api.rados_mon_command)(
+                *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
+            )
         };
         let (output, status) = (self.take(output, output_len), self.take(status, status_len));
-        check(code, || {
-            let operation = match group {
-                None => format!("monitor command {command}"),
-                Some(group) => format!("command to placement group {group} {command}"),
-            };
-            match String::from_utf8_lossy(&status).trim() {
-                "" => operation,
-                status => format!("{operation}: {status}"),
-            }
+        check(code, || match String::from_utf8_lossy(&status).trim() {
+            "" => format!("monitor command {command}"),
+            status => format!("monitor command {command}: {status}"),
         })?;
         Ok(output)
     }

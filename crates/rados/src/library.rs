@@ -50,15 +50,9 @@ functions! {
         cluster: Handle, command: *const *const c_char, commands: usize, input: *const c_char, input_len: usize,
         output: *mut *mut c_char, output_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
     ) -> c_int;
-    fn rados_pg_command(
-        cluster: Handle, group: *const c_char, command: *const *const c_char, commands: usize, input: *const c_char,
-        input_len: usize, output: *mut *mut c_char, output_len: *mut usize, status: *mut *mut c_char,
-        status_len: *mut usize,
-    ) -> c_int;
     fn rados_buffer_free(buffer: *mut c_char);
     fn rados_ioctx_create(cluster: Handle, pool: *const c_char, context: *mut Handle) -> c_int;
     fn rados_ioctx_destroy(context: Handle);
-    fn rados_ioctx_get_id(context: Handle) -> i64;
     fn rados_ioctx_set_namespace(context: Handle, namespace: *const c_char);
     fn rados_nobjects_list_open(context: Handle, list: *mut Handle) -> c_int;
     fn rados_nobjects_list_next(

@@ -50,12 +50,6 @@ impl Pool {
         &self.0.name
     }
 
-    /// The pool number in ids of placement groups, before the dot.
-    pub fn id(&self) -> i64 {
-        // SAFETY: the context is alive.
-        unsafe { (self.api().rados_ioctx_get_id)(self.0.context) }
-    }
-
     /// An empty write operation: add steps, then call [`Pool::operate`].
     pub fn write_operation(&self) -> WriteOperation {
         WriteOperation::new(self.api())

@@ -207,7 +207,7 @@ mod tests {
             ("<!-- report: colour -->\n<!-- end of report -->", "line 3: block `colour`: unknown"),
             ("<!-- report: rows -->\n", "line 3: a block without"),
             ("<!-- report: rows", "line 3: `<!-- report: ` without"),
-            ("<!-- report: experiment rados -->\n<!-- end of report -->", "not measured"),
+            ("<!-- report: experiment engines -->\n<!-- end of report -->", "not measured"),
             ("<!-- report: experiment x -->\n<!-- end of report -->", "unknown experiment"),
             ("<!-- report: standings -->\n<!-- end of report -->", "not measured"),
             ("<!-- report: standing x -->\n<!-- end of report -->", "unknown server"),

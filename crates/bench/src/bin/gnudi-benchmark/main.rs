@@ -18,7 +18,6 @@ mod page;
 mod peers;
 mod plot;
 mod process;
-mod rados;
 mod results;
 mod rows;
 mod sheet;

@@ -5,9 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    findings::Findings, machine::Machine, measurement::Measurement, rows::counts::Scale, versions::Version,
-};
+use crate::{findings::Findings, machine::Machine, measurement::Measurement, versions::Version};
 
 /// A run of the report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -22,7 +20,6 @@ pub struct Results {
     pub versions: Vec<Version>,
     /// gnudi's source revision; `unknown` without a repository.
     pub commit: String,
-    pub scale: Scale,
     pub servers: Vec<ServerNote>,
     pub measurements: Vec<Measurement>,
     /// Work that failed.
@@ -108,7 +105,6 @@ pub(crate) fn sample() -> Results {
         machine: Machine::here(),
         versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
         commit: "0123abc".to_owned(),
-        scale: Scale::Small,
         servers: Vec::new(),
         measurements: Vec::new(),
         failures: Vec::new(),

@@ -16,13 +16,8 @@ use crate::{
     named::Named as _,
     peers::{
         Peer, Server,
-        ceph::CephOptions,
         child::output_of,
-        engines::{Engine, Engines, LIMIT_TIME, POOL},
-    },
-    rados::{
-        Load, RadosWrite,
-        peer::{self as rados_bench, Access},
+        engines::{Engine, Engines, POOL},
     },
     rows::{Bench, process::Push, push, setup},
     sheet::Sheet,
@@ -47,8 +42,6 @@ pub struct EnginesOptions {
     /// Duration of the pushes.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    #[command(flatten)]
-    ceph: CephOptions,
 }
 
 /// The report's row with batches of 5,000.
@@ -94,7 +87,7 @@ fn measure(
     context: &Context,
     limits: &mut Vec<(Engine, String)>,
 ) -> Result<Done> {
-    let mut server = Server::start_on(engine, &options.ceph, peer, context)?;
+    let mut server = Server::start_on(engine, peer, context)?;
     let (only, seconds) = (vec![PUSH.to_owned()], Some(options.seconds));
     let mut bench = Bench::new(ReportOptions { only, seconds, ..ReportOptions::default() }, context);
     push::run(&mut bench, &mut server)?;
@@ -106,32 +99,34 @@ fn measure(
     fold.check(&server)?;
     let engines = server.engines().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {
-        limits.push((engine, limit(engines, context)?));
+        limits.push((engine, limit(engines)?));
     }
     Ok(Done { engine, peer, pushed, work })
 }
 
 /// The result of the engine's own benchmark, as text.
-fn limit(engines: &Engines, context: &Context) -> Result<String> {
-    if let Some(address) = engines.redis_address() {
+fn limit(engines: &Engines) -> Result<String> {
+    let bytes = LIMIT_BYTES.to_string();
+    let (tool, what, output, rate) = if let Some(address) = engines.redis_address() {
         let mut command = Command::new("redis-benchmark");
         command.args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-t", "set", "--csv", "-c", "8"]);
-        let output = output_of(command.args(["-n", "20000", "-d", &LIMIT_BYTES.to_string()]))?;
-        let rate = requests_per_second(&output).context("redis-benchmark printed no rate")?;
-        return Ok(format!("redis-benchmark: {} SETs of {} kB/s", short(rate), LIMIT_BYTES / 1000));
-    }
-    let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;
-    let access = Access { conf: ceph.conf(), user: "admin".to_owned(), keyring: None };
-    let load =
-        Load { kind: RadosWrite::WriteObject, in_flight: 16, block_bytes: LIMIT_BYTES, duration: LIMIT_TIME };
-    let outcome = rados_bench::run(&access, POOL, &load, false, ceph.directory(), context)?;
-    Ok(format!("rados bench: {} objects of {} kB/s", short(outcome.rate()), LIMIT_BYTES / 1000))
+        let output = output_of(command.args(["-n", "20000", "-d", &bytes]))?;
+        ("redis-benchmark", "SETs", output, "\"SET\",")
+    } else {
+        let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;
+        let mut command = Command::new("rados");
+        command.arg("-c").arg(ceph.conf()).args(["-n", "client.admin", "-p", POOL, "bench", "3", "write"]);
+        let output = output_of(command.args(["--write-object", "-t", "16", "-b", &bytes]))?;
+        ("rados bench", "objects", output, "Average IOPS:")
+    };
+    let rate = number_after(rate, &output).with_context(|| format!("{tool} printed no rate: {output}"))?;
+    Ok(format!("{tool}: {} {what} of {} kB/s", short(rate), LIMIT_BYTES / 1000))
 }
 
-/// The rate in `"SET","29411.76",...`.
-fn requests_per_second(csv: &str) -> Option<f64> {
-    let line = csv.lines().find(|line| line.starts_with("\"SET\""))?;
-    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+/// The number at the beginning of a line, after this text: of `"SET","29411.76",...` or `Average IOPS:  8015`.
+fn number_after(start: &str, output: &str) -> Option<f64> {
+    let rest = output.lines().find_map(|line| line.strip_prefix(start))?;
+    rest.split(',').next()?.trim_matches(['"', ' ']).parse().ok()
 }
 
 fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
@@ -161,9 +156,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_of_redis_benchmark_is_read() {
+    fn the_rates_of_the_engines_own_benchmarks_are_read() {
         let csv = "\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"29411.76\",\"0.1\"\n";
-        assert_eq!(requests_per_second(csv), Some(29411.76));
-        assert_eq!(requests_per_second("ERR\n"), None);
+        assert_eq!(number_after("\"SET\",", csv), Some(29411.76));
+        let rados = "Write size:             20000\nAverage IOPS:           8015\nStddev IOPS: 3\n";
+        assert_eq!(number_after("Average IOPS:", rados), Some(8015.0));
+        assert_eq!(number_after("Average IOPS:", "ERR\n"), None);
     }
 }

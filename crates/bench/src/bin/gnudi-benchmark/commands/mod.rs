@@ -1,17 +1,12 @@
 //! The commands of `gnudi-benchmark`, one file each: options, the work, and its findings.
 
-pub mod authentication;
 pub mod engines;
 pub mod growth;
 pub mod notification;
-pub mod pg_split;
 pub mod processing;
 pub mod prometheus;
-pub mod rados;
 pub mod report;
 pub mod sack_split;
-pub mod samples;
-pub mod scheduling;
 pub mod versus;
 
 use std::{ops::RangeInclusive, time::Duration};
@@ -47,20 +42,15 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Authentication(authentication::AuthenticationOptions),
     Engines(engines::EnginesOptions),
     Growth(growth::GrowthOptions),
     Measures(measures::MeasuresOptions),
     Metric(metric::MetricOptions),
     Notification(notification::NotificationOptions),
     Processing(processing::ProcessingOptions),
-    PgSplit(pg_split::PgSplitOptions),
     Prometheus(prometheus::PrometheusOptions),
-    Rados(rados::RadosOptions),
     Report(report::ReportOptions),
     SackSplit(sack_split::SackSplitOptions),
-    Samples(samples::SamplesOptions),
-    Scheduling(scheduling::SchedulingOptions),
     Versus(versus::VersusOptions),
 }
 
@@ -91,17 +81,12 @@ impl Command {
             Command::Metric(options) => return metric::run(options, context).map(Some),
             // It prints row by row, and writes files.
             Command::Report(options) => return report::run(options, context).map(|()| None),
-            Command::Authentication(options) => authentication::run(options, context),
             Command::Engines(options) => engines::run(options, context),
             Command::Growth(options) => growth::run(options, context),
             Command::Notification(options) => notification::run(options, context),
-            Command::Scheduling(options) => Ok(scheduling::run(options, context)),
             Command::SackSplit(options) => sack_split::run(options, context),
-            Command::Samples(options) => samples::run(options, context),
             Command::Processing(options) => processing::run(options, context),
-            Command::PgSplit(options) => pg_split::run(options, context),
             Command::Prometheus(options) => prometheus::run(options, context),
-            Command::Rados(options) => rados::run(options, context),
             Command::Versus(options) => versus::run(options, context),
         }?;
         if context.stop.is_set() {

@@ -16,10 +16,7 @@ use crate::{
     page,
     peers::Peer,
     results::{Results, ServerNote, write_file},
-    rows::{
-        Bench,
-        counts::{Counts, Scale},
-    },
+    rows::{Bench, counts::Counts},
     versions,
 };
 
@@ -29,9 +26,6 @@ pub struct ReportOptions {
     /// Only these rows and experiments: by name (push-5000), or all with the same first word (push).
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// small: half an hour; full: some hours.
-    #[arg(long, value_enum, default_value_t = Scale::Small)]
-    pub scale: Scale,
     /// Servers to measure, in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Gnocchi, Peer::VictoriaMetrics, Peer::InfluxDb])]
     pub peers: Vec<Peer>,
@@ -50,7 +44,7 @@ pub struct ReportOptions {
     /// Threads of the load generator.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// Duration of each load with a fixed time [default: by the scale].
+    /// Duration of each load with a fixed time [default: half a second].
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
 }
@@ -71,7 +65,7 @@ impl ReportOptions {
     }
 
     pub fn counts(&self, peer: Peer) -> Counts {
-        let mut counts = Counts::new(self.scale, peer);
+        let mut counts = Counts::new(peer);
         if let Some(seconds) = self.seconds {
             counts.load = Duration::from_secs(seconds);
         }
@@ -104,7 +98,7 @@ pub fn run(options: &ReportOptions, context: &Context) -> Result<()> {
         if context.stop.is_set() {
             break;
         }
-        results.experiments.push(experiment.run(options.scale, context));
+        results.experiments.push(experiment.run(context));
         // A killed run leaves its results so far.
         write(&mut results, start, options)?;
     }
@@ -134,7 +128,6 @@ fn begin(options: &ReportOptions, context: &Context) -> Results {
         machine: Machine::here(),
         versions: versions::all(&context.programs),
         commit: versions::commit(),
-        scale: options.scale,
         servers: options.peers.iter().map(note).collect(),
         measurements: Vec::new(),
         failures: Vec::new(),

@@ -1,5 +1,4 @@
-//! `gnudi-benchmark sack-split`: latencies of clients while gnudi's sacks are split, and while Ceph splits a placement
-//! group.
+//! `gnudi-benchmark sack-split`: latencies of clients while gnudi's sacks are split.
 //!
 //! gnudi runs on shared engines, started as for `engines`; `gnudi split-sacks` doubles the number of sacks while
 //! measures are posted. Afterwards every measure is counted: none may be lost or duplicated.
@@ -21,17 +20,15 @@ use crate::{
     load::{Load, Order, Outcome, Requests, Until},
     peers::{
         Peer, Server,
-        ceph::CephOptions,
         child::{Guarded, Signal},
         engines::Engine,
         program,
     },
-    rados::split::{self, Plan, pause},
     rows::{push::bodies, setup},
     timeline::{self, Call},
 };
 
-/// Double gnudi's sacks while measures are posted, and split a placement group of Ceph for comparison.
+/// Double gnudi's sacks while measures are posted.
 #[derive(Clone, Debug, Args)]
 pub struct SackSplitOptions {
     /// Engine for incoming measures and aggregates.
@@ -49,11 +46,6 @@ pub struct SackSplitOptions {
     /// Connections that post, one measure per call.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
     connections: usize,
-    /// Skip Ceph's split.
-    #[arg(long)]
-    without_ceph: bool,
-    #[command(flatten)]
-    ceph: CephOptions,
 }
 
 /// A multiple of any number of connections that is a power of two.
@@ -65,6 +57,8 @@ const STEP_MS: i64 = 1_000;
 const POLICY: &str = "gnudi-bench-split";
 /// Time limit of a split, including draining.
 const SPLIT_MAX: Duration = Duration::from_mins(2);
+/// Poll interval of a pause.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The published split of a placement group.
 const AIM: &str = "aim: no request over 50 ms, where Ceph stalls for 10 to 16 s";
 
@@ -76,48 +70,36 @@ struct Moment {
 }
 
 pub fn run(options: &SackSplitOptions, context: &Context) -> Result<Findings> {
-    let title = "clients post measures while the count of sacks is doubled, and create objects while a placement group is split";
-    let mut findings = Findings::new(title);
-    let (calls, moments) = of_gnudi(options, context, &mut findings)?;
+    let mut findings = Findings::new("clients post measures while the count of sacks is doubled");
+    let (calls, moments) = measure(options, context, &mut findings)?;
     let first = moments.first().map_or(0.0, |moment| moment.begin_s);
     let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
-    let [latency, rate] = timeline::lines(["gnudi, longest post", "posts"], &calls, end_s, first);
-    let mut lines = vec![latency];
-    let mut rows = vec![row("gnudi, sacks doubled", &calls, &moments)];
-    if !options.without_ceph && !context.stop.is_set() {
-        match of_ceph(options, context) {
-            Ok((calls, moment)) => {
-                let [latency, _] = timeline::lines(["Ceph, longest create", ""], &calls, 0.0, moment.begin_s);
-                lines.push(latency);
-                rows.push(row("Ceph, placement group split and moved", &calls, &[moment]));
-            }
-            Err(error) => findings.note(format!("Ceph: not measured: {error:#}")),
-        }
-    }
+    let [latency, rate] = timeline::lines(["longest post", "posts"], &calls, end_s, first);
     let marks = |moment: &Moment| {
         [Mark::new(moment.begin_s - first, "split"), Mark::new(moment.settled_s - first, "settled")]
     };
-    for (title, y, lines) in [
-        ("The longest call under way, with the split at 0", Axis::logarithmic("milliseconds"), lines),
-        ("Posts to gnudi", Axis::linear("posts/s"), vec![rate]),
+    for (title, y, line) in [
+        ("The longest call under way, with the split at 0", Axis::logarithmic("milliseconds"), latency),
+        ("Posts to gnudi", Axis::linear("posts/s"), rate),
     ] {
-        let plot = Plot::new(title, Axis::linear("seconds"), y, lines);
+        let plot = Plot::new(title, Axis::linear("seconds"), y, vec![line]);
         findings.plots.push(plot.marked(moments.iter().flat_map(marks).collect()));
     }
     let headings =
         "| longest before | longest from the split on | until settled | calls/s before | calls/s meanwhile";
+    let rows = [row("gnudi, sacks doubled", &calls, &moments)];
     findings.tables.push(Table::new("Split under load", headings, rows));
     findings.note(AIM);
     Ok(findings)
 }
 
-/// Posts to a gnudi during a split, and counts the measures afterwards.
-fn of_gnudi(
+/// Posts to a gnudi during the splits, and counts the measures afterwards.
+fn measure(
     options: &SackSplitOptions,
     context: &Context,
     findings: &mut Findings,
 ) -> Result<(Vec<Call>, Vec<Moment>)> {
-    let server = Server::start_on(options.engine, &options.ceph, Peer::Gnudi, context)?;
+    let server = Server::start_on(options.engine, Peer::Gnudi, context)?;
     setup::create_policy(&server, &setup::policy(POLICY, &[(60, STEPS)]))?;
     let (metrics, _) = setup::create_metrics(&server, POLICY, METRICS)?;
     let requests = requests(&server, &metrics);
@@ -130,22 +112,21 @@ fn of_gnudi(
         "the server is too fast: measures came twice; give fewer --seconds"
     );
     setup::wait_backlog(&server)?;
-    let found = count(&server, &metrics)?;
+    let client = server.client()?;
+    let counts = metrics.iter().map(|metric| setup::measures_by_minute(&server, &client, *metric));
+    let found: f64 = counts.sum::<Result<f64>>()?;
     let lost = outcome.calls as f64 - found;
     findings.tell("measures posted", Value::Count(outcome.calls));
     findings.tell("measures lost", Value::Text(format!("{lost}")));
     ensure!(lost == 0.0, "{} measures were acknowledged, {found} are in the aggregates", outcome.calls);
     findings.tell("refused for now", Value::Count(outcome.refused));
     let begin = moments.first().map_or(f64::MAX, |moment: &Moment| moment.begin_s);
-    if let Some(stall) = timeline::longest_s(&outcome.timeline, begin, f64::MAX) {
-        findings.compare("longest stall", Value::Seconds(stall));
+    for (name, from, to) in [("longest stall", begin, f64::MAX), ("longest call before", 0.0, begin)] {
+        if let Some(longest) = timeline::longest_s(&outcome.timeline, from, to) {
+            findings.compare(name, Value::Seconds(longest));
+        }
     }
-    if let Some(before) = timeline::longest_s(&outcome.timeline, 0.0, begin) {
-        findings.compare("longest call before", Value::Seconds(before));
-    }
-    let mut calls = outcome.timeline;
-    calls.sort_by(|one, other| one.begin_s.total_cmp(&other.begin_s));
-    Ok((calls, moments))
+    Ok((outcome.timeline, moments))
 }
 
 /// One measure of each metric in turn, each a second after the metric's previous one.
@@ -156,7 +137,7 @@ fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
     Requests::Grid { heads: metrics.iter().map(head).collect(), bodies }
 }
 
-/// Posts until the plan is done.
+/// Posts until all splits are done.
 fn post(
     options: &SackSplitOptions,
     server: &Server,
@@ -175,8 +156,15 @@ fn post(
         let start = Instant::now();
         let posting = scope.spawn(|| load.run());
         let cut = || server.context.stop.is_set() || posting.is_finished();
+        let pause = |time: Duration| {
+            let begin = Instant::now();
+            while begin.elapsed() < time && !cut() {
+                std::thread::sleep(time.saturating_sub(begin.elapsed()).min(POLL_INTERVAL));
+            }
+        };
         let outcome = (0..options.splits).try_for_each(|_| {
-            if pause(options.seconds, &cut) {
+            pause(options.seconds);
+            if !cut() {
                 let begin_s = start.elapsed().as_secs_f64();
                 split_sacks(server, &cut)?;
                 moments.push(Moment { begin_s, settled_s: start.elapsed().as_secs_f64() });
@@ -184,7 +172,7 @@ fn post(
             Ok(())
         });
         if outcome.is_ok() {
-            pause(options.after, &cut);
+            pause(options.after);
         }
         end.set();
         (posting.join().expect("the load does not panic"), outcome)
@@ -207,21 +195,6 @@ fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
         None if !cut() => bail!("gnudi split-sacks has not ended after {} s", SPLIT_MAX.as_secs()),
         _ => Ok(()),
     }
-}
-
-/// Number of measures in the aggregates of all metrics.
-fn count(server: &Server, metrics: &[MetricId]) -> Result<f64> {
-    let client = server.client()?;
-    metrics.iter().map(|metric| setup::measures_by_minute(server, &client, *metric)).sum()
-}
-
-fn of_ceph(options: &SackSplitOptions, context: &Context) -> Result<(Vec<Call>, Moment)> {
-    let &SackSplitOptions { seconds, after, .. } = options;
-    let plan = Plan { setup: seconds, between: Duration::from_secs(3), after };
-    let timeline = split::run(&options.ceph, &plan, context)?;
-    let begin_s = timeline.moments.pg_num.context("cut before the split")?;
-    let settled_s = timeline.moments.clean.unwrap_or(timeline.moments.end);
-    Ok((timeline.creates, Moment { begin_s, settled_s }))
 }
 
 fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {

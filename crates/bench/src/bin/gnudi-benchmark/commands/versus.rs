@@ -87,7 +87,7 @@ impl Side {
             Side::Program(_) => Peer::Gnudi,
         };
         // Commands that start their servers themselves, then those with an endpoint.
-        if let Some(words) = with("--peers", peer.name()).or_else(|| with("--stores", peer.name())) {
+        if let Some(words) = with("--peers", peer.name()) {
             return run_words(&words, context);
         }
         if peer == Peer::Limit
@@ -109,7 +109,7 @@ impl Side {
 pub fn run(options: &VersusOptions, context: &Context) -> Result<Findings> {
     let command = options.command.join(" ");
     ensure!(options.command[0] != "versus", "versus compares a command that measures");
-    for option in ["--endpoint", "--peers", "--stores"] {
+    for option in ["--endpoint", "--peers"] {
         let given = options.command.iter().any(|word| word.split('=').next() == Some(option));
         ensure!(!given, "{option} is what versus chooses: leave it out of the command");
     }

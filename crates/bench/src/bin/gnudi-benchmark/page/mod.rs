@@ -1,106 +1,37 @@
 //! The report as one self-contained HTML page: with embedded style and plots, without scripts.
 //!
-//! The page is a function of the raw results.
+//! The page is a function of the raw results, by the template `report.html`, which escapes all texts.
 
-pub mod html;
-mod published;
+pub mod published;
 mod rows;
 pub mod words;
 
+use askama::Template;
 use gnudi_model::Timestamp;
 
-use html::{commands, element, escape, folded, list, plain_table, warning};
-use published::{Lines, Published};
+use published::Published;
+use rows::Block;
 
 use crate::{
-    findings::{Figure, Findings, Table, cells},
+    findings::{Figure, Findings, Plot, Table},
     measurement::Measurement,
     peers::Peer,
     results::{Experiment, Results},
-    rows::counts::Scale,
     table as text,
 };
 
-const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    results: &'a Results,
+    peers: Vec<Peer>,
+}
 
 /// The page of a run.
 pub fn render(results: &Results) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>gnudi side by side</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-    );
-    out += &head(results);
-    out += &the_run(results);
-    out += &side_by_side(results);
-    for published in &published::ALL {
-        out += &repeated(published, results);
-    }
-    out += "<h2 id=\"prometheus\">Prometheus' API</h2>\n";
-    out += &experiments(results, |table| table == PROMETHEUS);
-    out += "<h2 id=\"further\">Growth</h2>\n";
-    let is_published = |table: &str| published::ALL.iter().any(|published| published.table == table);
-    out += &experiments(results, |table| table != PROMETHEUS && !is_published(table));
-    out + "</body>\n</html>\n"
-}
-
-/// The section's name of experiments without a published table.
-const PROMETHEUS: &str = "prometheus";
-
-/// The experiments of some tables.
-fn experiments(results: &Results, is_wanted: impl Fn(&str) -> bool) -> String {
-    let wanted = results.experiments.iter().filter(|experiment| is_wanted(&experiment.table));
-    let sections: String = wanted.map(section_of).collect();
-    if sections.is_empty() { element("p", "Not measured in this run.") } else { sections }
-}
-
-/// The run's summary: what it was, whether it is complete, and its conclusions.
-fn head(results: &Results) -> String {
-    let when = Timestamp::from_secs(results.written_at as i64);
-    let mut out = element("h1", "gnudi and its peers, side by side");
-    let scale = if results.scale == Scale::Small { "small" } else { "full" };
-    let (minutes, seconds) = ((results.seconds / 60.0).floor(), (results.seconds % 60.0).floor());
-    let line = format!(
-        "<p class=\"dim\">{} · {scale} scale · took {minutes:.0} min {seconds:02.0} s · commit {}</p>\n",
-        escape(&when.to_iso()),
-        escape(&results.commit),
-    );
-    out += &line;
-    if let Some(reason) = &results.partial {
-        out += &warning("Partial:", &format!("{reason}. What follows is what there was until then."));
-    }
-    out += &rows::overview(&results.measurements, &peers(results));
-    let absent = results.absences();
-    if !absent.is_empty() {
-        let entry = |(how, what, reason): &(&str, String, &str)| {
-            format!("<p><strong>{how}: {}</strong> {}</p>\n", escape(what), escape(reason))
-        };
-        let entries: String = absent.iter().map(entry).collect();
-        let summary = format!("Missing or failed: {}", absent.len());
-        out.extend(["<div class=\"warn\">\n", &folded(&summary, &entries), "</div>\n"]);
-    }
-    let mut words = words::standings(&results.measurements, &peers(results));
-    words.extend(words::figures(&results.measurements));
-    words.extend(words::aims(&results.measurements));
-    if !words.is_empty() {
-        out += "<h2 id=\"words\">What the figures say</h2>\n";
-        out += &list(&words);
-        out += &element(
-            "p",
-            "Computed from this run's figures; rows are named below. On a machine that does other work beside, \
-                              ratios within a row mean more than rates: servers are measured in turn, row by row.",
-        );
-    }
-    out + &contents()
-}
-
-fn contents() -> String {
-    let mut out = String::from("<nav><a href=\"#run\">The run</a> <a href=\"#side\">Side by side</a>\n");
-    out.extend(published::ALL.iter().map(|published| {
-        let (anchor, title) = (published.table, published.title);
-        format!("<a href=\"#{anchor}\">{anchor}: {}</a>\n", escape(title))
-    }));
-    out + "<a href=\"#prometheus\">Prometheus' API</a>\n<a href=\"#further\">Growth</a>\n</nav>\n"
+    Page { results, peers: peers(results) }.render().expect("a String takes it")
 }
 
 /// The known servers of the run, in order.
@@ -108,64 +39,67 @@ pub fn peers(results: &Results) -> Vec<Peer> {
     results.servers.iter().filter_map(|server| Peer::from_name(&server.name)).collect()
 }
 
-/// Machine, versions, durability, commands.
-fn the_run(results: &Results) -> String {
-    let mut out = String::from("<h2 id=\"run\">The run</h2>\n");
-    out += &element("p", &format!("{}; load generator included.", results.machine));
-    let versions = results.versions.iter().map(|version| {
-        vec![version.name.clone(), version.version.clone().unwrap_or_else(|| "not here".to_owned())]
-    });
-    out += &plain_table(&Table::new("versions", "program | version", versions));
-    let promises = results.servers.iter().map(|server| vec![server.name.clone(), server.durability.clone()]);
-    let caption = "what an accepted request is worth when the power goes";
-    out += &plain_table(&Table::new(caption, "server | promise", promises));
-    out += &element("p", "To repeat the run, and to make this page again from its raw results:");
-    out + &commands(&[&results.command, "gnudi-benchmark report --from target/bench/results.json"])
-}
-
-fn side_by_side(results: &Results) -> String {
-    let mut out = String::from("<h2 id=\"side\">Side by side</h2>\n");
-    if results.measurements.is_empty() {
-        return out + &element("p", "Nothing was measured.");
+impl Page<'_> {
+    fn when(&self) -> String {
+        Timestamp::from_secs(self.results.written_at as i64).to_iso()
     }
-    out += &element(
-        "p",
-        "limit: a server that does nothing, which shows what the load generator itself reaches. gnudi is: how many times better \
-         gnudi's figure is (faster, or smaller). cpu: processor seconds of the server with all its processes during the row. \
-         per cpu s: work for each of them, which a busy machine disturbs least. Gnocchi gets smaller counts, since it is slow.",
-    );
-    out += &commands(&["gnudi-benchmark report --only ROW,..."]);
-    out += &rows::push_plot(&results.measurements, &peers(results));
-    out + &rows::blocks(&results.measurements)
-}
 
-/// A published table beside our measurements.
-fn repeated(published: &Published, results: &Results) -> String {
-    let mut out = format!(
-        "<h2 id=\"{0}\">{0}: {1}</h2>\n<p>{2}</p>\n",
-        published.table,
-        escape(published.title),
-        escape(published.source)
-    );
-    if !published.figures.is_empty() {
+    fn took(&self) -> String {
+        let seconds = self.results.seconds;
+        format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
+    }
+
+    /// A title, and a drawing of all rows.
+    fn overview(&self) -> Option<(&'static str, String)> {
+        rows::overview(&self.results.measurements, &self.peers)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let measurements = &self.results.measurements;
+        let standings = words::standings(measurements, &self.peers);
+        [standings, words::figures(measurements), words::aims(measurements)].concat()
+    }
+
+    fn versions(&self) -> Table {
+        let versions = self.results.versions.iter().map(|version| {
+            vec![version.name.clone(), version.version.clone().unwrap_or_else(|| "not here".to_owned())]
+        });
+        Table::new("versions", "program | version", versions)
+    }
+
+    fn durability(&self) -> Table {
+        let servers = self.results.servers.iter();
+        let promises = servers.map(|server| vec![server.name.clone(), server.durability.clone()]);
+        Table::new("what an accepted request is worth when the power goes", "server | promise", promises)
+    }
+
+    fn push_plot(&self) -> Option<Plot> {
+        rows::push_plot(&self.results.measurements, &self.peers)
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        rows::blocks(&self.results.measurements)
+    }
+
+    /// The experiments of a section.
+    fn experiments(&self, table: &str) -> Vec<&Experiment> {
+        self.results.experiments.iter().filter(|experiment| experiment.table == table).collect()
+    }
+
+    /// Those of no other section.
+    fn further_experiments(&self) -> Vec<&Experiment> {
+        let sections: Vec<&str> =
+            published::ALL.iter().map(|published| published.table).chain(["prometheus"]).collect();
+        let all = self.results.experiments.iter();
+        all.filter(|experiment| !sections.contains(&experiment.table.as_str())).collect()
+    }
+
+    /// Published figures, beside Gnocchi's and gnudi's.
+    fn beside(&self, published: &Published) -> Table {
         let headings = "operation | published | its rate | Gnocchi here | gnudi here | gnudi to Gnocchi | gnudi to published";
-        let rows = published.figures.iter().map(|figure| beside(figure, &results.measurements));
-        out += &plain_table(&Table::new("a second, on that machine and on this one", headings, rows));
-        out +=
-            &commands(&[&format!("gnudi-benchmark report --only {} --peers gnudi,gnocchi", published.rows)]);
+        let rows = published.figures.iter().map(|figure| beside(figure, &self.results.measurements));
+        Table::new("a second, on that machine and on this one", headings, rows)
     }
-    for Lines { title, headings, rows } in published.tables {
-        let rows = rows.iter().map(|row| cells(row));
-        out += &plain_table(&Table::new(format!("published: {title}"), headings, rows));
-    }
-    if published.figures.is_empty() && !published.rows.is_empty() {
-        out += &commands(&[&format!("gnudi-benchmark report --only {}", published.rows)]);
-    }
-    let is_own = |table: &str| table == published.table;
-    if published.figures.is_empty() || results.experiments.iter().any(|found| is_own(&found.table)) {
-        out += &experiments(results, is_own);
-    }
-    out
 }
 
 /// A published figure, Gnocchi's and gnudi's, and their ratios.
@@ -189,38 +123,34 @@ fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Vec<Strin
     ]
 }
 
-/// An experiment: its command, and its findings.
-fn section_of(experiment: &Experiment) -> String {
-    let mut out = element("h3", &experiment.title);
-    out += &commands(&[&format!("gnudi-benchmark {}", experiment.command)]);
-    if let Some(reason) = &experiment.missing {
-        out += &warning("Missing:", reason);
-    }
-    if let Some(findings) = &experiment.findings {
-        out += &shown(findings);
-    }
-    out
+fn figures_table(findings: &Findings) -> Table {
+    let row = |figure: &Figure| vec![figure.name.clone(), text::shown(&figure.value)];
+    Table::new("", "figure | value", findings.figures.iter().map(row))
 }
 
-/// Tables and plots, then the single figures, collapsed if tables have them, too.
-fn shown(findings: &Findings) -> String {
-    let mut out = String::new();
-    if let Some(reason) = &findings.partial {
-        out += &warning("Partial:", reason);
-    }
-    out += &element("p", &findings.title);
-    out.extend(findings.tables.iter().map(plain_table));
-    out.extend(findings.plots.iter().map(rows::figure));
-    out += &list(&findings.notes);
-    if findings.figures.is_empty() {
-        return out;
-    }
-    let row = |figure: &Figure| vec![figure.name.clone(), text::shown(&figure.value)];
-    let figures = plain_table(&Table::new("", "figure | value", findings.figures.iter().map(row)));
-    if findings.tables.is_empty() {
-        return out + &figures;
-    }
-    out + &folded("every figure", &figures)
+/// Whether a row is gnudi's.
+fn is_ours(row: &[String]) -> bool {
+    row.first().is_some_and(|name| name == "gnudi")
+}
+
+/// Which columns are of figures: these are right-aligned.
+fn figures(Table { headings, rows, .. }: &Table) -> Vec<bool> {
+    let is_figure = |text: &String| {
+        let text = text.trim_start_matches(['-', '+', '~', '<', '>', ' ']);
+        // Two words: a number with its unit.
+        text.is_empty()
+            || text.starts_with(|first: char| first.is_ascii_digit()) && text.split(' ').count() <= 2
+    };
+    (0..headings.len())
+        .map(|column| column > 0 && rows.iter().all(|row| row.get(column).is_none_or(is_figure)))
+        .collect()
+}
+
+/// Checks that a page or a fragment is well-formed XML.
+#[cfg(test)]
+pub(crate) fn well_formed(text: &str) -> Result<(), roxmltree::Error> {
+    let content = text.strip_prefix("<!doctype html>").unwrap_or(text);
+    roxmltree::Document::parse(&format!("<page>{content}</page>")).map(drop)
 }
 
 #[cfg(test)]
@@ -261,7 +191,7 @@ mod tests {
         results.experiments.push(Experiment {
             table: "R3".to_owned(),
             title: "objects and omaps".to_owned(),
-            command: "rados write-omap".to_owned(),
+            command: "engines --only ceph".to_owned(),
             findings: Some(findings),
             missing: None,
         });
@@ -278,7 +208,7 @@ mod tests {
     #[test]
     fn everything_that_was_found_stands_in_its_section() {
         let page = render(&full());
-        html::well_formed(&page).unwrap();
+        well_formed(&page).unwrap();
         let words = between(&page, "words", "run");
         assert!(
             words.contains(
@@ -294,7 +224,8 @@ mod tests {
         );
         assert!(r1.contains("<td>1.30k/s</td><td>-</td><td>-</td>"), "{r1}");
         let r3 = between(&page, "R3", "R4");
-        for part in ["gnudi-benchmark rados write-omap", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"] {
+        for part in ["gnudi-benchmark engines --only ceph", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"]
+        {
             assert!(r3.contains(part), "{part}: {r3}");
         }
         for (from, to) in [("R4", "R5"), ("R5", "prometheus"), ("prometheus", "further")] {
@@ -360,7 +291,7 @@ mod tests {
         findings.plots[0].x.label = nasty();
         results.experiments.push(Experiment { table: nasty(), ..results.experiments[0].clone() });
         let page = render(&results);
-        html::well_formed(&page).unwrap();
+        well_formed(&page).unwrap();
         let without_names = page.replace("http://www.w3.org/2000/svg", "");
         for outside in ["<script", "<link", "<img", "src=\"", "url(", "@import", "href=\"http"] {
             assert!(!without_names.contains(outside), "{outside}");
@@ -368,9 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn figures_stand_right_and_bars_have_a_share() {
+        let rows = [["gnudi", "1.5k/s", "7 batches of 1"], ["gnocchi", "-", "9 batches of 1"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert!(is_ours(&rows[0]) && !is_ours(&rows[1]));
+        assert_eq!(figures(&Table::new("", "server | rate | word", rows)), [false, true, false]);
+        let page = render(&full());
+        assert!(
+            page.contains("<td class=\"bar\"><span style=\"width:50.00%;background:var(--line-0)\">"),
+            "{page}"
+        );
+        // The no-op server has none.
+        assert!(
+            page.contains("<td class=\"text\">limit</td><td>90.0k/s</td><td class=\"bar\"></td>"),
+            "{page}"
+        );
+    }
+
+    #[test]
     fn an_empty_run_has_a_page() {
         let page = render(&sample());
-        html::well_formed(&page).unwrap();
+        well_formed(&page).unwrap();
         assert!(page.contains("Nothing was measured."));
     }
 }

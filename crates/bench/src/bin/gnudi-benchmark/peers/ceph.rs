@@ -1,13 +1,11 @@
 //! A temporary Ceph cluster on loopback: a monitor, a manager and two OSDs on the memory store, without authentication.
 
 use std::{
-    fmt::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Args;
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -69,26 +67,6 @@ osd recovery sleep hdd = 0
 admin socket =
 ";
 
-/// Options of the cluster.
-#[derive(Clone, Debug, Args)]
-pub struct CephOptions {
-    /// Ceph's client library.
-    #[arg(long, value_name = "FILE", default_value = Librados::NAME)]
-    pub librados: PathBuf,
-    /// Option of ceph.conf for the cluster ("osd heartbeat grace=4"); can be repeated.
-    #[arg(long = "ceph-option", value_name = "NAME=VALUE", value_parser = option)]
-    pub ceph_options: Vec<(String, String)>,
-}
-
-fn option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() && !text.contains(['\n', '[', '#', ';']) => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err("not of the form NAME=VALUE".to_owned()),
-    }
-}
-
 /// A running cluster; dropping it closes the connection, stops the daemons, and removes their files.
 #[derive(Debug)]
 pub struct Ceph {
@@ -99,7 +77,7 @@ pub struct Ceph {
 
 impl Ceph {
     /// Starts a cluster; returns once its OSDs are up.
-    pub fn start(librados: &Librados, options: &CephOptions, leftovers: &Leftovers) -> Result<Self> {
+    pub fn start(librados: &Librados, leftovers: &Leftovers) -> Result<Self> {
         check_installed(&PACKAGES)?;
         let directory =
             tempfile::Builder::new().prefix("gnudi-bench-ceph-").tempdir().context("a directory")?;
@@ -114,7 +92,7 @@ impl Ceph {
         let conf = root.join("ceph.conf");
         let monitor = format!("[v2:{},v1:{}]", free_address()?, free_address()?);
         let fsid = uuid::Uuid::new_v4().to_string();
-        std::fs::write(&conf, configuration(root, &fsid, &monitor, &options.ceph_options)?)?;
+        std::fs::write(&conf, configuration(root, &fsid, &monitor)?)?;
         for name in ["mon", "mgr", "osd0", "osd1"] {
             std::fs::create_dir(root.join(name))?;
         }
@@ -250,21 +228,16 @@ impl CephSite<'_> {
     }
 }
 
-fn configuration(root: &Path, fsid: &str, monitor: &str, more: &[(String, String)]) -> Result<String> {
+fn configuration(root: &Path, fsid: &str, monitor: &str) -> Result<String> {
     let first_port = free_address()?.port().min(u16::MAX - DAEMON_PORTS);
     let last_port = first_port + DAEMON_PORTS;
     let root = root.display();
-    let mut text = format!(
+    // Through the OSDs' sockets they also execute commands from the network.
+    Ok(format!(
         "[global]\nfsid = {fsid}\nmon host = {monitor}\nms bind port min = {first_port}\nms bind port max = {last_port}\n\
          run dir = {root}\nlog file = {root}/$name.log\nmon data = {root}/mon\nmgr data = {root}/mgr\n\
-         osd data = {root}/osd$id\n{SETTINGS}"
-    );
-    for (option, value) in more {
-        writeln!(text, "{option} = {value}").expect("a String takes it");
-    }
-    // Through this socket's thread an OSD also executes commands from the network.
-    writeln!(text, "[osd]\nadmin socket = {root}/$name.asok").expect("a String takes it");
-    Ok(text)
+         osd data = {root}/osd$id\n{SETTINGS}[osd]\nadmin socket = {root}/$name.asok\n"
+    ))
 }
 
 #[cfg(test)]
@@ -276,17 +249,5 @@ mod tests {
         let error = check_installed(&[("sh", "dash"), ("no-such-program", "some-package")]).unwrap_err();
         assert_eq!(error.to_string(), "not installed: no-such-program (Debian's packages: some-package)");
         assert!(check_installed(&[("sh", "dash")]).is_ok());
-    }
-
-    #[test]
-    fn options_stand_after_ours_and_cannot_open_a_section() {
-        let more = [option("osd heartbeat grace = 4").unwrap()];
-        let text = configuration(Path::new("/d"), "id", "address", &more).unwrap();
-        let (general, of_osds) = text.split_once("[osd]\n").unwrap();
-        assert!(general.ends_with("osd heartbeat grace = 4\n"), "{general}");
-        assert!(of_osds.contains("/d/$name.asok"), "{of_osds}");
-        for bad in ["no value", "=4", "a=b\n[mon]", "a=[b]", "a=b#c"] {
-            assert!(option(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -7,7 +7,6 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -16,7 +15,7 @@ use gnudi_rados::Librados;
 
 use super::{
     Site, ask,
-    ceph::{Ceph, CephOptions, check_installed, create_pool},
+    ceph::{Ceph, check_installed, create_pool},
     child::{Guarded, Signal, run_to_end},
     free_address,
     postgres::Postgres,
@@ -62,7 +61,7 @@ pub struct Engines {
 
 impl Engines {
     /// PostgreSQL's user must have access to the site's directory.
-    pub(super) fn start(engine: Engine, ceph: &CephOptions, site: &Site) -> Result<Self> {
+    pub(super) fn start(engine: Engine, site: &Site) -> Result<Self> {
         let postgres = Postgres::start(site, "gnudi")?;
         let mut engines = Engines { engine, postgres, redis: None, gateway: None, ceph: None };
         if engine == Engine::Redis {
@@ -71,8 +70,8 @@ impl Engines {
             engines.redis = Some(start_redis(site, &["--appendonly", "yes", "--appendfsync", "always"])?);
             return Ok(engines);
         }
-        let librados = Librados::load(&ceph.librados)?;
-        let ceph = Ceph::start(&librados, ceph, site.leftovers).context("starting Ceph")?;
+        let librados = Librados::load(&site.programs.librados)?;
+        let ceph = Ceph::start(&librados, site.leftovers).context("starting Ceph")?;
         let ceph = engines.ceph.insert(ceph);
         create_pool(ceph.cluster(), POOL, PLACEMENT_GROUPS)?;
         if engine == Engine::S3 {
@@ -169,6 +168,3 @@ pub fn python_rados(directory: &Path) -> Result<PathBuf> {
     std::os::unix::fs::symlink(binding.path(), own.join(binding.file_name()))?;
     Ok(own)
 }
-
-/// Duration of an engine's own benchmark.
-pub const LIMIT_TIME: Duration = Duration::from_secs(3);

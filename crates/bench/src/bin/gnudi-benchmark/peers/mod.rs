@@ -24,6 +24,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use gnudi_client::{Client, ClientOptions};
+use gnudi_rados::Librados;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -36,7 +37,6 @@ use crate::{
 };
 pub use gnudi::program;
 
-use ceph::CephOptions;
 use child::{Guarded, Leftovers, Processes, Signal};
 use engines::{Engine, Engines};
 
@@ -161,7 +161,7 @@ pub struct Programs {
     /// Virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
-    /// PostgreSQL's server programs, for Gnocchi, too [default: the newest in /usr/lib/postgresql].
+    /// PostgreSQL's server programs [default: the newest in /usr/lib/postgresql].
     #[arg(long, global = true, value_name = "DIR")]
     pub postgresql: Option<PathBuf>,
     /// VictoriaMetrics' program.
@@ -173,6 +173,9 @@ pub struct Programs {
     /// Prometheus' program.
     #[arg(long, global = true, value_name = "FILE", default_value = "target/bench/prometheus")]
     pub prometheus: PathBuf,
+    /// Ceph's client library.
+    #[arg(long, global = true, value_name = "FILE", default_value = Librados::NAME)]
+    pub librados: PathBuf,
 }
 
 /// A running server with its own store.
@@ -222,9 +225,9 @@ impl<'a> Server<'a> {
     }
 
     /// Starts gnudi or Gnocchi on shared engines, which are stopped with it.
-    pub fn start_on(engine: Engine, ceph: &CephOptions, peer: Peer, context: &'a Context) -> Result<Self> {
+    pub fn start_on(engine: Engine, peer: Peer, context: &'a Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
-        let engines = Engines::start(engine, ceph, &Site::new(directory.path(), context)?)?;
+        let engines = Engines::start(engine, &Site::new(directory.path(), context)?)?;
         // An address that the engines' daemons do not use.
         let site = Site::new(directory.path(), context)?;
         let start = if peer == Peer::Gnocchi { gnocchi::start_on } else { gnudi::start_on };

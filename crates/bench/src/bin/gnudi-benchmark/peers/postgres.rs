@@ -1,4 +1,4 @@
-//! PostgreSQL with default settings: for Gnocchi's index, and for raw samples.
+//! PostgreSQL with default settings, for the index of Gnocchi and of shared engines.
 
 use std::{
     net::SocketAddr,
@@ -7,14 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use tempfile::TempDir;
 
 use super::{
     Programs, START_DELAY_MAX, Site,
     child::{Guarded, Signal, run_to_end},
-    directory, free_address,
+    free_address,
 };
-use crate::context::Context;
 
 /// Debian's directory of installed versions.
 const INSTALLED: &str = "/usr/lib/postgresql";
@@ -28,12 +26,6 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server in its own directory, which is removed with it.
-    pub fn start_alone(context: &Context, database: &'static str) -> Result<(Self, TempDir)> {
-        let directory = directory(&context.leftovers)?;
-        Ok((Self::start(&Site::new(directory.path(), context)?, database)?, directory))
-    }
-
     /// Starts a server in the site's directory, which another user may need to read, and creates the database.
     pub(super) fn start(site: &Site, database: &'static str) -> Result<Self> {
         let programs = self::programs(site.programs)?;

@@ -8,11 +8,11 @@ pub mod standings;
 
 use std::fmt::Write as _;
 
+use askama::filters;
 use axis::{EXACT_DIGITS, Scale, label};
 
 use crate::{
     findings::{Line, Plot},
-    page::html::escape,
     peers::Peer,
 };
 
@@ -50,11 +50,8 @@ pub fn svg(plot: &Plot) -> String {
     let styles = styles(&plot.lines);
     let named = plot.lines.iter().map(|line| line.name.as_str()).zip(styles.iter().copied());
     let (legend, legend_rows) = legend(named, (LEFT, WIDTH - RIGHT), ROW);
-    let (marks, mark_rows) = match &x {
-        Some(x) => place_marks(plot, x),
-        None => (Vec::new(), 0),
-    };
-    let top = 8.0 + ROW * (legend_rows + mark_rows) as f64 + 6.0;
+    // Each mark has a row for its label.
+    let top = 8.0 + ROW * (legend_rows + plot.marks.len()) as f64 + 6.0;
     let bottom = top + FIELD_HEIGHT;
     let y = Scale::new(points().map(|(_, y)| y), plot.y.logarithmic, (bottom, top));
     let mut out = open_svg("plot", WIDTH, bottom + BELOW, &escape(&plot.title));
@@ -64,16 +61,23 @@ pub fn svg(plot: &Plot) -> String {
     };
     out += &legend;
     out += &grid(plot, &x, &y);
-    let marks_top = 8.0 + ROW * legend_rows as f64;
-    for placed in &marks {
-        let (at, baseline) = (placed.at, marks_top + ROW * placed.row as f64 + 14.0);
+    for (row, mark) in plot.marks.iter().enumerate().filter(|(_, mark)| x.shows(mark.x)) {
+        let (at, baseline) = (x.place(mark.x), 8.0 + ROW * (legend_rows + row) as f64 + 14.0);
+        let is_left = at + 4.0 + width_of(&mark.label) <= WIDTH;
+        let (anchor, text_at) = if is_left { ("start", at + 4.0) } else { ("end", at - 4.0) };
         out += &stroke_between("mark", "", (at, baseline + 3.0), (at, bottom));
-        out += &text(placed.text_at, baseline, placed.anchor, "label", &placed.label);
+        out += &text(text_at, baseline, anchor, "label", &mark.label);
     }
     for (line, &style) in plot.lines.iter().zip(&styles) {
         out += &draw_line(style, line, plot, &x, &y);
     }
     out + "</svg>\n"
+}
+
+/// Escapes text for SVG.
+fn escape(text: &str) -> String {
+    let Ok(escaped) = filters::escape(text, filters::Html);
+    escaped.0.to_string()
 }
 
 fn text(x: f64, y: f64, anchor: &str, class: &str, content: &str) -> String {
@@ -238,44 +242,12 @@ fn thinned(points: &[(f64, f64)], x: &Scale) -> Vec<(f64, f64)> {
     kept
 }
 
-struct PlacedMark {
-    at: f64,
-    text_at: f64,
-    anchor: &'static str,
-    row: usize,
-    label: String,
-}
-
-/// Places the marks' labels in as few rows as possible without overlap.
-fn place_marks(plot: &Plot, x: &Scale) -> (Vec<PlacedMark>, usize) {
-    // End of each row's last label.
-    let mut ends: Vec<f64> = Vec::new();
-    let mut marks: Vec<_> = plot.marks.iter().filter(|mark| x.shows(mark.x)).collect();
-    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let mut placed = Vec::new();
-    for mark in marks {
-        let (at, width) = (x.place(mark.x), width_of(&mark.label));
-        let (anchor, text_at, from) = if at + 4.0 + width > WIDTH {
-            ("end", at - 4.0, at - 4.0 - width)
-        } else {
-            ("start", at + 4.0, at)
-        };
-        let row = ends.iter().position(|&end| end < from).unwrap_or(ends.len());
-        if row == ends.len() {
-            ends.push(0.0);
-        }
-        ends[row] = from + width + 8.0;
-        placed.push(PlacedMark { at, text_at, anchor, row, label: mark.label.clone() });
-    }
-    (placed, ends.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         findings::{Axis, Mark},
-        page::html::well_formed,
+        page::well_formed,
     };
 
     fn plot(lines: &[(&str, &[(f64, f64)])]) -> Plot {
@@ -305,7 +277,7 @@ mod tests {
                 let svg = svg(&plot);
                 well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-                assert!(svg.contains("<title>backlog &lt;of&gt; &quot;20,000&quot; &amp; more</title>"));
+                assert!(svg.contains("<title>backlog &#60;of&#62; &#34;20,000&#34; &#38; more</title>"));
                 assert!(svg.len() < 200_000, "{} bytes", svg.len());
             }
         }
@@ -332,13 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_close_marks_stand_in_rows_of_their_own() {
+    fn labels_of_marks_stand_in_rows_of_their_own_within_the_plot() {
         let mut plot = plot(&[("a", &[(0.0, 0.0), (1000.0, 1.0)])]);
-        plot.marks = [500.0, 501.0, 999.0].map(|x| Mark::new(x, "the group splits")).to_vec();
-        let x = Scale::new([0.0, 1000.0].into_iter(), false, (LEFT, WIDTH - RIGHT)).unwrap();
-        let (marks, rows) = place_marks(&plot, &x);
-        assert_eq!((marks.iter().map(|mark| mark.row).collect::<Vec<_>>(), rows), (vec![0, 1, 0], 2));
-        assert_eq!(marks[2].anchor, "end");
+        plot.marks = [500.0, 999.0].map(|x| Mark::new(x, "the group splits")).to_vec();
+        let svg = svg(&plot);
+        let labels: Vec<&str> =
+            svg.split("<text class=\"label\"").filter(|text| text.contains("splits")).collect();
+        assert!(labels[0].contains("y=\"42.0\" text-anchor=\"start\""), "{labels:?}");
+        assert!(labels[1].contains("y=\"62.0\" text-anchor=\"end\""), "{labels:?}");
     }
 
     #[test]

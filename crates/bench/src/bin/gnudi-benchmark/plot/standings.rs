@@ -4,8 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Scale, dot, exactly, legend, open_svg, path_of, stroke_between, text, width_of};
-use crate::page::html::escape;
+use super::{Scale, dot, escape, exactly, legend, open_svg, path_of, stroke_between, text, width_of};
 
 const WIDTH: f64 = 520.0;
 /// Distance of two rows.
@@ -82,7 +81,7 @@ fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::html::well_formed;
+    use crate::page::well_formed;
 
     #[test]
     fn a_better_figure_stands_further_right_and_what_is_missing_breaks_the_line() {

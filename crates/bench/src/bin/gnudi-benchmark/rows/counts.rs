@@ -1,18 +1,8 @@
-//! Sizes of the rows' work, by scale and peer.
+//! Sizes of the rows' work, by peer.
 
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
 use crate::peers::Peer;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    Small,
-    Full,
-}
 
 /// Sizes of a peer's work. Gnocchi gets less where it would take hours: rates, not counts, are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +41,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn new(scale: Scale, peer: Peer) -> Self {
-        let small = Counts {
+    pub fn new(peer: Peer) -> Self {
+        let usual = Counts {
             load: Duration::from_millis(500),
             push_metrics: 200,
             metadata_metrics: 20_000,
@@ -71,39 +61,25 @@ impl Counts {
             many_metrics: 50_000,
             many_measures: 1_000_000,
         };
-        let full = Counts {
-            load: Duration::from_secs(10),
-            push_metrics: 1_000,
-            metadata_metrics: 100_000,
-            resources: 100_000,
-            read_metrics: 8,
-            stream_single_rounds: 60,
-            many_metrics: 1_000_000,
-            many_measures: 5_000_000,
-            ..small
-        };
-        let slow = |factor: usize| Counts {
-            push_metrics: 100 * factor,
-            metadata_metrics: 1_000 * factor,
-            resources: 500 * factor,
-            aggregate_metrics: 20 * factor,
-            aggregate_resources: 20 * factor,
-            read_metrics: factor,
-            year_points: 60 * 24 * 60 * factor,
-            day_metrics: 20 * factor,
-            process_metrics: 200 * factor,
-            stream_metrics: 200 * factor,
+        if peer != Peer::Gnocchi {
+            return usual;
+        }
+        Counts {
+            push_metrics: 100,
+            metadata_metrics: 1_000,
+            resources: 500,
+            aggregate_metrics: 20,
+            aggregate_resources: 20,
+            read_metrics: 1,
+            year_points: 60 * 24 * 60,
+            day_metrics: 20,
+            process_metrics: 200,
+            stream_metrics: 200,
             stream_rounds: 10,
             stream_single_rounds: 1,
-            memory_metrics: 200 * factor,
+            memory_metrics: 200,
             many_metrics: 0,
-            ..if scale == Scale::Small { small } else { full }
-        };
-        match (scale, peer) {
-            (Scale::Small, Peer::Gnocchi) => slow(1),
-            (Scale::Full, Peer::Gnocchi) => slow(4),
-            (Scale::Small, _) => small,
-            (Scale::Full, _) => full,
+            ..usual
         }
     }
 }

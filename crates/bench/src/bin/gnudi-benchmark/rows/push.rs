@@ -10,7 +10,6 @@ use anyhow::Result;
 use super::{
     Bench, arrow,
     batch::{COLUMNS, Dialect, INFLUX, LINES},
-    counts::Scale,
     setup,
 };
 use crate::{
@@ -63,7 +62,7 @@ pub const ROWS: [Row; LADDER.len()] = {
     rows
 };
 
-/// The less informative steps of the published ladder: measured at full scale, or when selected by name.
+/// The less informative steps of the published ladder: measured when selected by name.
 const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 
 /// A measure per second.
@@ -78,9 +77,7 @@ const WITH_RAW: [usize; 3] = [1, 100, 5000];
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = bench.counts(server.peer).push_metrics;
     for (row, shape) in &LADDER {
-        let left_out = BETWEEN.contains(&row.key)
-            && bench.options.scale == Scale::Small
-            && !bench.options.only.iter().any(|only| only == row.key);
+        let left_out = BETWEEN.contains(&row.key) && !bench.options.only.iter().any(|only| only == row.key);
         if left_out || !bench.options.wants(row.key) {
             continue;
         }

@@ -48,7 +48,7 @@ struct History {
 
 impl History {
     fn new(options: &PrometheusOptions) -> Result<Self> {
-        let series = options.scaled(options.series, 10_000, 1_000) / 10 * 10;
+        let series = options.series / 10 * 10;
         let days = options.days as i64;
         let last = Self::last_minute(days);
         let mut instances = Instances::new(METRIC, series);
@@ -79,7 +79,6 @@ impl Asked<'_> {
 
 pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findings) -> Result<()> {
     eprintln!("queries: the history");
-    let rounds = options.scaled(options.rounds, 5, 3);
     let mut history = History::new(options)?;
     // gnudi-os gives the same responses as gnudi.
     let peers = options.peers.iter().copied().filter(|peer| !matches!(peer, Peer::Limit | Peer::GnudiOs));
@@ -96,7 +95,7 @@ pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findin
         if context.verbose {
             eprintln!("{}: {}", question.reach, question.query);
         }
-        ask_all(question, rounds, &mut servers, context, findings);
+        ask_all(question, options.rounds, &mut servers, context, findings);
     }
     add_history_table(&servers, &history, findings);
     for is_range in [false, true] {

@@ -33,30 +33,27 @@ pub struct PrometheusOptions {
     /// Servers, in order. limit and gnudi-os get no queries.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = PEERS)]
     peers: Vec<Peer>,
-    /// A tenth of the series and samples, and fewer rounds: a minute or two.
-    #[arg(long)]
-    quick: bool,
-    /// Series to write to an empty server [default: 40,000; quick: 10,000].
-    #[arg(long, value_name = "N", value_parser = within(100..=1_000_000))]
-    write_series: Option<usize>,
-    /// Samples of all of them together [default: 10,000,000; quick: 1,000,000].
-    #[arg(long, value_name = "N", value_parser = within(100..=50_000_000))]
-    write_samples: Option<usize>,
+    /// Series to write to an empty server.
+    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = within(100..=1_000_000))]
+    write_series: usize,
+    /// Samples of all of them together.
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = within(100..=50_000_000))]
+    write_samples: usize,
     /// Connections that write, each its share of the series.
     #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
     connections: usize,
     /// Samples per remote write.
     #[arg(short, long, value_name = "N", default_value_t = 10_000, value_parser = within(1..=100_000))]
     batch: usize,
-    /// Series to query [default: 10,000; quick: 1,000].
-    #[arg(long, value_name = "N", value_parser = within(200..=100_000))]
-    series: Option<usize>,
+    /// Series to query.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = within(200..=100_000))]
+    series: usize,
     /// Days of history.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = within(1..=60))]
     days: usize,
-    /// Repetitions of each query [default: 5; quick: 3]; fewer for slow ones.
-    #[arg(long, value_name = "N", value_parser = within(1..=1_000))]
-    rounds: Option<usize>,
+    /// Repetitions of each query; fewer for slow ones.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = within(1..=1_000))]
+    rounds: usize,
 }
 
 const PEERS: [Peer; 5] = [Peer::Limit, Peer::Gnudi, Peer::GnudiOs, Peer::Prometheus, Peer::VictoriaMetrics];
@@ -90,13 +87,6 @@ pub fn run(options: &PrometheusOptions, context: &Context) -> Result<Findings> {
     }
     ensure!(!findings.tables.is_empty() || context.stop.is_set(), "nothing was measured");
     Ok(findings)
-}
-
-impl PrometheusOptions {
-    /// The option's value, else the default of the scale.
-    fn scaled(&self, given: Option<usize>, usual: usize, quick: usize) -> usize {
-        given.unwrap_or(if self.quick { quick } else { usual })
-    }
 }
 
 /// The response to a query, and its time.

@@ -41,9 +41,8 @@ struct Plan {
 
 impl Plan {
     fn new(options: &PrometheusOptions) -> Result<Self> {
-        let series = options.scaled(options.write_series, 40_000, 10_000) / 10 * 10;
-        let samples = options.scaled(options.write_samples, 10_000_000, 1_000_000);
-        let minutes = (samples / series).max(2) as i64;
+        let series = options.write_series / 10 * 10;
+        let minutes = (options.write_samples / series).max(2) as i64;
         let &PrometheusOptions { batch, connections, .. } = options;
         let mut instances = Instances::new(METRIC, series);
         let mut spread = |minutes| Writes::spread(&mut instances, minutes, batch, connections);

@@ -1,0 +1,299 @@
+//! `gnudi-benchmark growth`: throughput, memory and disk by number of metrics, the disk use of a metric with a full
+//! history, and what clouds take by these figures.
+//!
+//! It measures gnudi only, on servers that it starts itself; for other servers there is `versus`.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::{
+    body::{START_MS, Span, Values},
+    context::Context,
+    findings::{Axis, Findings, Line, Plot, Table, Value},
+    load::Requests,
+    measurement::Work,
+    peers::{Peer, Server},
+    rows::{
+        batch,
+        process::{self, Push},
+    },
+    sheet::Sheet,
+    table::{bytes, short},
+};
+
+/// Measure gnudi's throughput, memory and disk use as its store grows.
+#[derive(Clone, Debug, Args)]
+pub struct GrowthOptions {
+    /// What to measure; it takes some minutes.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Dimension::Metrics, Dimension::Disk])]
+    only: Vec<Dimension>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Dimension {
+    /// Metrics with policy medium.
+    Metrics,
+    /// Disk use of metrics that have all points that their policy keeps.
+    Disk,
+}
+
+/// Metrics per call; each gets one measure, as if polled.
+const BATCH_MAX: usize = 1_000;
+const CONNECTIONS: usize = 4;
+/// Measures of all metrics together, at least.
+const MEASURES: usize = 500_000;
+/// Wait for background work before memory and disk are read.
+const REST: Duration = Duration::from_secs(2);
+/// Policy whose history is planned for.
+const PLANNED_POLICY: &str = "medium";
+/// Metrics of a planned server.
+const SERVER_METRICS: usize = 30;
+
+/// The work with a number of metrics, and its cost.
+struct Sample {
+    metrics: usize,
+    work: Work,
+    /// When idle, after the work.
+    memory_bytes: f64,
+    disk_bytes: f64,
+}
+
+pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
+    let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows");
+    findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
+    let mut samples = Vec::new();
+    if options.only.contains(&Dimension::Metrics) {
+        for metrics in [1_000, 10_000, 100_000, 300_000, 1_000_000] {
+            eprintln!("growth: {metrics} metrics");
+            let sample = sample(context, metrics);
+            // Checks fail after an interruption.
+            if context.stop.is_set() {
+                break;
+            }
+            samples.push(sample?);
+        }
+        tell(&samples, &mut findings);
+    }
+    if options.only.contains(&Dimension::Disk) && !context.stop.is_set() {
+        let history_bytes = tell_histories(context, &mut findings)?;
+        plan(&samples, history_bytes, &mut findings);
+    }
+    Ok(findings)
+}
+
+/// On a server with so many metrics, each of which gets the same number of measures.
+fn sample(context: &Context, metrics: usize) -> Result<Sample> {
+    let server = Server::start_configured(Peer::Gnudi, "", context)?;
+    let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, MEASURES.div_ceil(metrics)])?;
+    let work = push.run(&server)?;
+    ensure!(!context.stop.is_set(), "cut short");
+    std::thread::sleep(REST);
+    let memory_bytes = server.probe.memory_bytes().unwrap_or(0) as f64;
+    let disk_bytes = server.disk_bytes().unwrap_or(0) as f64;
+    push.check(&server)?;
+    Ok(Sample { metrics, work, memory_bytes, disk_bytes })
+}
+
+/// Metrics per call, such that the calls of a round are a multiple of the connections: all measures of a metric use the
+/// same connection.
+fn batch_of(metrics: usize) -> usize {
+    let calls_a_connection = metrics.div_ceil(CONNECTIONS * BATCH_MAX);
+    metrics.div_ceil(CONNECTIONS * calls_a_connection)
+}
+
+/// A line of a plot: its name, and what it shows of a sample.
+type Shown = (&'static str, fn(&Sample) -> f64);
+
+/// A table, plots, and figures of the first and the last sample.
+fn tell(samples: &[Sample], findings: &mut Findings) {
+    const METRICS: &str = "metrics of policy medium";
+    let mut sheet = Sheet::<Sample>::new();
+    sheet.text(METRICS, |sample| sample.metrics.to_string());
+    sheet.value("accepted", |sample| Value::rate(sample.work.accepted(), "measure"));
+    sheet.value("processed", |sample| Value::rate(sample.work.rate(), "measure"));
+    sheet.value("processor time a measure", |sample| sample.work.cpu_us().map(|us| Value::each(us, "us")));
+    sheet.value("memory", |sample| Value::bytes(sample.memory_bytes));
+    sheet.value("disk", |sample| Value::bytes(sample.disk_bytes));
+    findings.tables.push(sheet.table("by metrics, a measure each a call", samples, |_| None));
+    let rates: [Shown; 2] = [
+        ("accepted", |sample| sample.work.accepted()),
+        ("pushed and processed", |sample| sample.work.rate()),
+    ];
+    let sizes: [Shown; 2] = [("memory", |sample| sample.memory_bytes), ("disk", |sample| sample.disk_bytes)];
+    for (title, y, shown) in [
+        ("Measures a second by metrics", Axis::linear("measures a second"), rates),
+        ("Memory and disk by metrics", Axis::logarithmic("bytes"), sizes),
+    ] {
+        let line = |(name, value): Shown| {
+            Line::new(name, samples.iter().map(|sample| (sample.metrics as f64, value(sample))))
+        };
+        findings.plots.push(Plot::new(title, Axis::logarithmic(METRICS), y, shown.map(line).to_vec()));
+    }
+    if let [first, .., last] = samples {
+        let per_metric = Value::bytes(further_metric_bytes(samples));
+        findings.compare("memory for each further metric", per_metric);
+        let percent = Value::Percent(100.0 * last.work.rate() / first.work.rate());
+        let name = format!("processed with {} metrics, of the rate with {}", last.metrics, first.metrics);
+        findings.compare(name, percent);
+    }
+}
+
+/// Memory for a further metric, from the first sample to the last.
+fn further_metric_bytes(samples: &[Sample]) -> f64 {
+    match samples {
+        [first, .., last] => {
+            let more = last.memory_bytes - first.memory_bytes;
+            (more / (last.metrics - first.metrics) as f64).max(0.0)
+        }
+        _ => 0.0,
+    }
+}
+
+/// Processor time of a measure with so many metrics: of the next larger sample, else of the last.
+fn cpu_us_at(samples: &[Sample], metrics: usize) -> Option<f64> {
+    samples.iter().find(|sample| sample.metrics >= metrics).or(samples.last())?.work.cpu_us()
+}
+
+/// What fills a metric of a policy with all that it keeps, polled by the minute: spans, each of so many measures so
+/// many seconds apart. Where only hours are kept, three measures for each stand for the sixty.
+struct History {
+    policy: &'static str,
+    spans: &'static [(usize, i64)],
+    /// Points of all granularities together.
+    points_kept: usize,
+}
+
+const DAY: usize = 24 * 60;
+
+const HISTORIES: [History; 3] = [
+    History { policy: "low", spans: &[(30 * DAY, 60)], points_kept: 30 * DAY / 5 },
+    History { policy: "medium", spans: &[(358 * 72, 1_200), (7 * DAY, 60)], points_kept: 365 * 24 + 7 * DAY },
+    History {
+        policy: "high",
+        spans: &[(358 * 72, 1_200), (7 * DAY - 60, 60), (3_600, 1)],
+        points_kept: 365 * 24 + 7 * DAY + 3_600,
+    },
+];
+
+/// A table; returns the disk of a metric with a full history in the planned policy.
+fn tell_histories(context: &Context, findings: &mut Findings) -> Result<Option<f64>> {
+    const METRICS: usize = 40;
+    let mut planned = None;
+    let mut table = Table::new(
+        format!("on disk: {METRICS} metrics that hold all that their policy keeps, with all its methods"),
+        "policy | bytes a metric | points kept a metric | bytes a point with all its methods",
+        [],
+    );
+    for history in &HISTORIES {
+        let (policy, points) = (history.policy, history.points_kept);
+        eprintln!("growth: a full history in policy {policy}");
+        let stored = history_bytes(context, history, METRICS);
+        // Checks fail after an interruption.
+        if context.stop.is_set() {
+            break;
+        }
+        let each = stored? / METRICS as f64;
+        let cells = [policy.to_owned(), bytes(each), points.to_string(), bytes(each / points as f64)];
+        table.rows.push(cells.to_vec());
+        findings.compare(format!("a full history in policy {policy}, a metric"), Value::bytes(each));
+        if policy == PLANNED_POLICY {
+            planned = Some(each);
+        }
+    }
+    findings.tables.push(table);
+    Ok(planned)
+}
+
+/// What the aggregates of metrics with a full history take on disk. So few metrics that the store's log takes them all
+/// in: nothing in it was written twice but the heads.
+fn history_bytes(context: &Context, history: &History, metrics: usize) -> Result<f64> {
+    const PIECE: usize = 3 * DAY;
+    let server = Server::start(Peer::Gnudi, context)?;
+    let metrics = batch::metrics(&server, history.policy, metrics)?;
+    let mut values = Values::new(1);
+    let mut start_ms = START_MS;
+    for &(measures, step_s) in history.spans {
+        for from in (0..measures).step_by(PIECE) {
+            let span = Span { start_ms, step_ms: step_s * 1_000, count: PIECE.min(measures - from) };
+            start_ms += span.count as i64 * span.step_ms;
+            let requests = Requests::Listed(metrics.requests(&server, 1, span, &mut values));
+            process::until_processed(&server, &requests, 1, span.count * metrics.len())?;
+        }
+    }
+    std::thread::sleep(REST);
+    Ok(server.aggregates_bytes().context("the size of the store")? as f64)
+}
+
+/// What clouds of some sizes take, by arithmetic from the measured figures.
+fn plan(samples: &[Sample], history_bytes: Option<f64>, findings: &mut Findings) {
+    let (Some(history_bytes), [first, .., last]) = (history_bytes, samples) else { return };
+    let each_bytes = further_metric_bytes(samples);
+    let rows = [1_000, 10_000, 33_000, 100_000, 333_000].map(|servers| {
+        let metrics = servers * SERVER_METRICS;
+        let measures_a_second = metrics as f64 / 60.0;
+        let processors = cpu_us_at(samples, metrics).map(|us| measures_a_second * us / 1e6);
+        let extrapolated = if metrics > last.metrics { " (extrapolated)" } else { "" };
+        vec![
+            servers.to_string(),
+            format!("{metrics}{extrapolated}"),
+            short(measures_a_second),
+            processors.map_or("-".to_owned(), short),
+            bytes(first.memory_bytes + each_bytes * metrics as f64),
+            bytes(history_bytes * metrics as f64),
+        ]
+    });
+    findings.tables.push(Table::new(
+        format!(
+            "clouds polled by the minute: {SERVER_METRICS} metrics a server, policy {PLANNED_POLICY}; computed from the \
+             figures above"
+        ),
+        "servers | metrics | measures/s | processors | memory | disk when full",
+        rows,
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Outcome;
+
+    fn sample(metrics: usize, seconds: f64) -> Sample {
+        let elapsed = Duration::from_secs_f64(seconds);
+        let outcome = Outcome { elapsed: elapsed / 2, ..Outcome::default() };
+        let cpu_seconds = Some(seconds / 1_000.0);
+        let work = Work { done: 1_000.0, elapsed, outcome, cpu_seconds, notes: Vec::new() };
+        Sample { metrics, work, memory_bytes: 2e6 * seconds, disk_bytes: 3e6 }
+    }
+
+    #[test]
+    fn every_connection_has_as_many_calls_of_a_round() {
+        for metrics in [200, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 300_000, 1_000_000] {
+            let batch = batch_of(metrics);
+            let even = metrics.div_ceil(batch).is_multiple_of(CONNECTIONS);
+            assert!(batch <= BATCH_MAX && even, "{metrics}: {batch}");
+        }
+    }
+
+    #[test]
+    fn what_lies_between_samples_costs_what_the_next_larger_does() {
+        let samples = [sample(1_000, 1.0), sample(1_001_000, 3.0)];
+        assert_eq!(further_metric_bytes(&samples), 4.0);
+        for (metrics, us) in [(10, 1.0), (1_000, 1.0), (1_001, 3.0), (5_000_000, 3.0)] {
+            assert_eq!(cpu_us_at(&samples, metrics), Some(us), "{metrics}");
+        }
+        assert_eq!((further_metric_bytes(&[]), cpu_us_at(&[], 1)), (0.0, None));
+    }
+
+    #[test]
+    fn samples_become_tables_and_plots() {
+        let mut findings = Findings::default();
+        let samples = [sample(16, 1.0), sample(128, 2.0)];
+        tell(&samples, &mut findings);
+        assert_eq!(findings.tables[0].rows[1], ["128", "1.00k/s", "500/s", "2.00 us", "4.00MB", "3.00MB"]);
+        assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
+        plan(&samples, Some(80e3), &mut findings);
+        assert_eq!(findings.tables[1].rows[0][1], "30000 (extrapolated)");
+    }
+}
