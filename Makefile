@@ -80,13 +80,13 @@ check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, t
 	ui/node_modules/.bin/tsc --noEmit -p ui
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Both suites run to the end, so that one run shows all failures.
+# scripts/run-tests runs two of Rust's test programs at a time. Both suites run to the end, so that one run shows all failures.
 test: development .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
-	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
+	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked || failed=1; \
 	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
 
 test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
-	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
+	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
 	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 # Load and many rounds need the speed of an optimised program.
@@ -107,6 +107,7 @@ crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
 
 random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests of no other target, with TIMES (20) times the rounds of `make test` (ARGS="tables")
+	$(if $(ARGS),,GNUDI_SIMULATION_SCHEDULES=$$((40000 * $(TIMES))) $(CARGO) test --workspace --locked --test simulation)
 	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
 power-cut: quick .venv/installed ## IMAGES crash images (20,000) of the disk after a power cut at the server's system calls (ARGS="--seed 7")
