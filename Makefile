@@ -21,8 +21,8 @@ SEED ?= 1
 PYTHON := .venv/bin/python
 # Runs in tests/, without byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
-# tests/support/schedule.py decides the order.
-WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
+# tests/support/schedule.py decides the order. Tests wait for a third of their time: two workers leave two cores idle meanwhile.
+WORKERS = -n $(1) --dist loadfile --no-loadscope-reorder
 # The integration tests of `make test-fast`: those that take less than a second or two, of all crates.
 QUICK_TESTS := answers cache callers calls cases conversion counters cross cross_empty filters fold late lines model named_measures \
 	passes properties raw read remote_write resources retention round_trips scheduling write
@@ -83,11 +83,11 @@ check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, t
 # scripts/run-tests runs two of Rust's test programs at a time. Both suites run to the end, so that one run shows all failures.
 test: development .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
 	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked || failed=1; \
-	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
+	($(PYTEST) $(call WORKERS,3) --seed $(SEED)) || failed=1; exit $$failed
 
 test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
 	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
-	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
+	($(PYTEST) $(call WORKERS,2) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 # Load and many rounds need the speed of an optimised program.
 long crash random power-cut soak openapi fuzz-diff: export GNUDI_BIN := $(CURDIR)/target/quick/gnudi
@@ -101,7 +101,7 @@ test-long: ## the tests that take hours, in sequence: all engines, kills, power 
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 long: quick .venv/installed .cloud-venv/installed .docs-venv/installed target/tools/bin/prometheus ## the black-box tests marked `long`: all combinations of engines, failures under load (ARGS="-k s3")
-	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
+	$(PYTEST) $(call WORKERS,2) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
