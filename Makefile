@@ -21,8 +21,8 @@ SEED ?= 1
 PYTHON := .venv/bin/python
 # Runs in tests/, without byte code beside the sources.
 PYTEST = cd tests && PYTHONDONTWRITEBYTECODE=1 ../.venv/bin/pytest
-# tests/support/schedule.py decides the order.
-WORKERS = -n 2 --dist loadfile --no-loadscope-reorder
+# tests/support/schedule.py decides the order. Tests wait for a third of their time: two workers leave two cores idle meanwhile.
+WORKERS = -n $(1) --dist loadfile --no-loadscope-reorder
 # The integration tests of `make test-fast`: those that take less than a second or two, of all crates.
 QUICK_TESTS := answers cache callers calls cases conversion counters cross cross_empty filters fold late lines model named_measures \
 	passes properties raw read remote_write resources retention round_trips scheduling write
@@ -80,14 +80,14 @@ check: target/tools/bin/cargo-deny page docs ## format, house rules, licences, t
 	ui/node_modules/.bin/tsc --noEmit -p ui
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Both suites run to the end, so that one run shows all failures.
+# scripts/run-tests runs two of Rust's test programs at a time. Both suites run to the end, so that one run shows all failures.
 test: development .venv/installed .cloud-venv/installed .docs-venv/installed ## every test (installs its requirements, or lists what is missing)
-	failed=0; $(CARGO) test --workspace --locked --no-fail-fast || failed=1; \
-	($(PYTEST) $(WORKERS) --seed $(SEED)) || failed=1; exit $$failed
+	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked || failed=1; \
+	($(PYTEST) $(call WORKERS,3) --seed $(SEED)) || failed=1; exit $$failed
 
 test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installed ## the quick tests that need no engine, with few random rounds: 90 seconds once compiled
-	failed=0; $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
-	($(PYTEST) $(WORKERS) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
+	failed=0; CARGO=$(CARGO) scripts/run-tests --workspace --locked --lib --bins --examples $(QUICK_TESTS:%=--test %) || failed=1; \
+	($(PYTEST) $(call WORKERS,2) -m "not long and not slow" --rounds 5 --seed $(SEED)) || failed=1; exit $$failed
 
 # Load and many rounds need the speed of an optimised program.
 long crash random power-cut soak openapi fuzz-diff: export GNUDI_BIN := $(CURDIR)/target/quick/gnudi
@@ -101,12 +101,13 @@ test-long: ## the tests that take hours, in sequence: all engines, kills, power 
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 long: quick .venv/installed .cloud-venv/installed .docs-venv/installed target/tools/bin/prometheus ## the black-box tests marked `long`: all combinations of engines, failures under load (ARGS="-k s3")
-	$(PYTEST) $(WORKERS) -m long --seed $(SEED) $(ARGS)
+	$(PYTEST) $(call WORKERS,2) -m long --seed $(SEED) $(ARGS)
 
 crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
 
 random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests of no other target, with TIMES (20) times the rounds of `make test` (ARGS="tables")
+	$(if $(ARGS),,GNUDI_SIMULATION_SCHEDULES=$$((40000 * $(TIMES))) $(CARGO) test --workspace --locked --test simulation)
 	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
 power-cut: quick .venv/installed ## IMAGES crash images (20,000) of the disk after a power cut at the server's system calls (ARGS="--seed 7")

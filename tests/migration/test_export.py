@@ -35,8 +35,11 @@ class Back:
         self.made, self.numbers, self.used = {}, itertools.count(100), {}
 
     def import_all(self):
-        self.patch_type([{"op": "add", "path": "/attributes/gone", "value": {"type": "string", "required": False}}])
+        self.patch_type([{"op": "add", "path": f"/attributes/{name}", "value": {"type": "string", "required": False}}
+                         for name in ("gone", "turned")])
         self.world.make()
+        machines = [resource for resource, of_type in self.world.resources.items() if of_type == "machine"]
+        self.world.client.patch(f"/v1/resource/machine/{machines[0]}", {"turned": "a text"}).expect(200)
         self.world.post([self.gnocchi.client()], self.world.requests(4))
         self.world.now_s += 1000
         done = program.run("import", "gnocchi", "--config-file", self.gnocchi.directory / "gnocchi.conf", *self.target.arguments, timeout_s=120)
@@ -150,10 +153,13 @@ class Back:
         self.world.resources[made.expect(201).json()["id"]] = "rack"
         self.patch_type([
             {"op": "add", "path": "/attributes/zone", "value": {"type": "string", "required": True, "options": {"fill": "z1"}}},
+            {"op": "add", "path": "/attributes/is_up", "value": {"type": "bool", "required": True, "options": {"fill": True}}},
             {"op": "add", "path": "/attributes/note", "value": {"type": "string", "required": False}},
-            {"op": "remove", "path": "/attributes/gone"}])
+            {"op": "remove", "path": "/attributes/gone"},
+            {"op": "remove", "path": "/attributes/turned"}])
+        self.patch_type([{"op": "add", "path": "/attributes/turned", "value": {"type": "number", "required": True, "options": {"fill": 7}}}])
         attributes = self.world.attributes
-        more = lambda is_new: {"zone": "z2"} if is_new else {"note": "n"} if self.rng.random() < 0.3 else {}
+        more = lambda is_new: {"zone": "z2", "turned": 8, "is_up": False} if is_new else {"note": "n"} if self.rng.random() < 0.3 else {}
         self.world.attributes = lambda is_new: attributes(is_new) | more(is_new)
 
     def patch_type(self, patch):

@@ -93,18 +93,29 @@ class Rabbitmq:
                               capture_output=True, text=True, timeout=120, check=True)
         return done.stdout
 
-    def listed(self, *keys):
-        """{queue: its values of these keys}, asked of the node in its own language: `rabbitmqctl` takes two seconds for each answer."""
-        values = ", ".join(f"proplists:get_value({key}, Queue)" for key in keys)
-        queue = f"[element(4, proplists:get_value(name, Queue)), [{values}]]"
-        text = f'lists:flatten([io_lib:format("~s~w~n", {queue}) || Queue <- rabbit_amqqueue:info_all(<<"/">>, [name, {", ".join(keys)}])])'
+    def erlang(self, text):
+        """What an expression is in the node's own language: `rabbitmqctl` takes two seconds for each answer."""
         cookie = (self.directory / ".erlang.cookie").read_text()
         done = subprocess.run(["erl_call", "-sname", self.node, "-c", cookie, "-e"], input=f"{text}.\n", env={**os.environ, **self.env()},
                               capture_output=True, text=True, timeout=120, check=True)
-        # {ok, "name[value,value]\n..."}; no queue is an empty list.
         answer = done.stdout.strip()
         assert answer.startswith("{ok, ") and answer.endswith("}"), answer
-        text = ast.literal_eval(answer.removeprefix("{ok, ").removesuffix("}")) or ""
+        return answer.removeprefix("{ok, ").removesuffix("}")
+
+    def forget(self):
+        """Leaves it as a new node is: nothing of its virtual host stays, and whoever uses it is disconnected."""
+        names = '<<"/">>, <<"tests">>'
+        everything = ", ".join(['<<".*">>'] * 3)
+        self.erlang(f'ok = rabbit_vhost:delete({names}), ok = rabbit_vhost:add({names}), '
+                    f'rabbit_auth_backend_internal:set_permissions(<<"guest">>, <<"/">>, {everything}, <<"tests">>)')
+
+    def listed(self, *keys):
+        """{queue: its values of these keys}."""
+        values = ", ".join(f"proplists:get_value({key}, Queue)" for key in keys)
+        queue = f"[element(4, proplists:get_value(name, Queue)), [{values}]]"
+        # "name[value,value]\n..."; no queue is an empty list.
+        text = ast.literal_eval(self.erlang(
+            f'lists:flatten([io_lib:format("~s~w~n", {queue}) || Queue <- rabbit_amqqueue:info_all(<<"/">>, [name, {", ".join(keys)}])])')) or ""
         rows = (row.removesuffix("]").split("[") for row in text.splitlines())
         return {name: values.split(",") for name, values in rows}
 

@@ -1,4 +1,4 @@
-"""Which tests one worker of pytest-xdist runs, and in which order they are given out: `pytest -n 2 --dist loadfile`."""
+"""Which tests one worker of pytest-xdist runs, and in which order they are given out: `pytest -n 3 --dist loadfile`."""
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -13,12 +13,12 @@ GROUPS = {
     "prometheus": ["prometheus/"],
 }
 # The longest come first: none is left for the end, when the other worker has nothing more to do.
-FIRST = ["keystone", "differential", "packages", "prometheus", "gnocchi_suite/test_functional_suite.py", "power_cut/test_power_cut.py",
-         "shared/test_faults.py",
-         "migration/test_import.py", "migration/test_export.py", "telemetry/test_messaging.py", "page/test_page.py", "page/test_views.py",
-         "client/test_client_suite.py", "migration/test_follow.py", "openapi/test_document.py", "limits/test_scaling.py",
-         "telemetry/test_kill.py", "telemetry/test_poison.py", "telemetry/test_gnocchi_publisher.py", "shared/test_processes.py",
-         "profile/test_flamegraph.py", "move/test_move.py", "backup/test_verify.py"]
+FIRST = ["keystone", "gnocchi_suite/test_functional_suite.py", "differential", "packages", "prometheus", "power_cut/test_power_cut.py",
+         "telemetry/test_messaging.py", "migration/test_import.py", "page/test_views.py", "client/test_client_suite.py", "page/test_page.py",
+         "backup/test_backup.py", "backup/test_incremental.py", "telemetry/test_poison.py", "openapi/test_document.py",
+         "migration/test_export.py", "telemetry/test_gnocchi_publisher.py", "backup/test_verify.py", "telemetry/test_real_agent.py",
+         "telemetry/test_aside.py", "shared/test_faults.py", "limits/test_scaling.py", "migration/test_follow.py", "telemetry/test_kill.py",
+         "shared/test_processes.py", "profile/test_flamegraph.py", "move/test_move.py"]
 
 
 def group(nodeid):

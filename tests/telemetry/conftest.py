@@ -1,4 +1,4 @@
-"""Ours and Ceilometer's, one process each for a module's tests; a broker for each module, and agents that end with their test."""
+"""Ours and Ceilometer's, one process each for a module's tests; a broker that each module finds empty, and agents that end with their test."""
 
 import pytest
 
@@ -23,10 +23,17 @@ def theirs(module_path):
     side.stop()
 
 
+@pytest.fixture(scope="session")
+def node(shared_dir):
+    """The node of the modules about notifications; a test that stops it must start it again."""
+    yield from running(Rabbitmq(shared_dir / "rabbitmq"))
+
+
 @pytest.fixture(scope="module")
-def rabbitmq(shared_dir, request):
-    """One node for a module, so that no module sees another's queues."""
-    yield from running(Rabbitmq(shared_dir / f"rabbitmq-{request.module.__name__.rsplit('.', 1)[-1]}"))
+def rabbitmq(node):
+    """The node as new for each module, so that none sees another's queues: starting one takes longer than most tests."""
+    node.forget()
+    return node
 
 
 def agents_of(kind, directory):

@@ -46,8 +46,7 @@ def set_asides(agent):
 def queue(rabbitmq):
     """Empty before and after."""
     yield rabbitmq
-    if ASIDE in rabbitmq.depths():
-        rabbitmq.ctl("delete_queue", ASIDE)
+    rabbitmq.forget()
 
 
 def test_what_was_set_aside_is_looked_at_replayed_and_dropped(queue, agent):

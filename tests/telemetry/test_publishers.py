@@ -12,6 +12,13 @@ from telemetry import receivers, values
 ROUNDS = 20
 SECRET = "a secret"
 HOST = "a-host"
+# Names of resources that a path cannot hold as they are: the group that Ceilometer pushes to, and gnudi's.
+NO_SEGMENTS = {
+    "": ("/resource_id/", "/resource_id@base64/="),
+    ".": ("/resource_id/", "/resource_id@base64/Lg=="),
+    "..": ("/", "/resource_id@base64/Li4="),
+    "a/b": ("/resource_id/a%2Fb", "/resource_id@base64/YS9i"),
+}
 
 
 @pytest.fixture
@@ -140,9 +147,10 @@ def test_http_waits_for_an_endpoint_in_trouble(ours, requests):
 def test_prometheus(ours, theirs, seed, rounds, requests, path):
     rng = random.Random(seed)
     for _ in range(rounds):
-        # A series twice in a push is refused by the gateway, and a name with a slash found nowhere.
+        # A series twice in a push is refused by the gateway; the names of NO_SEGMENTS have a test of their own.
         names = rng.sample(values.METERS, 3)
-        resources = [values.text(rng, "ab c.é%") or "r", values.identifier(rng)]
+        name = values.text(rng, "ab c.é%")
+        resources = [name if name not in NO_SEGMENTS else "r", values.identifier(rng)]
         samples = [
             values.sample(
                 rng, name=name, resource_id=resource, volume=values.number(rng), user_id=None, project_id=values.identifier(rng)
@@ -154,6 +162,17 @@ def test_prometheus(ours, theirs, seed, rounds, requests, path):
         expected = sorted((path, headers["content-type"], body) for _, path, headers, body in requests.take())
         assert ours.ask(line) is None
         assert sorted((path, headers["content-type"], body) for _, path, headers, body in requests.take()) == expected
+
+
+def test_resources_whose_names_are_no_segments_of_a_path(ours, theirs, requests):
+    """Ceilometer pushes them to other groups, whose series are then replaced; gnudi each to its own, as the gateway defines."""
+    for name, (group_of_theirs, group_of_ours) in NO_SEGMENTS.items():
+        sample = values.sample(random.Random(3), resource_id=name)
+        line = samples_line(f"prometheus://127.0.0.1:{requests.port}/metrics/job/ceilometer", [sample])
+        for side, group in [(theirs, group_of_theirs), (ours, group_of_ours)]:
+            assert side.ask(line) is None
+            [(_, path, _, _)] = requests.take()
+            assert (name, path) == (name, f"/metrics/job/ceilometer{group}")
 
 
 def test_opentelemetry(ours, theirs, seed, rounds, requests):

@@ -13,7 +13,7 @@ use gnudi_rados::{Cluster, ConnectOptions, Librados};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::server::{Server, folder, free_port, program, run};
+use super::server::{Server, folder, free_port, free_ports, program, run};
 
 const OSDS: usize = 2;
 /// Daemons take the first free port of this many.
@@ -129,8 +129,8 @@ impl Ceph {
 }
 
 fn configuration(root: &Path, fsid: &str, monitor: &str) -> String {
-    let first_port = free_port().min(u16::MAX - DAEMON_PORTS);
-    let last_port = (first_port + DAEMON_PORTS).to_string();
+    let first_port = free_ports(DAEMON_PORTS);
+    let last_port = (first_port + DAEMON_PORTS - 1).to_string();
     let file = |name: &str| root.join(name).display().to_string();
     let mut text = "[global]\n".to_owned();
     for (option, value) in [

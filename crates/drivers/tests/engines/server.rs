@@ -5,12 +5,17 @@
 #![allow(dead_code, reason = "each engine needs a part of this")]
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     net::{Ipv4Addr, TcpListener, TcpStream},
+    ops::Range,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -48,9 +53,53 @@ pub fn fresh_name() -> String {
     format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A port that was free a moment ago.
+/// Below the ports that Linux gives to outgoing connections.
+const PORTS: Range<u16> = 20_000..32_000;
+/// Ports that one process gives out.
+const PORTS_BLOCK: u16 = 500;
+
+/// The block of ports of this process: locked, as `tests/support/process.py` locks its own of the same range.
+struct Ports {
+    _lock: File,
+    first: u16,
+    next: Mutex<u16>,
+}
+
+static PORTS_HERE: LazyLock<Ports> = LazyLock::new(|| {
+    let count = u32::from((PORTS.end - PORTS.start) / PORTS_BLOCK);
+    for number in 0..count {
+        let block = u16::try_from((std::process::id() + number) % count).unwrap();
+        let first = PORTS.start + block * PORTS_BLOCK;
+        if let Ok(lock) = File::create(env::temp_dir().join(format!("gnudi-test-ports-{first}")))
+            && lock.try_lock().is_ok()
+        {
+            return Ports { _lock: lock, first, next: Mutex::new(first) };
+        }
+    }
+    panic!("other test runs have all ports of {PORTS:?}");
+});
+
+/// A free port, which no other test gets.
 pub fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    free_ports(1)
+}
+
+/// The first of as many ports in a row, which no other test gets. That one is free, and the others are but for a chance.
+pub fn free_ports(count: u16) -> u16 {
+    let Ports { first, next, .. } = &*PORTS_HERE;
+    let mut next = next.lock().unwrap();
+    for _ in 0..PORTS_BLOCK {
+        if *next + count > first + PORTS_BLOCK {
+            *next = *first;
+        }
+        let port = *next;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            *next = port + count;
+            return port;
+        }
+        *next += 1;
+    }
+    panic!("no port is free");
 }
 
 /// A folder accessible to every user, since some engines run as their own. In memory if there is room: no

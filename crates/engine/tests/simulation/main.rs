@@ -30,7 +30,8 @@ use std::{
 
 use schedule::Counts;
 
-const SCHEDULES: u64 = 100_000;
+/// `make random` has `TIMES` as many.
+const SCHEDULES: u64 = 40_000;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))

@@ -16,18 +16,28 @@ use gnudi_model::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Export, ExportError, Report, line::Line, resources::value_of};
-use crate::{
-    index::{Index, SourceType},
-    target::resource_page,
+use super::{
+    Export, ExportError, Report,
+    line::Line,
+    resources::{shown_for_null, value_of},
 };
+use crate::index::{Index, SourceType};
 
 /// A resource type on both sides, including the generic one.
 pub(super) struct Types {
     pub gnocchi: Option<SourceType>,
     pub gnudi: Option<Arc<ResourceType>>,
-    /// The fill values of new attributes for resources that Gnocchi already has.
+    /// Of attributes that are required now: what resources without a value get that Gnocchi already has.
     pub fills: BTreeMap<Text, AttributeValue>,
+}
+
+impl Types {
+    /// Gnocchi's attribute of this name, if gnudi's is the same one, perhaps with other bounds. An attribute of another kind is a new one.
+    pub fn kept(&self, name: &str) -> Option<&Attribute> {
+        let theirs = self.gnocchi.as_ref()?.resource_type.attributes.get(name)?;
+        let ours = self.gnudi.as_ref()?.attributes.get(name)?;
+        (theirs.kind.name() == ours.kind.name()).then_some(theirs)
+    }
 }
 
 /// Exports policies, rules and types that Gnocchi lacks or has differently; returns all types.
@@ -41,8 +51,8 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, Exp
     let mut types = Vec::new();
     for ours in export.gnudi.resource_types().await? {
         let gnocchi = theirs.remove(&ours.name);
-        let mut fills = BTreeMap::new();
-        match &gnocchi {
+        let mut of = Types { gnocchi, gnudi: Some(ours.clone()), fills: BTreeMap::new() };
+        match &of.gnocchi {
             None => {
                 let attributes: Map<String, Value> = ours
                     .attributes
@@ -53,9 +63,12 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, Exp
                 export.change(&Line::request("POST", "/v1/resource_type", Some(body)))?;
             }
             Some(_) if ours.name == GENERIC => {}
-            Some(theirs) => fills = write_attributes(export, &theirs.resource_type, &ours).await?,
+            Some(theirs) => {
+                let theirs = theirs.resource_type.clone();
+                write_attributes(export, &theirs, &ours, &mut of).await?;
+            }
         }
-        types.push(Types { gnocchi, gnudi: Some(ours), fills });
+        types.push(of);
     }
     let gone = theirs.into_values();
     types.extend(gone.map(|gone| Types { gnocchi: Some(gone), gnudi: None, fills: BTreeMap::new() }));
@@ -203,54 +216,47 @@ async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// Changes the attributes of one type to the other's; returns the fill values of new ones.
+/// Changes the attributes of one type to the other's, and fills in the fill values.
 async fn write_attributes(
     export: &mut Export<'_>,
     theirs: &ResourceType,
     ours: &ResourceType,
-) -> Result<BTreeMap<Text, AttributeValue>, ExportError> {
+    of: &mut Types,
+) -> Result<(), ExportError> {
     let of_type = path("/v1/resource_type/", &ours.name);
     // One request each: an attribute that is already removed is rejected, and must not fail the others.
-    for name in theirs.attributes.keys().filter(|name| !ours.attributes.contains_key(*name)) {
+    for name in theirs.attributes.keys().filter(|name| of.kept(name).is_none()) {
+        // The file makes it anew already, and gives it values: a second removal would take those along.
+        let kind = export.earlier.kinds.get(&(of_type.clone(), pointer(name)));
+        if kind.is_some_and(|kind| ours.attributes.get(name).is_some_and(|ours| ours.kind.name() == kind)) {
+            continue;
+        }
         let body = json!([{"op": "remove", "path": pointer(name)}]);
         export.change(&Line::request("PATCH", of_type.clone(), Some(body)))?;
     }
-    let mut fills = BTreeMap::new();
+    let changed = || ours.attributes.iter().filter(|(name, attribute)| of.kept(name) != Some(*attribute));
+    let filled = |(name, attribute): &(&Text, &Attribute)| {
+        attribute.required && of.kept(name).is_none_or(|theirs| !theirs.required)
+    };
+    let fills = changed().filter(filled).map(|(name, _)| name.clone()).collect();
+    let fills = shown_for_null(export, of, fills).await?;
     let mut operations = Vec::new();
-    for (name, attribute) in &ours.attributes {
-        let known = theirs.attributes.get(name);
-        if known == Some(attribute) {
-            continue;
-        }
+    for (name, attribute) in changed() {
         let mut value = attribute_of(attribute);
         if attribute.required {
-            let fill = fill(export, ours, name, attribute.kind).await?;
+            let fill = fills.get(name).cloned().unwrap_or_else(|| neutral(attribute.kind));
             value["options"] = json!({"fill": value_of(&fill)});
-            if known.is_none() {
-                fills.insert(name.clone(), fill);
-            }
         }
         operations.push(json!({"op": "add", "path": pointer(name), "value": value}));
     }
+    of.fills = fills;
     if !operations.is_empty() {
         export.change(&Line::request("PATCH", of_type, Some(operations.into())))?;
     }
-    Ok(fills)
+    Ok(())
 }
 
-/// The fill value that Gnocchi requires for a required attribute: the value of some resource in gnudi. (Other
-/// resources' values are part of their own changes.)
-async fn fill(
-    export: &Export<'_>,
-    of: &ResourceType,
-    name: &Text,
-    kind: AttributeKind,
-) -> Result<AttributeValue, ExportError> {
-    let some = resource_page(export.gnudi, &of.name, None, false, 1).await?;
-    let value = some.first().and_then(|resource| resource.attributes.get(name)).cloned();
-    Ok(value.filter(|value| *value != AttributeValue::Null).unwrap_or_else(|| neutral(kind)))
-}
-
+/// The fill value that Gnocchi requires for a required attribute where no resource needs one.
 fn neutral(kind: AttributeKind) -> AttributeValue {
     match kind {
         AttributeKind::String { min_length, .. } => {

@@ -8,6 +8,8 @@ use std::{
 };
 
 use gnudi_model::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
@@ -30,7 +32,12 @@ pub struct Earlier {
     pub resources: HashMap<Uuid, ExportedRevisions>,
     /// Metrics created by its lines.
     pub metrics: HashSet<Uuid>,
+    /// The kinds of attributes that its lines add to types.
+    pub kinds: HashMap<AttributePlace, String>,
 }
+
+/// The path of a type, and the JSON pointer to an attribute in it.
+pub type AttributePlace = (String, String);
 
 /// The exported revisions of a resource, by their start in gnudi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +103,7 @@ pub(super) fn open_locked(path: &Path, in_use: &str) -> Result<File, ExportError
 fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64), ExportError> {
     let (mut earlier, mut whole_end) = (Earlier::default(), 0);
     // Since the last such line.
-    let (mut resources, mut metrics) = (Vec::new(), Vec::new());
+    let (mut resources, mut metrics, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     let mut lines = Lines::new(file, path);
     while let Some((line, end)) = lines.next()? {
         match &line.head {
@@ -106,16 +113,39 @@ fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64),
             Some(_) => whole_end = end,
             None => {}
         }
+        kinds.extend(added_kinds(&line));
         resources.extend(line.resource);
         metrics.extend(line.metric);
         if let Some(positions) = line.journal {
             earlier.positions = positions;
             resources.drain(..).for_each(|revision| earlier.bring(revision));
             earlier.metrics.extend(metrics.drain(..));
+            earlier.kinds.extend(kinds.drain(..));
             whole_end = end;
         }
     }
     Ok((earlier, whole_end))
+}
+
+fn added_kinds(line: &Line) -> Vec<(AttributePlace, String)> {
+    #[derive(Deserialize)]
+    struct Operation {
+        op: String,
+        path: String,
+        value: Option<Value>,
+    }
+    let (Some("PATCH"), Some(of_type), Some(body)) = (line.method.as_deref(), &line.path, &line.body) else {
+        return Vec::new();
+    };
+    if !of_type.starts_with("/v1/resource_type/") {
+        return Vec::new();
+    }
+    let operations: Vec<Operation> = serde_json::from_str(body.get()).unwrap_or_default();
+    let added = operations.into_iter().filter(|operation| operation.op == "add").filter_map(|operation| {
+        let kind = operation.value?["type"].as_str()?.to_owned();
+        Some(((of_type.clone(), operation.path), kind))
+    });
+    added.collect()
 }
 
 /// The complete lines of a file, each with its end. The first must be the header.

@@ -2,7 +2,10 @@
 //!
 //! Gnocchi stamps revisions with its own time: their contents are transferred, their times are not.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use gnudi_client::uri::path;
@@ -150,6 +153,49 @@ fn known_until(theirs: &SourceResource, earlier: &Earlier) -> Timestamp {
     earlier.resources.get(&theirs.id).map_or(imported, |brought| brought.newest)
 }
 
+/// The fill values of attributes: what gnudi shows for a revision that Gnocchi has without a value. Attributes which no
+/// revision lacks are not among them.
+///
+/// Another resource's value will not do. The history keeps what Gnocchi writes to all revisions at once, and no request
+/// changes it.
+pub(super) async fn shown_for_null(
+    export: &mut Export<'_>,
+    of: &Types,
+    mut wanted: BTreeSet<Text>,
+) -> Result<BTreeMap<Text, AttributeValue>, ExportError> {
+    let mut found = BTreeMap::new();
+    let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
+    while !wanted.is_empty() {
+        let (theirs, ours) = match merge::next(&mut theirs, &mut ours).await? {
+            (None, None) => break,
+            (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, &export.earlier) => (theirs, ours),
+            _ => continue,
+        };
+        for (theirs, ours) in same_revisions(&theirs, &ours, known_until(&theirs, &export.earlier)) {
+            let given = with_value(&theirs.attributes);
+            let lacking = wanted.iter().filter(|name| of.kept(name).is_none() || !given.contains_key(*name));
+            let shown = with_value(&ours.attributes);
+            found.extend(lacking.filter_map(|name| Some((name.clone(), shown.get(name)?.clone()))));
+        }
+        wanted.retain(|name| !found.contains_key(name));
+    }
+    Ok(found)
+}
+
+/// The revisions that both have: imported ones begin at the same time, and the last that Gnocchi has is known.
+fn same_revisions<'a>(
+    theirs: &'a SourceResource,
+    ours: &'a Revisions,
+    until: Timestamp,
+) -> impl Iterator<Item = (&'a SourceRevision, &'a Arc<Resource>)> {
+    let last = ours.iter().rev().find(|revision| revision.revision_start <= until);
+    let imported = theirs.revisions.iter().filter_map(|theirs| {
+        let same = ours.iter().find(|ours| ours.revision_start == theirs.revision_start)?;
+        Some((theirs, same))
+    });
+    imported.chain(theirs.revisions.last().zip(last))
+}
+
 /// Creates resources that Gnocchi lacks, and updates those that differ.
 pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     for of in types {
@@ -263,8 +309,10 @@ impl State {
     fn of_source(revision: Option<&SourceRevision>, of: &Types) -> Self {
         let Some(revision) = revision else { return Self::default() };
         let mut attributes = with_value(&revision.attributes);
-        attributes.retain(|name, _| of.gnudi.as_ref().is_some_and(|of| of.attributes.contains_key(name)));
-        attributes.extend(of.fills.clone());
+        attributes.retain(|name, _| of.kept(name).is_some());
+        for (name, fill) in &of.fills {
+            attributes.entry(name.clone()).or_insert_with(|| fill.clone());
+        }
         Self {
             started_at: Some(revision.started_at),
             ended_at: revision.ended_at,

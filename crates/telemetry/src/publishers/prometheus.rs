@@ -83,11 +83,12 @@ impl Publisher for PrometheusPublisher {
     }
 }
 
-/// The path segment that makes a resource its own group. The gateway has an encoding for names that a path cannot hold.
+/// The path segment that makes a resource its own group. The gateway has an encoding for names that a path cannot hold:
+/// clients and servers remove the segments `.` and `..`, whose pushes would replace those of other groups.
 fn group(resource: &str) -> String {
     if resource.is_empty() {
         "/resource_id@base64/=".to_owned()
-    } else if resource.contains('/') {
+    } else if resource.contains('/') || matches!(resource, "." | "..") {
         format!("/resource_id@base64/{}", BASE64_URL_SAFE.encode(resource))
     } else {
         format!("/resource_id/{}", quote(resource, ""))
@@ -171,6 +172,9 @@ mod tests {
         );
         assert_eq!(group("a b"), "/resource_id/a%20b");
         assert_eq!(group("a/b"), "/resource_id@base64/YS9i");
+        assert_eq!(group("."), "/resource_id@base64/Lg==");
+        assert_eq!(group(".."), "/resource_id@base64/Li4=");
+        assert_eq!(group("..."), "/resource_id/...");
         assert_eq!(group(""), "/resource_id@base64/=");
     }
 }
