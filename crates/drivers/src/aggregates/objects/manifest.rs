@@ -180,7 +180,10 @@ fn copy(bytes: &[u8]) -> Option<Manifest> {
     let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let text = rest.get(..u32_at(header, 8) as usize)?;
     let right = header.starts_with(MAGIC) && u32_at(header, 12) == crc_fast::crc32_iscsi(text);
-    right.then(|| serde_json::from_slice(text).ok())?
+    let manifest: Manifest = right.then(|| serde_json::from_slice(text).ok())??;
+    let is_within = |run: &Run| run.tables.iter().all(|table| table.entries_end <= table.bytes);
+    let is_sound = manifest.runs.all().all(is_within);
+    is_sound.then_some(manifest)
 }
 
 #[cfg(test)]
