@@ -44,6 +44,9 @@ pub(super) fn run_blocks(shared: &Shared) {
     }
 }
 
+/// Takes an entry for an output, which is given by its number in the plan.
+pub(super) type Push<'a> = &'a mut dyn FnMut(usize, Key, Kind, &[u8]) -> io::Result<()>;
+
 /// A merge of runs.
 pub(super) type ToMerge = Plan<Arc<Run>>;
 
@@ -81,7 +84,9 @@ impl Shared {
             Guarded { writer, reserve: &self.reserve, may_use }.push(key, kind, value)
         });
         if !matches!(copied, Ok(Copied::Everything)) {
-            writers.into_iter().for_each(|(_, writer)| writer.abandon());
+            for (_, writer) in writers {
+                writer.abandon();
+            }
             return copied.map(|_| ());
         }
         // Write them even if nothing is left: they supersede the merged runs if a crash interrupts their removal. Blocks
@@ -118,11 +123,7 @@ impl Shared {
     }
 
     /// Passes the newest entry of each key to `push`, with the number of each output that needs it.
-    pub(super) fn copy(
-        &self,
-        plan: &ToMerge,
-        push: &mut dyn FnMut(usize, Key, Kind, &[u8]) -> io::Result<()>,
-    ) -> io::Result<Copied> {
+    pub(super) fn copy(&self, plan: &ToMerge, push: Push<'_>) -> io::Result<Copied> {
         let tables = |runs: &Vec<Arc<Run>>| runs.iter().map(|run| vec![Arc::clone(&run.table)]).collect();
         let Levels { new, heads, blocks } = &plan.runs;
         let runs = Levels { new: tables(new), heads: tables(heads), blocks: tables(blocks) };

@@ -125,7 +125,7 @@ pub struct LocalAggregates {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Shared by the callers and the background threads. Lock order: merging_blocks, syncing, log, state, segments.
+/// Shared by the callers and the background threads. Lock order: `merging_blocks`, syncing, log, state, segments.
 struct Shared {
     disk: Arc<dyn Disk>,
     runs_dir: PathBuf,

@@ -77,13 +77,17 @@ impl Requests {
         let manifest = self.commit(shard, &change).await?;
         if !names.iter().all(|name| manifest.knows(name)) {
             // Another process was first. These tables were never named.
-            names.iter().for_each(|name| self.cache.remove(name));
+            for name in &names {
+                self.cache.remove(name);
+            }
             self.remove(&names).await?;
             return Ok(true);
         }
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
         self.counters.merged_bytes.fetch_add(runs.iter().map(Run::bytes).sum(), Ordering::Relaxed);
-        plan.runs.all().flat_map(|run| &run.tables).for_each(|table| self.cache.remove(&table.name));
+        for table in plan.runs.all().flat_map(|run| &run.tables) {
+            self.cache.remove(&table.name);
+        }
         Ok(true)
     }
 

@@ -63,6 +63,9 @@ type HeadAnswer = Result<Option<Bytes>>;
 /// The table's object in the manifest, and the pages that were read.
 type PagesOf = HashMap<String, (Arc<ObjectTable>, Vec<Pages>)>;
 
+/// A table, and the keys to find in it, each with the index of its metric.
+type Asked<'a> = (&'a ObjectTable, Vec<(usize, Key)>);
+
 type Collected = blocks::Collected<Infallible>;
 
 impl Requests {
@@ -115,7 +118,7 @@ impl Requests {
         let mut candidates: Vec<_> = metrics.iter().map(candidates).collect();
         let mut answers: Vec<Option<HeadAnswer>> = vec![None; metrics.len()];
         loop {
-            let mut asked: BTreeMap<&str, (&ObjectTable, Vec<(usize, Key)>)> = BTreeMap::new();
+            let mut asked: BTreeMap<&str, Asked<'_>> = BTreeMap::new();
             for (of, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| answer.is_none()) {
                 match candidates[of].next() {
                     None => *answer = Some(Ok(None)),

@@ -32,17 +32,14 @@ pub fn exercise(whole: &[u8]) -> Option<Vec<Key>> {
     let _ = version_of(&whole[..HEADER_BYTES.min(whole.len())]);
     let footer_at = whole.len().saturating_sub(FOOTER_BYTES);
     let footer = Footer::parse(&whole[footer_at..], whole.len() as u64);
-    let index = match footer {
-        Some(footer) => {
-            let entries_end = footer.entries_end;
-            let tail = &whole[entries_end as usize..footer_at];
-            Index::parse(footer, tail, &mut |_, _| {})
-                .unwrap_or_else(|damaged| Rebuild::of_bytes(whole, entries_end, damaged))
-        }
-        None => {
-            let damaged = DamagedIndex { footer: None, filter: Filter::everything() };
-            Rebuild::of_bytes(whole, whole.len() as u64, damaged)
-        }
+    let index = if let Some(footer) = footer {
+        let entries_end = footer.entries_end;
+        let tail = &whole[entries_end as usize..footer_at];
+        Index::parse(footer, tail, &mut |_, _| {})
+            .unwrap_or_else(|damaged| Rebuild::of_bytes(whole, entries_end, damaged))
+    } else {
+        let damaged = DamagedIndex { footer: None, filter: Filter::everything() };
+        Rebuild::of_bytes(whole, whole.len() as u64, damaged)
     };
     let table = Arc::new(Table::new(Memory, index));
     let bytes = Bytes::copy_from_slice(whole);

@@ -48,16 +48,13 @@ impl Index {
             Filter::everything()
         });
         let is_whole = crc_fast::crc32_iscsi(index) == footer.index_checksum;
-        match Some(pages_of(index)).filter(|pages| is_whole && are_pages(pages, footer.entries_end)) {
-            Some(pages) => {
-                let Footer { entries_end, marks, .. } = footer;
-                Ok(Self { pages, entries_end, marks, filter, has_gaps: false, is_cut: false })
-            }
-            None => {
-                report("index of a table", footer.entries_end);
-                Err(DamagedIndex { footer: Some(footer), filter })
-            }
+        let pages = pages_of(index);
+        if !is_whole || !are_pages(&pages, footer.entries_end) {
+            report("index of a table", footer.entries_end);
+            return Err(DamagedIndex { footer: Some(footer), filter });
         }
+        let Footer { entries_end, marks, .. } = footer;
+        Ok(Self { pages, entries_end, marks, filter, has_gaps: false, is_cut: false })
     }
 
     /// Of a table whose entries are all lost.

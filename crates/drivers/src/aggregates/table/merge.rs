@@ -61,6 +61,9 @@ struct Run<S> {
     next: Option<Header>,
 }
 
+/// A table, and the first page to read.
+type Unread<S> = (Arc<Table<S>>, usize);
+
 pub enum Step<S> {
     /// These pages of the table are wanted next; with [`Merge::feed`] of this run.
     Read {
@@ -167,8 +170,8 @@ impl<S: Site> Run<S> {
         self.next.map(|header| header.key)
     }
 
-    /// Finds the next entry, if it isn't known. Returns the table and the page to read first, if one must be read.
-    fn advance(&mut self) -> Result<Option<(Arc<Table<S>>, usize)>, Lost> {
+    /// Finds the next entry, if it isn't known; or what to read before.
+    fn advance(&mut self) -> Result<Option<Unread<S>>, Lost> {
         while self.next.is_none() {
             let Some(table) = self.tables.front() else { return Ok(None) };
             let rest = self.pages.as_ref().map_or(&[][..], |pages| &pages.bytes[self.at..]);

@@ -210,7 +210,9 @@ impl Run {
             // A failed joint read may succeed for a page alone.
             for of_page in span.chunk_by(|one, next| one.page == next.page) {
                 if let Err(error) = self.find_span(of_page, found) {
-                    of_page.iter().for_each(|wanted| found(wanted, Err(error.clone())));
+                    for wanted in of_page {
+                        found(wanted, Err(error.clone()));
+                    }
                 }
             }
         }
