@@ -48,8 +48,9 @@ pub fn manifest(bytes: &[u8]) {
         let (again, is_sound) = Manifest::decode(&manifest.encode()).expect("what was encoded decodes");
         assert!(again == manifest && is_sound);
         let _ = (manifest.guard(), manifest.outdated(u64::MAX, 0));
-        let runs = manifest.runs.all();
-        runs.for_each(|run| drop((run.bytes(), run.tables.first().map(|table| run.tables_of(table.first)))));
+        for run in manifest.runs.all() {
+            let _ = (run.bytes(), run.tables.first().map(|table| run.tables_of(table.first)));
+        }
     };
     decode(bytes);
     decode(&Manifest::encode_text(bytes));
@@ -64,7 +65,9 @@ pub fn frames(bytes: &[u8]) {
     // A valid frame gives its items back.
     let mut valid = frame::Frame::with_capacity(bytes.len());
     let items: Vec<&[u8]> = bytes.split(|byte| *byte == 0).take(50).collect();
-    items.iter().for_each(|item| drop(valid.push(7, |out| out.extend_from_slice(item))));
+    for item in &items {
+        valid.push(7, |out| out.extend_from_slice(item));
+    }
     valid.stamp(segments::Location::unpack(1 << 32), 0);
     let found = frame::items(valid.bytes());
     assert!(found.len() == items.len() && found.iter().all(|item| item.valid && item.tag == 7));
