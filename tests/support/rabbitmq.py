@@ -103,7 +103,7 @@ class Rabbitmq:
         return answer.removeprefix("{ok, ").removesuffix("}")
 
     def forget(self):
-        """Leaves it as a new node is: nothing of its virtual host stays, and whoever uses it is disconnected."""
+        """Deletes the virtual host with all that is in it, and disconnects its clients."""
         names = '<<"/">>, <<"tests">>'
         everything = ", ".join(['<<".*">>'] * 3)
         self.erlang(f'ok = rabbit_vhost:delete({names}), ok = rabbit_vhost:add({names}), '

@@ -52,15 +52,13 @@ pub(super) type ToMerge = Plan<Arc<Run>>;
 
 impl Shared {
     fn merge_due(&self, levels: &[Level]) {
-        while !self.work.stopped()
-            && let Some(plan) = levels.iter().find_map(|level| self.next_merge(*level))
-        {
-            let _lock = plan
-                .outputs
-                .iter()
-                .all(|output| output.level == Level::Blocks)
-                .then(|| self.merging_blocks.lock());
-            if let Err(error) = self.merge(&plan, MayUse::Free) {
+        while !self.work.stopped() {
+            // Before the choice: a merge for room removes runs of blocks, too.
+            let lock = levels.contains(&Level::Blocks).then(|| self.merging_blocks.lock());
+            let Some(plan) = levels.iter().find_map(|level| self.next_merge(*level)) else { return };
+            let merged = self.merge(&plan, MayUse::Free);
+            drop(lock);
+            if let Err(error) = merged {
                 tracing::warn!("runs could not be merged, trying again: {error}");
                 self.work.pause(RETRY_PAUSE);
             }
@@ -92,9 +90,16 @@ impl Shared {
         // Write them even if nothing is left: they supersede the merged runs if a crash interrupts their removal. Blocks
         // come first: see `opening`.
         let mut runs = Vec::new();
-        for (_, writer) in writers {
+        let mut writers = writers.into_iter();
+        while let Some((_, writer)) = writers.next() {
             let name = writer.name();
-            self.counters.run_bytes.fetch_add(writer.finish()?, Ordering::Relaxed);
+            let bytes = writer.finish().inspect_err(|_| {
+                // The file that failed is removed by itself.
+                for (_, writer) in writers.by_ref() {
+                    writer.abandon();
+                }
+            })?;
+            self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
             let run =
                 Run::open(&*self.disk, &self.runs_dir, name, &self.quarantine).map_err(io::Error::other)?;
             runs.push(Some(Arc::new(run)));

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use gnudi_model::MetricId;
 
-use super::{chain::Shard, manifest::Manifest, requests::Requests, table::Stop};
+use super::{
+    chain::Shard,
+    manifest::Manifest,
+    requests::Requests,
+    table::{STRETCH_BYTES, Stop},
+};
 use crate::aggregates::{
     Result,
     table::entry::{Kind, Piece, walk},
 };
-
-/// How much of a table is read at once.
-const STRETCH_BYTES: u64 = 4 << 20;
 
 impl Requests {
     pub async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>> {

@@ -12,7 +12,7 @@ use super::{
     chain::{Change, Effect, Shard},
     manifest::{Garbage, Manifest, Run},
     requests::Requests,
-    table::Stop,
+    table::{STRETCH_BYTES, Stop},
     write::{RunWriter, check_floor},
 };
 use crate::aggregates::{
@@ -22,9 +22,6 @@ use crate::aggregates::{
         merge::{Lost, Merge, Step},
     },
 };
-
-/// How much of a table is read at once.
-const STRETCH_BYTES: u64 = 4 << 20;
 
 /// The change that replaces the merged runs.
 struct Replacement<'a> {

@@ -24,6 +24,9 @@ const SPANS_MAX: usize = 16;
 /// Gaps between wanted pages up to this size are read with them; larger ones if there are too many spans.
 const GAP_BYTES: u64 = 16 << 10;
 
+/// How much of a table a merge or a listing reads at once.
+pub const STRETCH_BYTES: u64 = 4 << 20;
+
 pub type ObjectTable = Table<ObjectSite>;
 
 /// The object of a table.

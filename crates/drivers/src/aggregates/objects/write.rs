@@ -130,7 +130,7 @@ impl<'a> RunWriter<'a> {
 
     /// Adds an entry; entries must come in order.
     pub async fn push(&mut self, key: Key, kind: Kind, value: &[u8]) -> Result<()> {
-        // A head stays with the deletion before it: whoever finds that one needs to look no further.
+        // A deletion and its metric's head are in one table: a search that finds the deletion ends there.
         let last = self.builder.bounds().map(|(_, last)| last);
         let is_full = self.builder.length() >= self.requests.options.table_bytes_max;
         if is_full && !(key.is_head() && last == Some(Key::deletion(key.metric()))) {

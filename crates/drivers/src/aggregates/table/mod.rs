@@ -67,7 +67,7 @@ pub struct Table<S> {
     opened_ms: u64,
     /// Whether entries with unknown keys were lost. Such a table is no longer merged: an older version of a lost entry
     /// must not reappear.
-    pub has_gaps: AtomicBool,
+    has_gaps: AtomicBool,
 }
 
 /// Whole pages of a table, one after another.

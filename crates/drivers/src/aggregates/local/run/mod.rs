@@ -176,7 +176,12 @@ impl Run {
 
     /// The entry for a metric's deletion: a tombstone, or damaged.
     pub fn find_deletion(&self, metric: MetricId) -> Result<Option<Found>, StoreError> {
-        self.find_mark(Key::deletion(metric))
+        let mut found = Ok(None);
+        if self.table.index.marks > 0 {
+            let key = Key::deletion(metric);
+            self.find_all([(0, key)].into_iter(), &mut |_, entry| found = entry.map(Some));
+        }
+        found
     }
 
     /// Where blocks of a metric with unknown keys were lost, according to a loss mark.
@@ -188,14 +193,6 @@ impl Run {
         let is_mark = |piece| matches!(piece, Piece::Entry(_, Header { key: found, .. }) if found == key);
         let is_there = walk(&pages.bytes).any(is_mark);
         Ok(is_there.then(|| format!("{}, found earlier", self.table.site.place(pages.start))))
-    }
-
-    fn find_mark(&self, key: Key) -> Result<Option<Found>, StoreError> {
-        let mut found = Ok(None);
-        if self.table.index.marks > 0 {
-            self.find_all([(0, key)].into_iter(), &mut |_, entry| found = entry.map(Some));
-        }
-        found
     }
 
     /// Calls `found` for the keys that are there, and for those that cannot be read.
