@@ -26,11 +26,12 @@ CONFIG = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 TYPE = "application/json"
 
 
-@pytest.fixture(scope="module")
-def server(module_path):
+@pytest.fixture
+def server(tmp_path):
+    """One for each case: what another has written is not checkpointed meanwhile."""
     from support.gnudi import Gnudi
 
-    with Gnudi(module_path, CONFIG, ["--skip-archive-policies-creation"]) as server:
+    with Gnudi(tmp_path, CONFIG, ["--skip-archive-policies-creation"]) as server:
         client = server.client()
         create_policy_with_rule(client, aggregation_methods=["mean"])
         client.post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)

@@ -9,9 +9,10 @@ import pytest
 
 from shared import writers
 from support.ceph import Ceph
+from support.cloud import Cloud
 from support.engines import parameters
 from support.postgres import Postgres
-from support.proxy import Proxy
+from support.proxy import CuttingProxy, Proxy
 from support.radosgw import Radosgw
 from support.redis import Redis, RedisSentinel
 
@@ -239,3 +240,31 @@ def test_an_engine_goes_down_and_comes_back(cloud, own, combination):
     writers.patiently(lambda: client.post(*request).expect(202, 201), made)
     points = writers.patiently(lambda: client.get(path + "?refresh=true&aggregation=count").expect(200).json(), made)
     assert len(points) == 1
+
+
+# Starts that are disturbed, of the hundred messages that a start sends.
+DISTURBED = 12
+
+
+@pytest.mark.parametrize("broken", ["redis", "postgres"])
+@pytest.mark.parametrize("command", [["upgrade"], ["metricd", "--stop-after-processing-metrics", "1"]], ids=lambda words: words[0])
+def test_a_start_goes_on_after_a_lost_connection(tmp_path, redis, postgres, broken, command, seed):
+    """An engine hangs up once, anywhere in the start: the program connects again, and does its work."""
+    name = f"start_{broken}_{command[0]}_{seed}"
+    lines = redis_lines(redis, name)
+    text = config(postgres.create_database(name), lines, lines)
+    port = {"redis": redis, "postgres": postgres}[broken].port
+
+    def run(cut_at):
+        proxy = CuttingProxy(port, cut_at).start()
+        made = Cloud(tmp_path / f"cut-{cut_at}", text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{proxy.port}"))
+        done = made.run(*command)
+        proxy.stop()
+        assert done.returncode == 0, f"cut at message {cut_at} of {proxy.messages}\n{done.stderr}"
+        return proxy.messages
+
+    # The first one creates the tables.
+    run(0)
+    messages = run(0)
+    for cut_at in random.Random(seed).sample(range(1, messages + 1), min(messages, DISTURBED)):
+        run(cut_at)

@@ -92,11 +92,15 @@ class Proxy:
         except OSError:
             pass
 
+    def _passing(self, data, target):
+        """For subclasses: `data` is about to pass to the socket `target`."""
+
     def _pass(self, source, target):
         try:
             while data := source.recv(CHUNK_BYTES):
                 if self.delay_s:
                     time.sleep(self.delay_s)
+                self._passing(data, target)
                 target.sendall(data)
         except OSError:
             pass
@@ -122,6 +126,23 @@ class CountingProxy(Proxy):
         if target.getpeername()[1] == self.target:
             source = _Watched(source, self.requests)
         super()._pass(source, target)
+
+
+class CuttingProxy(Proxy):
+    """Hangs up once, in place of the client's message number `cut_at` (from 1; never: 0). `messages` counts them."""
+
+    def __init__(self, target, cut_at=0):
+        super().__init__(target)
+        self.messages, self.cut_at = 0, cut_at
+
+    def _passing(self, data, target):
+        if target.getpeername()[1] != self.target:
+            return
+        with self._lock:
+            self.messages += 1
+            is_cut = self.messages == self.cut_at
+        if is_cut:
+            self.hang_up()
 
 
 class _Watched:

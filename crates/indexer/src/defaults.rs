@@ -6,15 +6,17 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyRule};
 
 use crate::{Indexer, IndexerError, Result};
 
-/// Creates the policies `bool`, `low`, `medium`, `high` with the methods and the rule `default`: `*` -> `low`, if the
-/// index has neither policies nor rules; returns whether it did. Safe if several processes do so concurrently.
+/// Whether the index has neither policies nor rules: then a server creates the defaults.
+pub async fn has_no_archive_policies(indexer: &dyn Indexer) -> Result<bool> {
+    Ok(indexer.archive_policies().await?.is_empty() && indexer.archive_policy_rules().await?.is_empty())
+}
+
+/// Creates those of the policies `bool`, `low`, `medium`, `high` with the methods, and of the rule `default`: `*` ->
+/// `low`, that do not exist. May be repeated, and called by several processes at once.
 pub async fn create_default_archive_policies(
     indexer: &dyn Indexer,
     methods: &BTreeSet<AggregationMethod>,
-) -> Result<bool> {
-    if !indexer.archive_policies().await?.is_empty() || !indexer.archive_policy_rules().await?.is_empty() {
-        return Ok(false);
-    }
+) -> Result<()> {
     for policy in ArchivePolicy::defaults(methods) {
         match indexer.create_archive_policy(policy).await {
             Ok(()) | Err(IndexerError::ArchivePolicyAlreadyExists(_)) => {}
@@ -22,7 +24,7 @@ pub async fn create_default_archive_policies(
         }
     }
     match indexer.create_archive_policy_rule(ArchivePolicyRule::new("default", "*", "low")).await {
-        Ok(()) | Err(IndexerError::ArchivePolicyRuleAlreadyExists(_)) => Ok(true),
+        Ok(()) | Err(IndexerError::ArchivePolicyRuleAlreadyExists(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -30,7 +30,7 @@ pub use archive_policy::{ArchivePolicies, PolicyChange, PolicyConversion};
 pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use change_log::{ChangeLog, Changes, Subscription};
-pub use defaults::create_default_archive_policies;
+pub use defaults::{create_default_archive_policies, has_no_archive_policies};
 pub use error::{IndexerError, Result};
 pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue, Pattern};

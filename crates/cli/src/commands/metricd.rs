@@ -25,8 +25,9 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
         let figures = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
-        let store = Store::open(&args.store, &config, None, RetryPolicy::configured(&config)).await?;
-        store.mark_as_used().await?;
+        let retry = RetryPolicy::configured(&config);
+        let store = Store::open(&args.store, &config, None, retry).await?;
+        store.mark_as_used(&config, retry).await?;
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());
         if let Some(listener) = figures {

@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use gnudi_access::{AuthMode, Own};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
-use gnudi_indexer::create_default_archive_policies;
 use gnudi_server::Listener;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use prometheus_client::registry::Registry;
@@ -83,12 +82,11 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     // Bind before anything is written: if the port is in use, nothing is left behind.
     let socket = bind(address)?;
     let figures = metrics::bind(args.metrics_listen.as_deref(), config, "api")?;
-    let store = Store::open_for_measures(&args.store, config, RetryPolicy::configured(config)).await?;
-    store.mark_as_used().await?;
+    let retry = RetryPolicy::configured(config);
+    let store = Store::open_for_measures(&args.store, config, retry).await?;
+    store.mark_as_used(config, retry).await?;
     if !args.skip_archive_policies_creation {
-        create_default_archive_policies(&*store.indexer, &methods)
-            .await
-            .context("creating the default archive policies")?;
+        store.create_default_policies(config, &methods, retry).await?;
     }
     let socket = socket.listen(BACKLOG).with_context(|| format!("listening on {address}"))?;
     let address = socket.local_addr()?;

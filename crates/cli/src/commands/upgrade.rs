@@ -1,7 +1,6 @@
 //! `gnudi upgrade`: creates or upgrades the store, and the default archive policies.
 
-use anyhow::{Context as _, Result};
-use gnudi_indexer::create_default_archive_policies;
+use anyhow::Result;
 
 use crate::{
     args::UpgradeArgs,
@@ -19,11 +18,10 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
             return Ok(());
         }
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
-        let store = Store::open(&args.store, &config, args.sacks(), RetryPolicy::configured(&config)).await?;
+        let retry = RetryPolicy::configured(&config);
+        let store = Store::open(&args.store, &config, args.sacks(), retry).await?;
         if !args.skip_index && !args.skip_archive_policies_creation {
-            create_default_archive_policies(&*store.indexer, &super::default_methods(&config)?)
-                .await
-                .context("creating the default archive policies")?;
+            store.create_default_policies(&config, &super::default_methods(&config)?, retry).await?;
         }
         store.close().await;
         Ok(())

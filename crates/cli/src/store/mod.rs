@@ -14,7 +14,7 @@ pub mod shared;
 pub use journal::Journaling;
 pub use retry::RetryPolicy;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::Result;
 use gnudi_drivers::{
@@ -26,9 +26,10 @@ use gnudi_drivers::{
 use gnudi_engine::{Engine, OnDamage};
 use gnudi_indexer::{
     cache::{CacheOptions, CachedIndexer},
+    create_default_archive_policies, has_no_archive_policies,
     sql::SqlIndexer,
 };
-use gnudi_model::SackCount;
+use gnudi_model::{AggregationMethod, SackCount};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -92,10 +93,28 @@ impl Store {
     }
 
     /// Called by servers: from now on the store counts as used, and no longer as an import.
-    pub async fn mark_as_used(&self) -> Result<()> {
+    pub async fn mark_as_used(&self, config: &Config, retry: RetryPolicy) -> Result<()> {
         let index = self.indexer.index();
-        if index.imported_from().await?.is_some() {
-            index.set_imported_from(None).await?;
+        let mark = || async {
+            match index.imported_from().await? {
+                Some(_) => index.set_imported_from(None).await,
+                None => Ok(()),
+            }
+        };
+        retry.run(&index_place(config), mark).await
+    }
+
+    /// Creates the default archive policies if the index has none.
+    pub async fn create_default_policies(
+        &self,
+        config: &Config,
+        methods: &BTreeSet<AggregationMethod>,
+        retry: RetryPolicy,
+    ) -> Result<()> {
+        let (indexer, place) = (&*self.indexer, index_place(config));
+        // Asked once: a repeated creation finds what the interrupted one has created.
+        if retry.run(&place, || has_no_archive_policies(indexer)).await? {
+            retry.run(&place, || create_default_archive_policies(indexer, methods)).await?;
         }
         Ok(())
     }
@@ -126,6 +145,11 @@ pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
 pub fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
     let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
     sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
+}
+
+/// Where the option that names the index was set.
+fn index_place(config: &Config) -> String {
+    config.place("indexer", "url")
 }
 
 /// `[storage] damaged_metrics`.

@@ -1,4 +1,4 @@
-//! Retries opening an engine that does not respond yet, up to a timeout.
+//! Retries a step of the start while its engine does not respond, up to a timeout.
 
 use std::{fmt::Display, future::Future, time::Duration};
 
@@ -48,21 +48,21 @@ impl RetryPolicy {
         self.option.is_none()
     }
 
-    /// Calls `open` until it succeeds or the timeout expires. Logs each new failure; the last one is the error,
+    /// Calls `step` until it succeeds or the timeout expires. Logs each new failure; the last one is the error,
     /// prefixed with `place` (the option that names the engine).
-    pub async fn open<T, E, F>(self, place: &str, mut open: impl FnMut() -> F) -> Result<T>
+    pub async fn run<T, E, F>(self, place: &str, mut step: impl FnMut() -> F) -> Result<T>
     where
         E: std::error::Error + Retryable + Send + Sync + 'static,
         F: Future<Output = Result<T, E>>,
     {
         let mut said = String::new();
         loop {
-            let error = match open().await {
-                Ok(opened) => {
+            let error = match step().await {
+                Ok(done) => {
                     if !said.is_empty() {
                         tracing::info!("{place}: answers");
                     }
-                    return Ok(opened);
+                    return Ok(done);
                 }
                 Err(error) => error,
             };
@@ -117,14 +117,14 @@ mod tests {
             }
         };
         let retry = RetryPolicy::new(Duration::from_secs(10), None);
-        assert_eq!(retry.open("x", fail_until(3, true)).await.unwrap(), 3);
-        let error = retry.open::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
+        assert_eq!(retry.run("x", fail_until(3, true)).await.unwrap(), 3);
+        let error = retry.run::<u32, _, _>("x", fail_until(9, false)).await.unwrap_err();
         assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, "x: never"));
         for (option, text) in
             [(None, "x: given up after 0 s: later"), (Some("o"), "x: given up after 0 s (o): later")]
         {
             let short = RetryPolicy::new(Duration::from_millis(1), option);
-            let error = short.open::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
+            let error = short.run::<u32, _, _>("x", fail_until(9, true)).await.unwrap_err();
             assert_eq!((tries.get(), format!("{error:#}").as_str()), (1, text));
         }
     }

@@ -21,14 +21,17 @@ use gnudi_drivers::{
     objects::{Objects, ceph::CephObjects, file::FileObjects, s3::S3Objects, swift::SwiftObjects},
 };
 use gnudi_engine::Engine;
-use gnudi_indexer::sql::{self, SqlIndexer};
+use gnudi_indexer::{
+    IndexerError,
+    sql::{self, SqlIndexer},
+};
 use gnudi_model::SackCount;
 use gnudi_sql::is_lasting;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Journaling, Store, cached, engines, on_damage,
+    Journaling, Store, cached, engines, index_place, on_damage,
     retry::{RetryPolicy, Retryable},
     sack_count,
 };
@@ -60,6 +63,12 @@ impl Retryable for sql::OpenError {
     }
 }
 
+impl Retryable for IndexerError {
+    fn may_pass(&self) -> bool {
+        matches!(self, IndexerError::Unavailable(_) | IndexerError::Contended(_))
+    }
+}
+
 /// Arguments shared by all engines.
 struct Opening<'a> {
     config: &'a Config,
@@ -76,14 +85,14 @@ pub async fn open(
     journaling: Journaling,
 ) -> Result<Store> {
     let index = engines::index(config)?;
-    let sql = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&index)).await?;
+    let sql = retry.run(&index_place(config), || SqlIndexer::open(&index)).await?;
     let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id())?;
     let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
     let (indexer, warming) = cached(sql, config);
-    indexer.follow(engines::follow(config)).await?;
+    retry.run(&index_place(config), || indexer.follow(engines::follow(config))).await?;
     let engine = Engine::shared(
         indexer.clone(),
         incoming.clone(),
@@ -118,7 +127,7 @@ pub fn check(engines: Shared, config: &Config) -> Result<()> {
 /// Whether the index has gnudi's tables; does not create any. `None` if it does not respond.
 pub async fn is_prepared(config: &Config) -> Result<Option<bool>> {
     let index = engines::index(config)?;
-    RetryPolicy::for_command().open(&config.place("indexer", "url"), || SqlIndexer::is_prepared(&index)).await
+    RetryPolicy::for_command().run(&index_place(config), || SqlIndexer::is_prepared(&index)).await
 }
 
 /// The option that names the coordinator.
@@ -143,7 +152,7 @@ pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> 
     let retry = RetryPolicy::for_command();
     let kind = storage_kind(&target)?;
     let options = engines::index(config)?;
-    let index = retry.open(&config.place("indexer", "url"), || SqlIndexer::open(&options)).await?;
+    let index = retry.run(&index_place(config), || SqlIndexer::open(&options)).await?;
     let opening = Opening { config, retry, cluster: index.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let source = opening.aggregates(engines.storage, Access::MoveFrom).await?;
@@ -187,17 +196,17 @@ impl Opening<'_> {
             CoordinationKind::Database => {
                 let options = engines::coordination_database(config, section, name, timeout)?;
                 let open = || SqlCoordinator::open(&options);
-                Ok(Arc::new(self.retry.open(&place, open).await?))
+                Ok(Arc::new(self.retry.run(&place, open).await?))
             }
             CoordinationKind::Redis => {
                 let options = engines::redis(config, section, name, timeout)?;
                 let open = || RedisCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.retry.open(&place, open).await?))
+                Ok(Arc::new(self.retry.run(&place, open).await?))
             }
             CoordinationKind::Etcd => {
                 let options = engines::etcd(config, section, name, timeout)?;
                 let open = || EtcdCoordinator::open(options.clone(), self.cluster);
-                Ok(Arc::new(self.retry.open(&place, open).await?))
+                Ok(Arc::new(self.retry.run(&place, open).await?))
             }
         }
     }
@@ -210,7 +219,7 @@ impl Opening<'_> {
             let timeout = self.coordination_timeout();
             let options = engines::coordination_database(self.config, "indexer", "url", timeout)?;
             let place = self.config.place("indexer", "url");
-            anyhow::Ok(Arc::new(self.retry.open(&place, || SqlCoordinator::open(&options)).await?))
+            anyhow::Ok(Arc::new(self.retry.run(&place, || SqlCoordinator::open(&options)).await?))
         };
         self.database.get_or_try_init(open).await.cloned()
     }
@@ -227,7 +236,7 @@ impl Opening<'_> {
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
             let open = || RedisIncoming::open_registered(options.clone(), registry.clone(), self.cluster);
-            let incoming = self.retry.open(&self.place(INCOMING), open).await?;
+            let incoming = self.retry.run(&self.place(INCOMING), open).await?;
             self.check_durability(incoming.durability())?;
             return Ok(incoming);
         }
@@ -242,7 +251,7 @@ impl Opening<'_> {
             let (objects, registry) = (objects.clone(), registry.clone());
             ObjectIncoming::open_registered(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
         };
-        Ok(self.retry.open(&self.place(INCOMING), open).await?)
+        Ok(self.retry.run(&self.place(INCOMING), open).await?)
     }
 
     /// An explicit durability option that cannot be guaranteed is an error; the default is only logged.
@@ -272,7 +281,7 @@ impl Opening<'_> {
                 ..RedisAggregatesOptions::new(engines::redis(self.config, STORAGE, "redis_url", timeout)?)
             };
             let open = || RedisAggregates::open_for(options.clone(), self.cluster, access);
-            return Ok(self.retry.open(&self.place(STORAGE), open).await?);
+            return Ok(self.retry.run(&self.place(STORAGE), open).await?);
         }
         let objects = self.objects(kind, STORAGE).await?;
         let defaults = ObjectAggregatesOptions::default();
@@ -280,7 +289,7 @@ impl Opening<'_> {
         let grace_ms = defaults.grace_ms.max(4 * deadline_ms);
         let options = ObjectAggregatesOptions { deadline_ms, grace_ms, ..defaults };
         let open = || ObjectAggregates::open_for(objects.clone(), self.cluster, options.clone(), access);
-        Ok(self.retry.open(&self.place(STORAGE), open).await?)
+        Ok(self.retry.run(&self.place(STORAGE), open).await?)
     }
 
     fn redis_prefix(&self, section: &str) -> String {
@@ -293,21 +302,21 @@ impl Opening<'_> {
         Ok(match kind {
             EngineKind::S3 => {
                 let options = engines::s3(config, section)?;
-                Arc::new(retry.open(&place, || S3Objects::open(&options, purpose)).await?)
+                Arc::new(retry.run(&place, || S3Objects::open(&options, purpose)).await?)
             }
             EngineKind::Ceph => {
                 let options = engines::ceph(config, section);
-                Arc::new(retry.open(&place, || CephObjects::open(&options, purpose)).await?)
+                Arc::new(retry.run(&place, || CephObjects::open(&options, purpose)).await?)
             }
             EngineKind::Swift => {
                 let options = engines::swift(config, section);
                 let arbiter = self.index_database().await?;
                 let open = || SwiftObjects::open(&options, purpose, arbiter.clone());
-                Arc::new(retry.open(&place, open).await?)
+                Arc::new(retry.run(&place, open).await?)
             }
             EngineKind::Folder => {
                 let options = engines::folder(config, section);
-                Arc::new(retry.open(&place, || FileObjects::open(&options, purpose)).await?)
+                Arc::new(retry.run(&place, || FileObjects::open(&options, purpose)).await?)
             }
             EngineKind::Redis => unreachable!("Redis has drivers of its own"),
         })
