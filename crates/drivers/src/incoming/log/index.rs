@@ -30,10 +30,10 @@ pub struct Stored {
 }
 
 impl Stored {
-    pub fn of(frame: Location, part: &SackExtent, held: Option<&Arc<Held>>) -> Self {
+    /// A part of a frame that is not in memory.
+    pub fn of(frame: Location, part: &SackExtent) -> Self {
         let at = Location { offset: frame.offset + part.offset, ..frame };
-        let held = held.map(|held| (Arc::clone(held), part.offset));
-        Self { at, length: part.length, measures: part.measures, held }
+        Self { at, length: part.length, measures: part.measures, held: None }
     }
 
     /// The position of its records: a batch has one item per sack, so the item's location is unique.
@@ -73,10 +73,77 @@ type Touched = BTreeMap<u32, HashMap<SackId, Position>>;
 
 #[derive(Default)]
 struct Sack {
-    waiting: VecDeque<Stored>,
+    waiting: Waiting,
     trimmed: Position,
     acknowledged: Position,
     newest: Position,
+}
+
+/// A sack's waiting items, oldest first. An item takes 16 bytes: a full backlog of single measures has 90 million.
+#[derive(Default)]
+struct Waiting {
+    items: VecDeque<Item>,
+    /// The items in memory: their positions, frames and offsets in these.
+    held: VecDeque<(Position, Arc<Held>, u32)>,
+}
+
+/// [`Stored`], but for what is in memory.
+struct Item {
+    at: Location,
+    length: u32,
+    measures: u32,
+}
+
+const _: () = assert!(size_of::<Item>() == 16);
+
+impl Item {
+    fn position(&self) -> Position {
+        Position(self.at.pack())
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, frame: Location, part: &SackExtent, held: Option<&Arc<Held>>) {
+        let Stored { at, length, measures, .. } = Stored::of(frame, part);
+        self.items.push_back(Item { at, length, measures });
+        self.held.extend(held.map(|held| (Position(at.pack()), Arc::clone(held), part.offset)));
+    }
+
+    /// The items after a position.
+    fn after(&self, position: Position) -> impl Iterator<Item = Stored> {
+        let first = self.items.partition_point(|item| item.position() <= position);
+        let first_held = self.held.partition_point(|(at, ..)| *at <= position);
+        let mut held = self.held.range(first_held..).peekable();
+        self.items.range(first..).map(move |item| {
+            let own = held.next_if(|(at, ..)| *at == item.position());
+            let held = own.map(|(_, frame, offset)| (Arc::clone(frame), *offset));
+            Stored { at: item.at, length: item.length, measures: item.measures, held }
+        })
+    }
+
+    /// Removes the items up to a position.
+    fn drain(&mut self, up_to: Position) -> impl Iterator<Item = Item> {
+        let count = self.held.partition_point(|(at, ..)| *at <= up_to);
+        self.held.drain(..count);
+        let count = self.items.partition_point(|item| item.position() <= up_to);
+        self.items.drain(..count)
+    }
+
+    /// Removes an item; whether it was there.
+    fn remove(&mut self, position: Position) -> bool {
+        if let Ok(at) = self.held.binary_search_by_key(&position, |(at, ..)| *at) {
+            self.held.remove(at);
+        }
+        let found = self.items.binary_search_by_key(&position, Item::position);
+        found.is_ok_and(|at| self.items.remove(at).is_some())
+    }
+
+    /// Releases memory once nothing waits.
+    fn shrink(&mut self) {
+        if self.items.is_empty() && self.items.capacity() > WAITING_KEPT_MAX {
+            *self = Waiting::default();
+        }
+    }
 }
 
 /// The sacks with records that no call of `arrivals` has reported.
@@ -90,7 +157,7 @@ impl Index {
     pub fn new(trimmed: &[Position], gate: Arc<Gate>) -> Self {
         let sack = |position: &Position| {
             let (trimmed, acknowledged, newest) = (*position, *position, *position);
-            Mutex::new(Sack { waiting: VecDeque::new(), trimmed, acknowledged, newest })
+            Mutex::new(Sack { waiting: Waiting::default(), trimmed, acknowledged, newest })
         };
         Self {
             sacks: trimmed.iter().map(sack).collect(),
@@ -111,12 +178,11 @@ impl Index {
         for (frame, parts, held) in frames {
             let in_segment = touched.entry(frame.segment).or_default();
             for &part in parts {
-                let stored = Stored::of(frame, &part, held.as_ref());
-                let position = stored.position();
+                let position = Stored::of(frame, &part).position();
                 let mut sack = self.sacks[usize::from(part.sack.0)].lock();
                 assert!(position > sack.newest, "positions grow");
                 sack.newest = position;
-                sack.waiting.push_back(stored);
+                sack.waiting.push(frame, &part, held.as_ref());
                 // Before they can be acknowledged, so that the sums never become negative.
                 self.measures.fetch_add(part.measures.into(), Ordering::Relaxed);
                 self.bytes.fetch_add(part.stored_bytes(), Ordering::Relaxed);
@@ -138,43 +204,38 @@ impl Index {
     /// waits.
     pub fn pending(&self, sack: SackId, after: Position, bytes_max: usize) -> Vec<Stored> {
         let sack = self.sacks[usize::from(sack.0)].lock();
-        let start = sack.waiting.partition_point(|stored| stored.position() <= after);
         let mut bytes = 0;
-        let fits = |stored: &&Stored| {
+        let fits = |stored: &Stored| {
             let room_left = bytes < bytes_max;
             let is_first = bytes == 0;
             bytes += stored.stored_bytes() as usize;
             room_left || is_first
         };
-        sack.waiting.range(start..).take_while(fits).cloned().collect()
+        sack.waiting.after(after).take_while(fits).collect()
     }
 
     pub fn acknowledge(&self, sack: SackId, up_to: Position) {
         let mut sack = self.sacks[usize::from(sack.0)].lock();
         assert!(up_to <= sack.newest, "acknowledged what was never accepted");
         sack.acknowledged = sack.acknowledged.max(up_to);
-        let count = sack.waiting.partition_point(|stored| stored.position() <= up_to);
-        for stored in sack.waiting.drain(..count) {
-            self.leave(&stored);
+        for Item { length, measures, .. } in sack.waiting.drain(up_to) {
+            self.leave(length, measures);
         }
-        if sack.waiting.is_empty() && sack.waiting.capacity() > WAITING_KEPT_MAX {
-            sack.waiting = VecDeque::new();
-        }
+        sack.waiting.shrink();
     }
 
     /// Removes an unreadable item.
     pub fn give_up(&self, sack: SackId, stored: &Stored) {
         let mut sack = self.sacks[usize::from(sack.0)].lock();
-        if let Ok(at) = sack.waiting.binary_search_by_key(&stored.position(), Stored::position) {
-            sack.waiting.remove(at);
-            self.leave(stored);
+        if sack.waiting.remove(stored.position()) {
+            self.leave(stored.length, stored.measures);
         }
     }
 
-    fn leave(&self, stored: &Stored) {
-        self.measures.fetch_sub(stored.measures.into(), Ordering::Relaxed);
-        self.bytes.fetch_sub(stored.stored_bytes(), Ordering::Relaxed);
-        self.gate.leave(stored.stored_bytes());
+    fn leave(&self, length: u32, measures: u32) {
+        self.measures.fetch_sub(measures.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(item_bytes(length), Ordering::Relaxed);
+        self.gate.leave(item_bytes(length));
     }
 
     pub fn positions(&self, sack: SackId) -> Positions {

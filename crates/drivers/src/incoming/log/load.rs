@@ -31,7 +31,7 @@ impl Loader {
         self.prepare(found.owner_tag);
         let Some(index) = &self.index else { return };
         let waits = |part: &SackExtent| {
-            let position = Stored::of(found.at, part, None).position();
+            let position = Stored::of(found.at, part).position();
             self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
         };
         let parts: Vec<SackExtent> = found.items.iter().map(SackExtent::of_item).filter(waits).collect();

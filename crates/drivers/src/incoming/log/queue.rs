@@ -1,8 +1,11 @@
 //! The writer's queue of batches: limited in bytes; callers wait without blocking a thread.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -13,6 +16,9 @@ use crate::{incoming::IncomingError, segments::Frame};
 
 /// A batch's overhead beside its bytes; thus limits the number of batches, too.
 const BATCH_OVERHEAD_BYTES: usize = 256;
+
+/// The writer is idle once nothing has arrived for so long.
+const IDLE_AFTER: Duration = Duration::from_millis(5);
 
 /// A batch waiting to be written.
 pub struct PendingBatch {
@@ -34,7 +40,8 @@ pub struct WriteQueue {
 #[derive(Default)]
 struct State {
     waiting: Vec<PendingBatch>,
-    writer_sleeps: bool,
+    /// With so many batches the writer is woken; 0 while it is awake.
+    awaited: usize,
     closed: bool,
 }
 
@@ -57,27 +64,48 @@ impl WriteQueue {
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();
         state.waiting.push(PendingBatch { frame, parts, admission, done, room });
-        if std::mem::take(&mut state.writer_sleeps) {
+        if state.awaited > 0 && state.waiting.len() >= state.awaited {
+            state.awaited = 0;
             self.ready.notify_one();
         }
         answer
     }
 
-    /// All queued batches, in order; blocks until there are any. If the queue is empty, calls `idle` first.
-    /// `None` once it is closed and empty.
-    pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<PendingBatch>> {
+    /// All queued batches, in order; blocks until there are any. Calls `idle` if none arrives for [`IDLE_AFTER`].
+    /// `returning` batches are expected beside those that wait now: they are waited for so long. Returns with the
+    /// batches how many of the expected arrived. `None` once the queue is closed and empty.
+    pub fn take(
+        &self,
+        returning: usize,
+        gathering_max: Duration,
+        idle: impl FnOnce(),
+    ) -> Option<(Vec<PendingBatch>, usize)> {
         let mut state = self.state.lock();
-        if state.waiting.is_empty() {
+        let before = state.waiting.len();
+        self.wait(&mut state, 1, Some(IDLE_AFTER));
+        if state.waiting.is_empty() && !state.closed {
             MutexGuard::unlocked(&mut state, idle);
+            self.wait(&mut state, 1, None);
+        } else if !gathering_max.is_zero() {
+            self.wait(&mut state, before + returning, Some(gathering_max));
         }
-        while state.waiting.is_empty() {
-            if state.closed {
-                return None;
+        let waiting = std::mem::take(&mut state.waiting);
+        let arrived = waiting.len() - before;
+        (!waiting.is_empty()).then_some((waiting, arrived))
+    }
+
+    /// Waits until so many batches are queued, the time is up, or the queue is closed.
+    fn wait(&self, state: &mut MutexGuard<'_, State>, count: usize, time: Option<Duration>) {
+        let deadline = time.map(|time| Instant::now() + time);
+        while state.waiting.len() < count && !state.closed {
+            state.awaited = count;
+            match deadline {
+                Some(deadline) if self.ready.wait_until(state, deadline).timed_out() => break,
+                Some(_) => {}
+                None => self.ready.wait(state),
             }
-            state.writer_sleeps = true;
-            self.ready.wait(&mut state);
         }
-        Some(std::mem::take(&mut state.waiting))
+        state.awaited = 0;
     }
 
     /// The writer finishes the queue and stops.
@@ -143,6 +171,37 @@ impl Drop for Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody waits for the answer.
+    async fn push(queue: Arc<WriteQueue>, after: Duration) {
+        tokio::time::sleep(after).await;
+        let admission = Gate::new(u64::MAX).admit(1).unwrap();
+        drop(queue.push(Frame::with_capacity(100), Vec::new(), admission).await);
+    }
+
+    #[tokio::test]
+    async fn callers_that_return_are_waited_for() {
+        let queue = Arc::new(WriteQueue::new(1 << 20));
+        let take = |returning, time| {
+            let queue = Arc::clone(&queue);
+            let taken = move || {
+                let mut was_idle = false;
+                let (batches, arrived) = queue.take(returning, time, || was_idle = true).unwrap();
+                (batches.len(), arrived, was_idle)
+            };
+            tokio::task::spawn_blocking(taken)
+        };
+        let (long, short) = (Duration::from_secs(10), Duration::from_millis(10));
+        push(queue.clone(), Duration::ZERO).await;
+        for milliseconds in [1, 2] {
+            tokio::spawn(push(queue.clone(), Duration::from_millis(milliseconds)));
+        }
+        assert_eq!(take(2, long).await.unwrap(), (3, 2, false));
+        push(queue.clone(), Duration::ZERO).await;
+        assert_eq!(take(2, short).await.unwrap(), (1, 0, false), "the others do not come");
+        tokio::spawn(push(queue.clone(), 10 * IDLE_AFTER));
+        assert_eq!(take(2, long).await.unwrap(), (1, 1, true), "nobody came for long");
+    }
 
     #[test]
     fn the_gate_lets_in_up_to_its_limit() {
