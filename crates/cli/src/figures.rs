@@ -103,6 +103,8 @@ fn encode_aggregates(encoder: &mut DescriptorEncoder, aggregates: &LocalAggregat
     counter(encoder, "gnudi_aggregates_written_bytes", "Bytes written to the log and to runs", bytes)?;
     counter(encoder, "gnudi_aggregates_syncs", "Syncs of the aggregates", store.syncs as f64)?;
     counter(encoder, "gnudi_aggregates_flushes", "Logs sorted into a run", store.flushes as f64)?;
+    let waited = store.flushes_waited as f64;
+    counter(encoder, "gnudi_aggregates_flushes_waited", "Flushes that waited for merges", waited)?;
     counter(encoder, "gnudi_aggregates_merges", "Merges of runs", store.merges as f64)?;
     let waited = store.merges_waited as f64;
     counter(encoder, "gnudi_aggregates_merges_waited", "Merges that waited for space", waited)?;

@@ -152,6 +152,30 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
     }
 }
 
+/// After a failed merge the next one comes 10 s later. Flushes wait for it, each for a while, and writers for them.
+#[tokio::test]
+async fn writes_are_slowed_while_merges_lag() {
+    let disk = SimDisk::default();
+    let merges_wait_max = Duration::from_millis(200);
+    let store = open_with(&disk, &LocalAggregatesOptions { merges_wait_max, ..options() });
+    disk.fail_named(Operation::Create, ".heads.run.tmp", ErrorKind::Other);
+    let mut slow = 0;
+    let mut next = 0;
+    while slow < 3 {
+        let start = std::time::Instant::now();
+        write(&*store, next).await.unwrap();
+        slow += u32::from(start.elapsed() > merges_wait_max / 2);
+        next += 1;
+        assert!(next < 2_000, "nothing waits: {:?}", store.figures());
+    }
+    let figures = store.figures();
+    assert!(disk.is_healed() && figures.runs >= 16 && figures.flushes_waited >= 3, "{figures:?}");
+    assert!(figures.runs <= 16 + figures.flushes_waited, "{figures:?}");
+    for id in 0..next {
+        assert!(is_there(&*store, id).await, "{id}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_and_readers_go_on_through_flushes_and_merges() {
     let disk = SimDisk::default();

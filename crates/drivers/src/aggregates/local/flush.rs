@@ -2,11 +2,11 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
-    Shared,
+    Shared, State,
     opening::last_segment,
     read::{Value, read_items},
     recent::{Layer, Recent},
@@ -14,7 +14,11 @@ use super::{
     run::{Range, Run, RunName, RunWriter},
 };
 use crate::{
-    aggregates::{StoreError, key::Key, table::entry::Kind},
+    aggregates::{
+        StoreError,
+        key::Key,
+        table::{entry::Kind, levels::mergeable_from},
+    },
     disk::is_no_space,
     segments::Claim,
 };
@@ -22,12 +26,17 @@ use crate::{
 /// How many values, and how many bytes of them, are read from the log at once (about).
 const STRETCH_ENTRIES: usize = 4096;
 const STRETCH_BYTES: usize = 1 << 20;
+/// With so many new runs flushes wait for merges: a read looks into each of them.
+const NEW_RUNS_MAX: usize = 16;
+/// How often a flush that waits for merges looks at them.
+const MERGES_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Delay before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The flushing thread.
 pub(super) fn run(shared: &Shared) {
     while shared.work.wait(|wanted| std::mem::take(&mut wanted.flush)) {
+        shared.wait_for_merges();
         while let Err(error) = shared.flush() {
             if shared.work.stopped() {
                 return;
@@ -42,6 +51,26 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
+    /// Whether flushes make new runs faster than merges take them. Not while these wait for space: flushes free some.
+    pub(super) fn merges_lag(&self, state: &State) -> bool {
+        let new = &state.runs.new;
+        let waiting = || new.len() - mergeable_from(new, |run| run.table.has_gaps());
+        new.len() >= NEW_RUNS_MAX && waiting() >= NEW_RUNS_MAX && !self.waiting.is_any()
+    }
+
+    /// Writers go on meanwhile, until the recent layer is full.
+    fn wait_for_merges(&self) {
+        let lag = || self.merges_lag(&self.state.read());
+        if !lag() {
+            return;
+        }
+        self.counters.flushes_waited.fetch_add(1, Ordering::Relaxed);
+        let deadline = Instant::now() + self.options.merges_wait_max;
+        while lag() && Instant::now() < deadline && !self.work.stopped() {
+            self.work.pause(MERGES_POLL_INTERVAL);
+        }
+    }
+
     fn flush_ended(&self, failure: Option<StoreError>) {
         *self.stuck.lock() = failure;
         self.flushed.notify_waiters();

@@ -23,6 +23,7 @@ pub(crate) mod verify;
 
 use std::{
     collections::BTreeSet,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -71,6 +72,8 @@ pub struct LocalAggregatesOptions {
     /// Like `recent_bytes_max`, but for the memory of heads that are in no file yet. 0: there are none, all go
     /// to the log.
     pub dirty_bytes_max: u64,
+    /// How long a flush waits at most for merges that lag behind: memory must be released even if merges fail.
+    pub merges_wait_max: Duration,
     /// Data that stays unreadable this long counts as damaged: a device may recover before.
     pub unreadable_max: Duration,
     /// The reserve of disk space.
@@ -85,6 +88,7 @@ impl Default for LocalAggregatesOptions {
             recent_bytes_max: 256 << 20,
             recent_entries_max: 300_000,
             dirty_bytes_max: 32 << 20,
+            merges_wait_max: Duration::from_secs(10),
             unreadable_max: UNREADABLE_MAX,
             reserve: Reserve::default(),
         }
@@ -101,6 +105,8 @@ pub struct AggregateFigures {
     pub run_bytes: u64,
     pub syncs: u64,
     pub flushes: u64,
+    /// Flushes that waited for merges.
+    pub flushes_waited: u64,
     pub merges: u64,
     /// Number of runs now, and their size.
     pub runs: u64,
@@ -193,6 +199,7 @@ struct Counters {
     run_bytes: AtomicU64,
     syncs: AtomicU64,
     flushes: AtomicU64,
+    flushes_waited: AtomicU64,
     merges: AtomicU64,
 }
 
@@ -207,6 +214,7 @@ impl LocalAggregates {
             run_bytes: counters.run_bytes.load(Ordering::Relaxed),
             syncs: counters.syncs.load(Ordering::Relaxed),
             flushes: counters.flushes.load(Ordering::Relaxed),
+            flushes_waited: counters.flushes_waited.load(Ordering::Relaxed),
             merges: counters.merges.load(Ordering::Relaxed),
             runs: state.runs.all().count() as u64,
             runs_size_bytes: state.runs.all().map(|run| run.bytes).sum(),
@@ -411,8 +419,10 @@ impl Shared {
     fn is_full(&self) -> bool {
         let state = self.state.read();
         let dirty_bytes: u64 = state.layers().map(|layer| layer.dirty().memory_bytes()).sum();
+        let is_flush_late = state.frozen.is_some() || self.merges_lag(&state);
         dirty_bytes >= 2 * self.options.dirty_bytes_max.max(1)
-            || state.frozen.is_some() && self.is_due(&state)
+            || self.recent_bytes.load(Ordering::Relaxed) >= 2 * self.options.recent_bytes_max
+            || is_flush_late && self.is_due(&state)
     }
 
     /// Whether the active layer should be flushed.
@@ -558,6 +568,9 @@ impl AggregateStore for LocalAggregates {
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        self.shared.sync()
+        // It may write many heads; callers include requests that change a policy.
+        let shared = Arc::clone(&self.shared);
+        let synced = tokio::task::spawn_blocking(move || shared.sync()).await;
+        synced.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 }

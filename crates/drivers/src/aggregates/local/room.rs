@@ -60,7 +60,8 @@ impl Waiting {
         (self.is_any(), self.waited.load(Ordering::Relaxed))
     }
 
-    fn is_any(&self) -> bool {
+    /// Whether a merge waits now.
+    pub(super) fn is_any(&self) -> bool {
         self.now.iter().any(|now| now.load(Ordering::Relaxed))
     }
 

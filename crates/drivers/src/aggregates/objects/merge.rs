@@ -23,6 +23,9 @@ use crate::aggregates::{
     },
 };
 
+/// See [`Limits::size_ratio`]: requests matter more than space.
+const SIZE_RATIO: u64 = 2;
+
 /// The change that replaces the merged runs.
 struct Replacement<'a> {
     plan: &'a Plan<Run>,
@@ -92,7 +95,11 @@ impl Requests {
     fn to_merge(&self, shard: &Shard, manifest: &Manifest) -> Option<Plan<Run>> {
         let damaged = shard.damaged.lock();
         let has_lost = |run: &Run| run.tables.iter().any(|table| damaged.contains(&table.name));
-        let limits = Limits { merged_min: self.options.merged_runs_min, runs_max: self.options.runs_max };
+        let limits = Limits {
+            merged_min: self.options.merged_runs_min,
+            runs_max: self.options.runs_max,
+            size_ratio: SIZE_RATIO,
+        };
         let due = |level| manifest.runs.to_merge(level, limits, Run::bytes, has_lost);
         Level::ALL.into_iter().find_map(due)
     }

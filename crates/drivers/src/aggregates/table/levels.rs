@@ -13,9 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregates::key::Key;
 
-/// A run joins a merge if it is at most this many times as large as all newer runs in it together.
-const SIZE_RATIO: u64 = 2;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Heads and blocks.
@@ -74,6 +71,9 @@ pub struct Limits {
     pub merged_min: usize,
     /// With so many runs in a level the newest are merged, whatever their sizes.
     pub runs_max: usize,
+    /// A run joins a merge if it is at most so many times as large as all newer runs in it together. The more, the sooner
+    /// superseded values are dropped, and the more often others are copied.
+    pub size_ratio: u64,
 }
 
 impl<R> Levels<R> {
@@ -182,7 +182,7 @@ fn choose(sizes: &[u64], limits: Limits) -> usize {
     let Some(mut sum) = newest_first.next().copied() else { return 0 };
     let mut count = 1;
     for size in newest_first {
-        if *size > sum * SIZE_RATIO {
+        if *size > sum * limits.size_ratio {
             break;
         }
         sum += size;
@@ -198,7 +198,7 @@ fn choose(sizes: &[u64], limits: Limits) -> usize {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { merged_min: 4, runs_max: 12 };
+    const LIMITS: Limits = Limits { merged_min: 4, runs_max: 12, size_ratio: 2 };
 
     #[test]
     fn runs_of_similar_size_are_merged() {
