@@ -28,7 +28,9 @@ use crate::{
 };
 
 /// How much of a sack one pass reads: limits the memory of a pass.
-pub const PASS_BYTES_MAX: usize = 8 << 20;
+const PASS_BYTES_MAX: usize = 8 << 20;
+/// How many heads a pass holds at once. With granularities of a second a head has up to 32 KiB.
+const PASS_HEADS_MAX: usize = 2048;
 
 /// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +195,13 @@ impl Processor {
 
     /// Folds records sorted by metric into heads, and writes those.
     async fn apply(&self, fence: Fence, records: &[Record]) -> Result<()> {
-        let groups = self.groups(records).await?;
+        for groups in self.groups(records).await?.chunks(PASS_HEADS_MAX) {
+            self.apply_groups(fence, records, groups).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<()> {
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
         let heads = self.store.read_heads(&ids).await;
         let mut converted = Vec::new();

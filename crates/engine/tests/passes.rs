@@ -12,8 +12,9 @@ use gnudi_drivers::incoming::{Append as _, memory::MemoryIncoming};
 use gnudi_engine::{Engine, EngineError};
 use gnudi_indexer::ArchivePolicies as _;
 use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
+use parking_lot::Mutex;
 use proptest::prelude::*;
-use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
+use support::{batch_of, indexer, indexer_of_sums, metric, point, sacks, store::Tapped};
 
 const METRICS: usize = 3;
 
@@ -152,4 +153,31 @@ async fn status_counts_what_waits() {
     house.refresh().await.unwrap();
     let status = house.engine.status(false).await.unwrap();
     assert_eq!((status.metrics_waiting, status.measures_waiting), (0, 0));
+}
+
+#[tokio::test]
+async fn a_pass_holds_few_heads_at_once() {
+    const METRICS: usize = 5_000;
+    let (indexer, policy) = indexer_of_sums(METRICS as u128, 10).await;
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let seen = sizes.clone();
+    let store = Tapped::new(move |call, writes| {
+        if call == "write" {
+            seen.lock().push(writes.len());
+        }
+        writes.len()
+    });
+    let incoming = Arc::new(MemoryIncoming::new(sacks(1), u64::MAX));
+    let engine = Engine::new(indexer, incoming, Arc::new(store), || Timestamp::EPOCH);
+    let metrics: Vec<MetricId> = (0..METRICS as u128).map(metric).collect();
+    let points = [point(1, 2.0)];
+    engine.append(batch_of(metrics.iter().map(|metric| (*metric, &points[..])))).await.unwrap();
+    engine.refresh(&metrics[..1], Duration::from_secs(10)).await.unwrap();
+    let sizes = std::mem::take(&mut *sizes.lock());
+    assert_eq!(sizes.iter().sum::<usize>(), METRICS);
+    assert!(sizes.len() > 2 && sizes.iter().all(|size| *size <= METRICS / 2), "{sizes:?}");
+    for metric in metrics {
+        let sums = support::read(&engine, &policy, metric, Statistic::Sum, 1, None).await.unwrap();
+        assert_eq!(sums.values().copied().collect::<Vec<_>>(), [2.0]);
+    }
 }
