@@ -9,6 +9,7 @@ pub mod complaint;
 pub mod context;
 pub mod findings;
 pub mod format;
+pub mod group_log;
 pub mod histogram;
 pub mod load;
 pub mod noop;

@@ -16,7 +16,10 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::load::response::{decimal, header};
+use crate::{
+    group_log::GroupLog,
+    load::response::{decimal, header},
+};
 
 /// Points in the response to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
@@ -48,15 +51,20 @@ pub struct NoopServer {
 impl NoopServer {
     /// Starts a server on a free loopback port.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())))
+        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())), None)
+    }
+
+    /// The same, but the bodies of requests are in the log before they are answered.
+    pub fn logging(log: GroupLog) -> io::Result<Self> {
+        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())), Some(log))
     }
 
     /// The same with a 200 response with this body for all requests, as large as those of the server that it replaces.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
-        Self::start_with(Answers::Same(answer("200 OK", &String::from_utf8_lossy(body))))
+        Self::start_with(Answers::Same(answer("200 OK", &String::from_utf8_lossy(body))), None)
     }
 
-    fn start_with(answers: Answers) -> io::Result<Self> {
+    fn start_with(answers: Answers, log: Option<GroupLog>) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -68,7 +76,7 @@ impl NoopServer {
             runtime.expect("a runtime needs only file descriptors").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("it does not block");
                 tokio::select! {
-                    () = accept(listener, answers) => {}
+                    () = accept(listener, Service { answers, log }) => {}
                     _ = stopped => {}
                 }
             });
@@ -96,18 +104,23 @@ fn current_thread_id() -> io::Result<u32> {
         .ok_or_else(|| io::Error::other("/proc/thread-self is not a thread"))
 }
 
-async fn accept(listener: TcpListener, answers: Answers) {
-    let answers = Arc::new(answers);
+struct Service {
+    answers: Answers,
+    log: Option<GroupLog>,
+}
+
+async fn accept(listener: TcpListener, service: Service) {
+    let service = Arc::new(service);
     loop {
         if let Ok((stream, _)) = listener.accept().await {
             let _ = stream.set_nodelay(true);
-            tokio::spawn(serve(stream, Arc::clone(&answers)));
+            tokio::spawn(serve(stream, Arc::clone(&service)));
         }
     }
 }
 
 /// Serves a connection until the client closes it or sends an unsupported request.
-async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
+async fn serve(mut stream: TcpStream, service: Arc<Service>) {
     let mut buffer = vec![0; READ_BYTES];
     let mut filled = 0;
     while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]).await {
@@ -118,13 +131,25 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
             }
             continue;
         };
-        let answer = answers.choose(&buffer[..end]);
+        let answer = service.answers.choose(&buffer[..end]);
         let mut body_left = content_length(&buffer[..end]).saturating_sub(filled - end - 4);
+        let mut logged = Vec::new();
+        if service.log.is_some() {
+            logged.extend_from_slice(&buffer[end + 4..filled]);
+        }
         while body_left > 0 {
             match stream.read(&mut buffer).await {
-                Ok(count @ 1..) => body_left = body_left.saturating_sub(count),
+                Ok(count @ 1..) => {
+                    body_left = body_left.saturating_sub(count);
+                    if service.log.is_some() {
+                        logged.extend_from_slice(&buffer[..count]);
+                    }
+                }
                 _ => return,
             }
+        }
+        if let Some(log) = service.log.as_ref().filter(|_| !logged.is_empty()) {
+            log.append(&logged).await;
         }
         filled = 0;
         if stream.write_all(answer).await.is_err() {

@@ -28,7 +28,7 @@ mod versions;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gnudi_bench::{findings, format, histogram, load, noop, timeline};
+use gnudi_bench::{findings, format, group_log, histogram, load, noop, timeline};
 
 /// The allocator of gnudi, so that the load generator is as fast as inside `gnudi`.
 #[global_allocator]

@@ -12,12 +12,13 @@ use crate::{
     body::{START_MS, Span, Values},
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
-    load::Requests,
+    load::{Requests, Until},
     measurement::Work,
     peers::{Peer, Server},
     rows::{
         batch,
         process::{self, Push},
+        setup,
     },
     sheet::Sheet,
     table::{bytes, short},
@@ -29,6 +30,9 @@ pub struct GrowthOptions {
     /// What to measure; it takes some minutes.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Dimension::Metrics, Dimension::Disk])]
     only: Vec<Dimension>,
+    /// Numbers of metrics, from small to large. Ten million take half an hour and 16 GB of memory.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 300_000, 1_000_000])]
+    metrics: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,6 +62,8 @@ struct Sample {
     /// When idle, after the work.
     memory_bytes: f64,
     disk_bytes: f64,
+    /// Of a start after a clean stop, and of one after a kill with a measure of each metric in the log.
+    starts: [Duration; 2],
 }
 
 pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
@@ -65,7 +71,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
     findings.note("disk: with what the log of measures keeps reserved, but for the disk of histories");
     let mut samples = Vec::new();
     if options.only.contains(&Dimension::Metrics) {
-        for metrics in [1_000, 10_000, 100_000, 300_000, 1_000_000] {
+        for &metrics in &options.metrics {
             eprintln!("growth: {metrics} metrics");
             let sample = sample(context, metrics);
             // Checks fail after an interruption.
@@ -85,7 +91,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
 
 /// On a server with so many metrics, each of which gets the same number of measures.
 fn sample(context: &Context, metrics: usize) -> Result<Sample> {
-    let server = Server::start_configured(Peer::Gnudi, "", context)?;
+    let mut server = Server::start_configured(Peer::Gnudi, "", context)?;
     let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, MEASURES.div_ceil(metrics)])?;
     let work = push.run(&server)?;
     ensure!(!context.stop.is_set(), "cut short");
@@ -93,7 +99,16 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let memory_bytes = server.probe.memory_bytes().unwrap_or(0) as f64;
     let disk_bytes = server.disk_bytes().unwrap_or(0) as f64;
     push.check(&server)?;
-    Ok(Sample { metrics, work, memory_bytes, disk_bytes })
+    let clean = server.restart()?.context("its own server")?;
+    let last = Requests::Listed(push.metrics.requests(
+        &server,
+        batch_of(metrics),
+        Span::minutes(push.held, 1),
+        &mut Values::new(2),
+    ));
+    setup::check(&server.load(&last, CONNECTIONS, Until::Count(last.distinct())).run())?;
+    let killed = server.restart_killed()?.context("its own server")?;
+    Ok(Sample { metrics, work, memory_bytes, disk_bytes, starts: [clean, killed] })
 }
 
 /// Metrics per call, such that the calls of a round are a multiple of the connections: all measures of a metric use the
@@ -116,6 +131,8 @@ fn tell(samples: &[Sample], findings: &mut Findings) {
     sheet.value("processor time a measure", |sample| sample.work.cpu_us().map(|us| Value::each(us, "us")));
     sheet.value("memory", |sample| Value::bytes(sample.memory_bytes));
     sheet.value("disk", |sample| Value::bytes(sample.disk_bytes));
+    sheet.value("start", |sample| Value::seconds(sample.starts[0]));
+    sheet.value("start after a kill", |sample| Value::seconds(sample.starts[1]));
     findings.tables.push(sheet.table("by metrics, a measure each a call", samples, |_| None));
     let rates: [Shown; 2] = [
         ("accepted", |sample| sample.work.accepted()),
@@ -264,7 +281,8 @@ mod tests {
         let outcome = Outcome { elapsed: elapsed / 2, ..Outcome::default() };
         let cpu_seconds = Some(seconds / 1_000.0);
         let work = Work { done: 1_000.0, elapsed, outcome, cpu_seconds, notes: Vec::new() };
-        Sample { metrics, work, memory_bytes: 2e6 * seconds, disk_bytes: 3e6 }
+        let starts = [Duration::from_millis(100), Duration::from_millis(200)];
+        Sample { metrics, work, memory_bytes: 2e6 * seconds, disk_bytes: 3e6, starts }
     }
 
     #[test]
@@ -291,7 +309,10 @@ mod tests {
         let mut findings = Findings::default();
         let samples = [sample(16, 1.0), sample(128, 2.0)];
         tell(&samples, &mut findings);
-        assert_eq!(findings.tables[0].rows[1], ["128", "1.00k/s", "500/s", "2.00 us", "4.00MB", "3.00MB"]);
+        assert_eq!(
+            findings.tables[0].rows[1],
+            ["128", "1.00k/s", "500/s", "2.00 us", "4.00MB", "3.00MB", "0.10 s", "0.20 s"]
+        );
         assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
         plan(&samples, Some(80e3), &mut findings);
         assert_eq!(findings.tables[1].rows[0][1], "30000 (extrapolated)");

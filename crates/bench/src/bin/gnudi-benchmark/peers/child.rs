@@ -68,7 +68,7 @@ impl Leftovers {
 pub struct Guarded {
     child: Child,
     name: String,
-    stop: Signal,
+    pub stop: Signal,
     log: PathBuf,
     leftovers: Leftovers,
 }

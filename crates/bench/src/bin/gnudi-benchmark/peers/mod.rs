@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
@@ -31,6 +31,7 @@ use tempfile::TempDir;
 use crate::{
     context::Context,
     disk,
+    group_log::GroupLog,
     load::{Headers, Load, Requests, Until},
     noop::NoopServer,
     process::Probe,
@@ -80,7 +81,10 @@ impl Peer {
 
     fn description(self) -> (&'static str, &'static str) {
         match self {
-            Peer::Limit => ("limit", "none: answers and forgets"),
+            Peer::Limit => (
+                "limit",
+                "none: answers and forgets; `durable`: every request is on disk (fdatasync) before its 202, nothing else",
+            ),
             Peer::Gnudi => ("gnudi", "every accepted measure is on disk (fdatasync) before its 202"),
             Peer::GnudiOs => (
                 "gnudi-os",
@@ -200,15 +204,25 @@ impl<'a> Server<'a> {
     /// Starts a server with an empty store.
     pub fn start(peer: Peer, context: &'a Context) -> Result<Self> {
         if peer == Peer::Limit {
-            let noop = NoopServer::start()?;
-            let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
-            return Ok(Server { probe, _noop: Some(noop), ..Server::at(peer, context, address, "") });
+            return Ok(Server::of_noop(NoopServer::start()?, context));
         }
         if let (Peer::Gnudi, Some(url)) = (peer, &context.programs.gnudi_url) {
             let (address, prefix) = gnudi::resolve(url)?;
             return Ok(Server::at(peer, context, address, &prefix));
         }
         Server::start_configured(peer, "", context)
+    }
+
+    /// Starts a no-op server that answers once the request is on disk.
+    pub fn durable_limit(context: &'a Context) -> Result<Self> {
+        let directory = directory(&context.leftovers)?;
+        let noop = NoopServer::logging(GroupLog::create(directory.path())?)?;
+        Ok(Server { directory: Some(directory), ..Server::of_noop(noop, context) })
+    }
+
+    fn of_noop(noop: NoopServer, context: &'a Context) -> Self {
+        let (address, probe) = (noop.address, Probe::Thread(noop.thread_id));
+        Server { probe, _noop: Some(noop), ..Server::at(Peer::Limit, context, address, "") }
     }
 
     /// Starts a new server, even if a running one is configured; gnudi with these lines of gnocchi.conf.
@@ -295,16 +309,25 @@ impl<'a> Server<'a> {
         Server::at(peer, context, address, "")
     }
 
-    /// Restarts the server on the same store; `false` if that is not possible.
-    pub fn restart(&mut self) -> Result<bool> {
+    /// Restarts the server on the same store; the time until its first response, or `None` if that is not possible.
+    pub fn restart(&mut self) -> Result<Option<Duration>> {
         let Some(directory) = self.directory.as_ref().filter(|_| self.peer != Peer::Gnocchi) else {
-            return Ok(false);
+            return Ok(None);
         };
         self.processes.0.clear();
+        let start = Instant::now();
         let site = Site { address: self.address, ..Site::new(directory.path(), self.context)? };
         let processes = self.peer.start_processes(&site)?;
         self.consist_of(processes);
-        Ok(true)
+        Ok(Some(start.elapsed()))
+    }
+
+    /// The same after a kill.
+    pub fn restart_killed(&mut self) -> Result<Option<Duration>> {
+        for process in &mut self.processes.0 {
+            process.stop = Signal::Kill;
+        }
+        self.restart()
     }
 
     /// Disk use of its aggregates, without the backlog; `None` if unknown.

@@ -30,7 +30,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     std::thread::sleep(REST);
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;
-    if bench.options.wants(restarted.key) && server.restart()? {
+    if bench.options.wants(restarted.key) && server.restart()?.is_some() {
         std::thread::sleep(REST);
         measure(bench, server, restarted, &note)?;
     }

@@ -76,6 +76,8 @@ const WITH_RAW: [usize; 3] = [1, 100, 5000];
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = bench.counts(server.peer).push_metrics;
+    let durable_limit =
+        (server.peer == Peer::Limit).then(|| Server::durable_limit(server.context)).transpose()?;
     for (row, shape) in &LADDER {
         let left_out = BETWEEN.contains(&row.key) && !bench.options.only.iter().any(|only| only == row.key);
         if left_out || !bench.options.wants(row.key) {
@@ -86,6 +88,13 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             Peer::InfluxDb => push.lines(None, &server.number(metrics), &INFLUX, 4_000_000)?,
             Peer::VictoriaMetrics => push.push_columns_and_lines()?,
             _ => push.push_json_and_arrow()?,
+        }
+        if let Some(server) = &durable_limit {
+            Pushes { bench, server, row, shape, metrics }.json(
+                "low",
+                Some("durable"),
+                Span::write_gnocchi,
+            )?;
         }
     }
     Ok(())
