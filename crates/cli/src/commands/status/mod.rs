@@ -185,6 +185,7 @@ impl StatusReport {
                 ("requests/s", json!(server.requests_per_second)),
                 ("oldest waiting seconds", json!(server.oldest_waiting_seconds)),
                 ("aggregates bytes", json!(server.aggregates_bytes)),
+                ("merges waiting", json!(server.merges_waiting)),
                 ("disk free bytes", json!(server.disk_free_bytes)),
                 ("memory bytes", json!(server.memory_bytes)),
             ]);

@@ -21,6 +21,8 @@ pub struct ServerFigures {
     /// Waiting time of the sack that waits longest for a worker.
     pub oldest_waiting_seconds: Option<f64>,
     pub aggregates_bytes: Option<f64>,
+    /// Merges of aggregates that wait for disk space: 1 or 0.
+    pub merges_waiting: Option<f64>,
     pub disk_free_bytes: Option<f64>,
     pub memory_bytes: Option<f64>,
     /// Names of the processes with workers.
@@ -75,6 +77,7 @@ impl Observer {
             requests_per_second: rate(now.requests, before.requests),
             oldest_waiting_seconds: sum(&text, "gnudi_metricd_oldest_waiting_seconds"),
             aggregates_bytes: sum(&text, "gnudi_aggregates_runs_bytes"),
+            merges_waiting: sum(&text, "gnudi_aggregates_merge_waits"),
             disk_free_bytes: sum(&text, "gnudi_disk_free_bytes"),
             memory_bytes: sum(&text, "gnudi_process_resident_bytes"),
             processors: status.processors,

@@ -25,7 +25,7 @@ pub fn write(look: &StatusReport) -> String {
     text
 }
 
-/// The server's figures, two lines.
+/// The server's figures: two lines, and what is wrong.
 fn server(figures: &ServerFigures) -> String {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), |rate| grouped(rate.round() as u64));
     let size = |size: Option<f64>| size.map(|size| bytes(size as u64));
@@ -46,7 +46,13 @@ fn server(figures: &ServerFigures) -> String {
         size(figures.memory_bytes).map(|size| format!("{size} of memory")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { text } else { text + &parts.join(", ") + "\n" }
+    if !parts.is_empty() {
+        text += &(parts.join(", ") + "\n");
+    }
+    if figures.merges_waiting.is_some_and(|waiting| waiting > 0.0) {
+        text += "a merge of aggregates waits for disk space\n";
+    }
+    text
 }
 
 fn summary(status: &ClusterStatus) -> String {
@@ -224,6 +230,7 @@ nobody        1  2
             version: Some("1.2.3".to_owned()),
             measures_taken_per_second: Some(1234.4),
             oldest_waiting_seconds: Some(0.25),
+            merges_waiting: Some(1.0),
             disk_free_bytes: Some(5e9),
             memory_bytes: Some(5e7),
             processors: vec!["h.1".to_owned()],
@@ -234,6 +241,7 @@ nobody        1  2
 1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
 gnudi 1.2.3: 1,234 measures/s taken, ? processed, ? requests/s, the longest wait 0.2 s
 5.0 GB free, 50.0 MB of memory
+a merge of aggregates waits for disk space
 one process has the store to itself
 ";
         assert_eq!(write(&look), expected);
