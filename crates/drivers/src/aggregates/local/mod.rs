@@ -317,6 +317,8 @@ impl Shared {
                 Some(error) => return Err(error),
                 None => {}
             }
+            // A sync may have filled the log.
+            self.flush_if_due();
             flushed.await;
         }
     }
