@@ -5,7 +5,9 @@ use std::{path::Path, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+};
 use gnudi_model::{MetricId, Timestamp};
 
 use crate::key::{decode, encode, open, seal};

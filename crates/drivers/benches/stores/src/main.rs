@@ -1,12 +1,18 @@
-//! Compares embedded stores for aggregates: `STORE WORKLOAD [DIR]`.
+//! Compares stores for aggregates: `STORE WORKLOAD [DIR]`. Each run prints lines of figures.
 //!
-//! STORE is own, fjall or redb; WORKLOAD is passes, reads, million, crash or damage. Each run prints one line
-//! of figures.
+//! Local files: STORE is own, fjall or redb; WORKLOAD is passes, reads, million, crash or damage. Shared objects: STORE
+//! is objects (ours), slatedb or slatedb-default (its default settings); WORKLOAD is shared or damage. `all s3` compares
+//! clients of S3, and needs Ceph's programs.
 
+mod counted;
 mod damage;
 mod fjall_store;
 mod key;
+mod over;
 mod redb_store;
+mod s3;
+mod shared;
+mod slate_store;
 
 use std::{
     path::{Path, PathBuf},
@@ -20,19 +26,28 @@ use gnudi_drivers::aggregates::{
     local::{LocalAggregates, LocalAggregatesOptions},
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
+use object_store::local::LocalFileSystem;
 use uuid::Uuid;
 
 /// Metrics of a sack's pass.
 const BATCH: usize = 150;
 const BLOCK_BYTES: usize = 1000;
 
-pub fn open(store: &str, dir: &Path) -> Result<Arc<dyn AggregateStore>, String> {
+/// Shards of shared objects in a folder.
+const FOLDER_SHARDS: u16 = 4;
+
+pub async fn open(store: &str, dir: &Path) -> Result<Arc<dyn AggregateStore>, String> {
     match store {
         "own" => LocalAggregates::open(dir, &LocalAggregatesOptions::default())
             .map(|store| store as Arc<dyn AggregateStore>)
             .map_err(|error| error.to_string()),
         "fjall" => fjall_store::FjallStore::open(dir).map(|store| store as Arc<dyn AggregateStore>),
         "redb" => redb_store::RedbStore::open(dir).map(|store| store as Arc<dyn AggregateStore>),
+        "objects" | "slatedb" | "slatedb-default" => {
+            std::fs::create_dir_all(dir).unwrap();
+            let objects = LocalFileSystem::new_with_prefix(dir).unwrap();
+            shared::open(store, Arc::new(objects), shared::shards(FOLDER_SHARDS)).await
+        }
         other => panic!("no store {other:?}"),
     }
 }
@@ -49,6 +64,8 @@ async fn main() {
         "million" => million(store, dir.path()).await,
         "damage" => damage::run(store, dir.path()).await,
         "crash" => crash(store, dir.path()).await,
+        "shared" => shared::run(store).await,
+        "s3" => s3::run().await,
         "fill" => fill(store, Path::new(&args[3])).await,
         other => panic!("no workload {other:?}"),
     }
@@ -88,7 +105,7 @@ fn head_bytes(id: usize) -> usize {
 async fn passes(name: &str, dir: &Path) {
     const METRICS: usize = 20_000;
     const TIME: Duration = Duration::from_secs(30);
-    let store = open(name, dir).unwrap();
+    let store = open(name, dir).await.unwrap();
     let syncs = tokio::spawn(sync_each_second(Arc::clone(&store)));
     let (start, cpu, written) = (Instant::now(), cpu_seconds(), written_bytes());
     let (mut heads, mut logical, mut round) = (0u64, 0u64, 0);
@@ -113,8 +130,9 @@ async fn passes(name: &str, dir: &Path) {
                     head: value(head_bytes(id), (round * 31 + id) as u64),
                 })
                 .collect();
-            let bytes =
-                |write: &MetricWrite| write.head.len() + write.blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+            let bytes = |write: &MetricWrite| {
+                write.head.len() + write.blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+            };
             logical += writes.iter().map(bytes).sum::<usize>() as u64;
             heads += writes.len() as u64;
             for answer in store.write(Fence::EVERYTHING, writes).await {
@@ -152,7 +170,7 @@ async fn reads(name: &str, dir: &Path) {
     const METRICS: usize = 1000;
     const BLOCKS: usize = 360;
     const READS: usize = 2000;
-    let store = open(name, dir).unwrap();
+    let store = open(name, dir).await.unwrap();
     for number in 0..BLOCKS {
         let writes: Vec<MetricWrite> = (0..METRICS)
             .map(|id| MetricWrite {
@@ -168,9 +186,10 @@ async fn reads(name: &str, dir: &Path) {
     }
     store.sync().await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    for (what, from, to, wanted) in
-        [("360 blocks", 0, i64::MAX, BLOCKS), ("1 block", 200 * 3600 * 1_000_000_000, 200 * 3600 * 1_000_000_000, 1)]
-    {
+    for (what, from, to, wanted) in [
+        ("360 blocks", 0, i64::MAX, BLOCKS),
+        ("1 block", 200 * 3600 * 1_000_000_000, 200 * 3600 * 1_000_000_000, 1),
+    ] {
         let (start, cpu) = (Instant::now(), cpu_seconds());
         for read in 0..READS {
             let range = BlockRange {
@@ -191,7 +210,7 @@ async fn reads(name: &str, dir: &Path) {
 /// A million heads of 1 KB: times writing them, reopening the store, and passes over random ones.
 async fn million(name: &str, dir: &Path) {
     const METRICS: usize = 1_000_000;
-    let store = open(name, dir).unwrap();
+    let store = open(name, dir).await.unwrap();
     let syncs = tokio::spawn(sync_each_second(Arc::clone(&store)));
     let start = Instant::now();
     let head = |id: usize, round: usize| MetricWrite {
@@ -210,7 +229,7 @@ async fn million(name: &str, dir: &Path) {
     drop(syncs.await);
     drop(store);
     let start = Instant::now();
-    let store = open(name, dir).unwrap();
+    let store = open(name, dir).await.unwrap();
     let opened = start.elapsed().as_secs_f64();
     let memory_opened = memory_mb("VmRSS");
     let (start, cpu) = (Instant::now(), cpu_seconds());
@@ -246,13 +265,13 @@ async fn crash(name: &str, dir: &Path) {
     child.args([name, "fill", root.to_str().unwrap(), dir.to_str().unwrap()]).status().unwrap();
     let disk = disk_mb(dir);
     let start = Instant::now();
-    let _store = open(name, dir).unwrap();
+    let _store = open(name, dir).await.unwrap();
     println!("{name} crash: opened in {:.2} s, {disk:.0} MB on disk", start.elapsed().as_secs_f64());
 }
 
 /// Writes 200,000 heads and as many blocks, syncing every second, and exits without closing.
 async fn fill(name: &str, dir: &Path) {
-    let store = open(name, dir).unwrap();
+    let store = open(name, dir).await.unwrap();
     let _syncs = tokio::spawn(sync_each_second(Arc::clone(&store)));
     for round in 0..20 {
         for first in (0..10_000).step_by(100) {

@@ -4,7 +4,9 @@ use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{
+    AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+};
 use gnudi_model::{MetricId, Timestamp};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
