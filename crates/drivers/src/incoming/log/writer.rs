@@ -59,6 +59,7 @@ impl Gathering {
     const PART: u32 = 2;
     /// A slow disk does not need it: callers return long before a sync ends.
     const TIME_MAX: Duration = Duration::from_millis(1);
+    /// Groups after one for which too few returned.
     const SKIPPED: u32 = 32;
 
     fn time(&self) -> Duration {
