@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -40,8 +40,7 @@ pub struct WriteQueue {
 #[derive(Default)]
 struct State {
     waiting: Vec<PendingBatch>,
-    /// With so many batches the writer is woken; 0 while it is awake.
-    awaited: usize,
+    writer_sleeps: bool,
     closed: bool,
 }
 
@@ -64,48 +63,32 @@ impl WriteQueue {
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();
         state.waiting.push(PendingBatch { frame, parts, admission, done, room });
-        if state.awaited > 0 && state.waiting.len() >= state.awaited {
-            state.awaited = 0;
+        if std::mem::take(&mut state.writer_sleeps) {
             self.ready.notify_one();
         }
         answer
     }
 
     /// All queued batches, in order; blocks until there are any. Calls `idle` if none arrives for [`IDLE_AFTER`].
-    /// `returning` batches are expected beside those that wait now: they are waited for so long. Returns with the
-    /// batches how many of the expected arrived. `None` once the queue is closed and empty.
-    pub fn take(
-        &self,
-        returning: usize,
-        gathering_max: Duration,
-        idle: impl FnOnce(),
-    ) -> Option<(Vec<PendingBatch>, usize)> {
+    /// `None` once it is closed and empty.
+    pub fn take(&self, idle: impl FnOnce()) -> Option<Vec<PendingBatch>> {
         let mut state = self.state.lock();
-        let before = state.waiting.len();
-        self.wait(&mut state, 1, Some(IDLE_AFTER));
         if state.waiting.is_empty() && !state.closed {
+            state.writer_sleeps = true;
+            self.ready.wait_for(&mut state, IDLE_AFTER);
+            state.writer_sleeps = false;
+        }
+        if state.waiting.is_empty() {
             MutexGuard::unlocked(&mut state, idle);
-            self.wait(&mut state, 1, None);
-        } else if !gathering_max.is_zero() {
-            self.wait(&mut state, before + returning, Some(gathering_max));
         }
-        let waiting = std::mem::take(&mut state.waiting);
-        let arrived = waiting.len() - before;
-        (!waiting.is_empty()).then_some((waiting, arrived))
-    }
-
-    /// Waits until so many batches are queued, the time is up, or the queue is closed.
-    fn wait(&self, state: &mut MutexGuard<'_, State>, count: usize, time: Option<Duration>) {
-        let deadline = time.map(|time| Instant::now() + time);
-        while state.waiting.len() < count && !state.closed {
-            state.awaited = count;
-            match deadline {
-                Some(deadline) if self.ready.wait_until(state, deadline).timed_out() => break,
-                Some(_) => {}
-                None => self.ready.wait(state),
+        while state.waiting.is_empty() {
+            if state.closed {
+                return None;
             }
+            state.writer_sleeps = true;
+            self.ready.wait(&mut state);
         }
-        state.awaited = 0;
+        Some(std::mem::take(&mut state.waiting))
     }
 
     /// The writer finishes the queue and stops.
@@ -173,34 +156,31 @@ mod tests {
     use super::*;
 
     /// Nobody waits for the answer.
-    async fn push(queue: Arc<WriteQueue>, after: Duration) {
-        tokio::time::sleep(after).await;
+    async fn push(queue: Arc<WriteQueue>) {
         let admission = Gate::new(u64::MAX).admit(1).unwrap();
         drop(queue.push(Frame::with_capacity(100), Vec::new(), admission).await);
     }
 
     #[tokio::test]
-    async fn callers_that_return_are_waited_for() {
+    async fn the_writer_is_idle_after_a_while() {
         let queue = Arc::new(WriteQueue::new(1 << 20));
-        let take = |returning, time| {
+        let take = || {
             let queue = Arc::clone(&queue);
             let taken = move || {
                 let mut was_idle = false;
-                let (batches, arrived) = queue.take(returning, time, || was_idle = true).unwrap();
-                (batches.len(), arrived, was_idle)
+                let batches = queue.take(|| was_idle = true).map(|batches| batches.len());
+                (batches, was_idle)
             };
             tokio::task::spawn_blocking(taken)
         };
-        let (long, short) = (Duration::from_secs(10), Duration::from_millis(10));
-        push(queue.clone(), Duration::ZERO).await;
-        for milliseconds in [1, 2] {
-            tokio::spawn(push(queue.clone(), Duration::from_millis(milliseconds)));
-        }
-        assert_eq!(take(2, long).await.unwrap(), (3, 2, false));
-        push(queue.clone(), Duration::ZERO).await;
-        assert_eq!(take(2, short).await.unwrap(), (1, 0, false), "the others do not come");
-        tokio::spawn(push(queue.clone(), 10 * IDLE_AFTER));
-        assert_eq!(take(2, long).await.unwrap(), (1, 1, true), "nobody came for long");
+        push(queue.clone()).await;
+        assert_eq!(take().await.unwrap(), (Some(1), false));
+        let taken = take();
+        tokio::time::sleep(10 * IDLE_AFTER).await;
+        push(queue.clone()).await;
+        assert_eq!(taken.await.unwrap(), (Some(1), true));
+        queue.close();
+        assert_eq!(take().await.unwrap(), (None, true));
     }
 
     #[test]

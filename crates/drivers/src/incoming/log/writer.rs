@@ -1,12 +1,9 @@
 //! The writer thread: takes all queued batches, writes them, syncs once, makes them visible to workers and
 //! answers the callers. The next group gathers meanwhile.
-//!
-//! Callers that wait for each answer before they send again would fall into two halves, which sync in turn. So the
-//! writer waits a part of a sync's time for those that it has just answered ([`Gathering`]).
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{Durability, LogState, held::Held, queue::PendingBatch};
@@ -17,13 +14,7 @@ use crate::{
 
 /// Runs until the queue is closed.
 pub(super) fn run(shared: &Arc<LogState>) {
-    let mut gathering = Gathering::default();
-    while let Some((waiting, arrived)) =
-        shared.queue.take(gathering.returning, gathering.time(), || mark(shared))
-    {
-        gathering.learn(arrived);
-        gathering.returning = waiting.len();
-        let start = Instant::now();
+    while let Some(waiting) = shared.queue.take(|| mark(shared)) {
         let mut waiting = waiting.into_iter().peekable();
         while let Some(next) = waiting.peek() {
             let written = match shared.poisoned.get() {
@@ -36,48 +27,8 @@ pub(super) fn run(shared: &Arc<LogState>) {
                 Err(error) => waiting.by_ref().for_each(|refused| answer(refused, Err(error.clone()))),
             }
         }
-        if shared.durability == Durability::Sync {
-            gathering.took(start.elapsed());
-        }
     }
     mark(shared);
-}
-
-/// How long to wait for callers that were just answered.
-#[derive(Default)]
-struct Gathering {
-    /// Callers of the last group.
-    returning: usize,
-    /// Of a group, on average.
-    write_time: Duration,
-    /// Groups for which nobody is waited for, since too few returned before.
-    skipped: u32,
-}
-
-impl Gathering {
-    /// The part of a group's time that is waited at most.
-    const PART: u32 = 2;
-    /// A slow disk does not need it: callers return long before a sync ends.
-    const TIME_MAX: Duration = Duration::from_millis(1);
-    /// Groups after one for which too few returned.
-    const SKIPPED: u32 = 32;
-
-    fn time(&self) -> Duration {
-        if self.skipped > 0 { Duration::ZERO } else { (self.write_time / Self::PART).min(Self::TIME_MAX) }
-    }
-
-    /// So many callers returned in time.
-    fn learn(&mut self, arrived: usize) {
-        if self.skipped > 0 {
-            self.skipped -= 1;
-        } else if 2 * arrived < self.returning {
-            self.skipped = Self::SKIPPED;
-        }
-    }
-
-    fn took(&mut self, time: Duration) {
-        self.write_time = (7 * self.write_time + time) / 8;
-    }
 }
 
 /// Before the writer goes idle: marks for a later recovery that everything was durable.
@@ -170,30 +121,5 @@ fn fail(shared: &LogState, error: WriteError) -> IncomingError {
             });
             IncomingError::Poisoned(reason.clone())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_is_waited_for_where_few_return() {
-        let mut gathering = Gathering::default();
-        assert!(gathering.time().is_zero(), "nothing is known yet");
-        for _ in 0..100 {
-            gathering.took(Duration::from_micros(200));
-        }
-        gathering.returning = 8;
-        gathering.learn(4);
-        assert!((90..=100).contains(&gathering.time().as_micros()), "half of a group's time");
-        gathering.learn(3);
-        for _ in 0..Gathering::SKIPPED {
-            assert!(gathering.time().is_zero());
-            gathering.learn(0);
-        }
-        assert!(!gathering.time().is_zero(), "it is tried again");
-        gathering.took(Duration::from_secs(1));
-        assert_eq!(gathering.time(), Gathering::TIME_MAX);
     }
 }
