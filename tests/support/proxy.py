@@ -74,7 +74,7 @@ class Proxy:
                     self._open |= {client, server}
                 back = threading.Thread(target=self._pass, args=(server, client), daemon=True)
                 back.start()
-                self._pass(client, server)
+                self._pass(client, server, self._asked)
                 back.join()
                 with self._lock:
                     self._open -= {client, server}
@@ -92,15 +92,15 @@ class Proxy:
         except OSError:
             pass
 
-    def _passing(self, data, target):
-        """For subclasses: `data` is about to pass to the socket `target`."""
+    def _asked(self, data, server):
+        """For subclasses: `data` of a client is about to pass to the server, on this socket."""
 
-    def _pass(self, source, target):
+    def _pass(self, source, target, watch=lambda data, target: None):
         try:
             while data := source.recv(CHUNK_BYTES):
                 if self.delay_s:
                     time.sleep(self.delay_s)
-                self._passing(data, target)
+                watch(data, target)
                 target.sendall(data)
         except OSError:
             pass
@@ -114,18 +114,24 @@ class Proxy:
 class CountingProxy(Proxy):
     """Writes down which requests pass: `requests` has method and path of each, in their order."""
 
+    LINE = re.compile(rb"([A-Z]+) (/\S*) HTTP/1\.1$")
+
     def __init__(self, target):
         super().__init__(target)
         self.requests = []
+        # The incomplete line of each connection, by its socket.
+        self._rest = {}
 
     def count(self, method, path):
         """How many requests to the path, whatever their arguments, have passed."""
         return sum(1 for found, asked in list(self.requests) if found == method and asked.split("?")[0] == path)
 
-    def _pass(self, source, target):
-        if target.getpeername()[1] == self.target:
-            source = _Watched(source, self.requests)
-        super()._pass(source, target)
+    def _asked(self, data, server):
+        # What has no end of a line yet may go on in the next piece; bodies here have none.
+        *lines, self._rest[server] = (self._rest.get(server, b"") + data).split(b"\r\n")
+        for line in lines:
+            if found := self.LINE.search(line):
+                self.requests.append((found[1].decode(), found[2].decode()))
 
 
 class CuttingProxy(Proxy):
@@ -135,32 +141,9 @@ class CuttingProxy(Proxy):
         super().__init__(target)
         self.messages, self.cut_at = 0, cut_at
 
-    def _passing(self, data, target):
-        if target.getpeername()[1] != self.target:
-            return
+    def _asked(self, data, server):
         with self._lock:
             self.messages += 1
             is_cut = self.messages == self.cut_at
         if is_cut:
             self.hang_up()
-
-
-class _Watched:
-    """A socket whose reader notes the request lines that it reads."""
-
-    LINE = re.compile(rb"([A-Z]+) (/\S*) HTTP/1\.1$")
-
-    def __init__(self, source, requests):
-        self.source, self.requests, self.rest = source, requests, b""
-
-    def recv(self, size):
-        data = self.source.recv(size)
-        # What has no end of a line yet may go on in the next piece; bodies here have none.
-        *lines, self.rest = (self.rest + data).split(b"\r\n")
-        for line in lines:
-            if found := self.LINE.search(line):
-                self.requests.append((found[1].decode(), found[2].decode()))
-        return data
-
-    def shutdown(self, how):
-        self.source.shutdown(how)

@@ -32,7 +32,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
-    /// Groups that were taken so far; what waits belongs to the next.
+    /// Number of the last group whose write has begun. Waiting bytes form the next one.
     groups: u64,
     is_stopped: bool,
 }

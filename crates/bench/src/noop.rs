@@ -133,23 +133,20 @@ async fn serve(mut stream: TcpStream, service: Arc<Service>) {
         };
         let answer = service.answers.choose(&buffer[..end]);
         let mut body_left = content_length(&buffer[..end]).saturating_sub(filled - end - 4);
-        let mut logged = Vec::new();
-        if service.log.is_some() {
-            logged.extend_from_slice(&buffer[end + 4..filled]);
-        }
+        let mut logged = service.log.as_ref().map(|log| (log, buffer[end + 4..filled].to_vec()));
         while body_left > 0 {
             match stream.read(&mut buffer).await {
                 Ok(count @ 1..) => {
                     body_left = body_left.saturating_sub(count);
-                    if service.log.is_some() {
-                        logged.extend_from_slice(&buffer[..count]);
+                    if let Some((_, body)) = &mut logged {
+                        body.extend_from_slice(&buffer[..count]);
                     }
                 }
                 _ => return,
             }
         }
-        if let Some(log) = service.log.as_ref().filter(|_| !logged.is_empty()) {
-            log.append(&logged).await;
+        if let Some((log, body)) = logged.filter(|(_, body)| !body.is_empty()) {
+            log.append(&body).await;
         }
         filled = 0;
         if stream.write_all(answer).await.is_err() {

@@ -54,8 +54,8 @@ impl Shared {
     /// Whether flushes make new runs faster than merges take them. Not while these wait for space: flushes free some.
     pub(super) fn merges_lag(&self, state: &State) -> bool {
         let new = &state.runs.new;
-        let waiting = || new.len() - mergeable_from(new, |run| run.table.has_gaps());
-        new.len() >= NEW_RUNS_MAX && waiting() >= NEW_RUNS_MAX && !self.waiting.is_any()
+        let due = new.len() - mergeable_from(new, |run| run.table.has_gaps());
+        due >= NEW_RUNS_MAX && !self.waiting.is_any()
     }
 
     /// Writers go on meanwhile, until the recent layer is full.

@@ -421,10 +421,9 @@ impl Shared {
     fn is_full(&self) -> bool {
         let state = self.state.read();
         let dirty_bytes: u64 = state.layers().map(|layer| layer.dirty().memory_bytes()).sum();
-        let is_flush_late = state.frozen.is_some() || self.merges_lag(&state);
         dirty_bytes >= 2 * self.options.dirty_bytes_max.max(1)
             || self.recent_bytes.load(Ordering::Relaxed) >= 2 * self.options.recent_bytes_max
-            || is_flush_late && self.is_due(&state)
+            || self.is_due(&state) && (state.frozen.is_some() || self.merges_lag(&state))
     }
 
     /// Whether the active layer should be flushed.

@@ -30,7 +30,7 @@ pub struct GrowthOptions {
     /// What to measure; it takes some minutes.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Dimension::Metrics, Dimension::Disk])]
     only: Vec<Dimension>,
-    /// Numbers of metrics, from small to large. Ten million take half an hour and 16 GB of memory.
+    /// Numbers of metrics, from small to large. Ten million take a quarter of an hour.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 300_000, 1_000_000])]
     metrics: Vec<usize>,
 }
