@@ -94,6 +94,8 @@ impl Histogram {
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     /// The definition, on a sorted list.
@@ -106,13 +108,9 @@ mod tests {
     #[test]
     fn quantiles_of_a_million_are_those_of_the_sorted_list() {
         const TOLERANCE: f64 = 0.001;
-        let mut state = 7_u64;
-        let mut draw = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // From 20 us on, with a long tail: each doubling is half as likely.
-            let tail = (state | 1 << 62).leading_zeros().max((state << 8 | 1).leading_zeros());
-            (20_000 << tail.min(12)) + (state >> 48)
-        };
+        let mut random = Rng::with_seed(7);
+        // From 20 us on, with a long tail: each doubling is half as likely.
+        let mut draw = || (20_000 << random.u64(..).leading_zeros().min(12)) + random.u64(..1 << 16);
         for count in [1, 2, 3, 10, 1000, 1_000_000] {
             let mut list: Vec<u64> = (0..count).map(|_| draw()).collect();
             let mut histogram = Histogram::default();

@@ -15,7 +15,6 @@ pub mod load;
 pub mod noop;
 mod phase;
 mod progress;
-pub mod random;
 mod subject;
 pub mod target;
 pub mod timeline;

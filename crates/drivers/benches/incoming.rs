@@ -4,6 +4,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration, time::Instant};
 
+use fastrand::Rng;
 use gnudi_drivers::incoming::{
     Append as _, Batch, Consume as _, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
@@ -105,12 +106,11 @@ async fn run(shape: &Shape, dir: &std::path::Path) {
             let metrics = shape.metrics_each;
             tokio::spawn(async move {
                 let mut latencies = Vec::new();
-                let mut next = task * 1_000_003;
+                let mut random = Rng::with_seed(task);
                 while start.elapsed() < RUN {
                     let mut batch = Batch::default();
                     for _ in 0..metrics {
-                        next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        let metric = MetricId(Uuid::from_u64_pair(next, next >> 20));
+                        let metric = MetricId(Uuid::from_u128(random.u128(..)));
                         batch.push(metric, 1, |out| out.extend_from_slice(&points));
                     }
                     let begin = Instant::now();
@@ -147,14 +147,13 @@ async fn run(shape: &Shape, dir: &std::path::Path) {
 async fn read_back(metrics_each: u64, appends: u64, dir: &std::path::Path) {
     let options = LocalIncomingOptions { durability: Durability::Os, ..LocalIncomingOptions::default() };
     let log = LocalIncoming::open(dir, &options).unwrap();
-    let mut next = 1u64;
+    let mut random = Rng::with_seed(1);
     for _ in 0..appends / 50 {
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..50 {
             let mut batch = Batch::default();
             for _ in 0..metrics_each {
-                next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                batch.push(MetricId(Uuid::from_u64_pair(next, next >> 20)), 1, |out| out.extend([7; 17]));
+                batch.push(MetricId(Uuid::from_u128(random.u128(..))), 1, |out| out.extend([7; 17]));
             }
             let log = Arc::clone(&log);
             waiting.spawn(async move { log.append(batch).await.unwrap() });

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use gnudi_drivers::{
     aggregates::{
         AggregateStore, Fence, MetricWrite,
@@ -75,12 +76,11 @@ fn unused() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos())
 }
 
-fn batch(shape: &Shape, next: &mut u64) -> Batch {
+fn batch(shape: &Shape, random: &mut Rng) -> Batch {
     let mut batch = Batch::default();
     for _ in 0..shape.metrics {
-        *next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let measures = MEASURES / shape.metrics;
-        let metric = MetricId(Uuid::from_u64_pair(*next, *next >> 20));
+        let metric = MetricId(Uuid::from_u128(random.u128(..)));
         batch.push(metric, measures, |out| out.resize(out.len() + measures as usize * shape.bytes, 7));
     }
     batch
@@ -96,9 +96,9 @@ async fn appends(url: &str, shape: &Shape, time: Duration) {
             let (driver, bytes) = (Arc::clone(&driver), Arc::clone(&bytes));
             let shape = Shape { ..*shape };
             tokio::spawn(async move {
-                let (mut next, mut latencies) = (caller * 1_000_003, Vec::new());
+                let (mut random, mut latencies) = (Rng::with_seed(caller), Vec::new());
                 while started.elapsed() < time {
-                    let batch = batch(&shape, &mut next);
+                    let batch = batch(&shape, &mut random);
                     let of_batch = batch.bytes.len() as u64;
                     let begun = Instant::now();
                     match driver.append(batch).await {

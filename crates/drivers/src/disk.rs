@@ -6,12 +6,14 @@
 
 use std::{
     fs, io,
-    io::{ErrorKind, IoSlice},
+    io::{ErrorKind, IoSlice, IoSliceMut},
     os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use rustix::io::{ReadWriteFlags, preadv2};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use uuid::Uuid;
 
 use crate::OpenError;
@@ -256,6 +258,15 @@ impl Disk for LocalDisk {
     }
 }
 
+/// Runs work that waits for a disk. The other tasks of this thread go on in another one.
+fn without_blocking_tasks<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // No tasks, or no other thread.
+        _ => work(),
+    }
+}
+
 struct LocalFile(fs::File);
 
 impl DiskFile for LocalFile {
@@ -264,7 +275,12 @@ impl DiskFile for LocalFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buf, offset)
+        // Most reads are of bytes that the page cache has. Some versions of Linux return 0 instead of an error if it has
+        // not.
+        match preadv2(&self.0, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) if count > 0 => Ok(count),
+            _ => without_blocking_tasks(|| self.0.read_at(buf, offset)),
+        }
     }
 
     fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
@@ -291,9 +307,10 @@ impl DiskFile for LocalFile {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
     use parking_lot::Mutex;
+    use rustix::fs::Advice;
 
     use super::*;
 
@@ -380,6 +397,38 @@ pub(crate) mod tests {
         // Tests run in the crate's directory.
         disk.create_dir(Path::new("src")).unwrap();
         assert_eq!(disk.take(Path::new("/nowhere")), ["sync ."]);
+    }
+
+    #[test]
+    fn work_that_waits_leaves_its_thread_to_other_tasks() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        let waits = runtime.spawn(async move {
+            tokio::spawn(async move { send.send(7).unwrap() });
+            without_blocking_tasks(|| receive.recv_timeout(Duration::from_secs(10)))
+        });
+        assert_eq!(runtime.block_on(waits).unwrap(), Ok(7));
+        assert_eq!(without_blocking_tasks(|| 8), 8, "outside of a runtime");
+        let alone = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(alone.block_on(async { without_blocking_tasks(|| 9) }), 9);
+    }
+
+    #[test]
+    fn reads_return_what_the_cache_has_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes: Vec<u8> = (0..300_000_u32).map(|index| (index % 251) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let file = LocalDisk.open(&path).unwrap();
+        file.sync_data().unwrap();
+        let plain = fs::File::open(&path).unwrap();
+        for advice in [Advice::Normal, Advice::DontNeed] {
+            rustix::fs::fadvise(&plain, 0, None, advice).unwrap();
+            let mut read = vec![0; bytes.len() - 5];
+            read_exact_at(&*file, &mut read, 5).unwrap();
+            assert!(read == bytes[5..], "{advice:?}");
+        }
+        assert_eq!(file.read_at(&mut [0; 10], bytes.len() as u64).unwrap(), 0, "at the end");
     }
 
     #[test]

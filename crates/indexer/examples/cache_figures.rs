@@ -4,6 +4,7 @@
 
 use std::{hint::black_box, sync::Arc, time::Instant};
 
+use fastrand::Rng;
 use gnudi_indexer::{
     CacheOptions, CachedIndexer, Indexer, MetricFilter, MetricListing, Metrics, NewMetric, Page, SqlIndexer,
     SqliteOptions, create_default_archive_policies,
@@ -43,12 +44,8 @@ async fn main() {
     println!("warmed {warmed} in {:?}", start.elapsed());
     println!("bytes per metric: {:.0}", (resident_bytes() - before) as f64 / warmed as f64);
 
-    let mut random = 1u64;
     let mut shuffled = ids.clone();
-    for last in (1..shuffled.len()).rev() {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        shuffled.swap(last, (random >> 33) as usize % (last + 1));
-    }
+    Rng::with_seed(1).shuffle(&mut shuffled);
     look_up("random ids, cached_metric", &shuffled, |id| drop(black_box(cache.cached_metric(id))));
     let few: Vec<_> = shuffled[..1000].repeat(metrics_total / 1000);
     look_up("1,000 ids, cached_metric", &few, |id| drop(black_box(cache.cached_metric(id))));

@@ -9,6 +9,7 @@ use std::{
 };
 
 use engines::database::{Database, Kind};
+use fastrand::Rng;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
@@ -182,30 +183,18 @@ async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {
     until(None, names).await;
 }
 
-/// Small pseudo-random numbers from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 const METRICS: u64 = 8;
 const RESOURCES: u64 = 4;
 
 /// One random call; errors are valid results.
-async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
-    let resource = Uuid::from_u128(100 + u128::from(dice.below(RESOURCES)));
-    let id = metric(1 + u128::from(dice.below(METRICS)));
+async fn play(cache: &Cache, random: &mut Rng, time: i64) {
+    let resource = Uuid::from_u128(100 + u128::from(random.u64(..RESOURCES)));
+    let id = metric(1 + u128::from(random.u64(..METRICS)));
     let now = Timestamp::from_secs(2_000_000_000 + time);
-    match dice.below(12) {
+    match random.u64(..12) {
         0 => drop(cache.create_metrics(vec![NewMetric { id, ..new_metric(1) }]).await),
         1 => {
-            let name = Some(format!("m{}", dice.below(3)));
+            let name = Some(format!("m{}", random.u64(..3)));
             let new = NewMetric { id, resource_id: Some(resource), name, ..new_metric(1) };
             drop(cache.create_metrics(vec![new]).await);
         }
@@ -215,33 +204,29 @@ async fn play(cache: &Cache, dice: &mut Dice, time: i64) {
             drop(cache.create_resources(vec![new_resource(number)]).await);
         }
         4 => {
-            let change = [created(id.0.as_u128()), MetricsChange::Attach(id)][dice.below(2) as usize].clone();
-            let metrics = Some(vec![(format!("m{}", dice.below(3)), change)]);
-            let change = ResourceChange {
-                metrics,
-                append_metrics: dice.below(2) == 0,
-                now,
-                ..ResourceChange::default()
-            };
+            let change = [created(id.0.as_u128()), MetricsChange::Attach(id)][random.usize(..2)].clone();
+            let metrics = Some(vec![(format!("m{}", random.u64(..3)), change)]);
+            let change =
+                ResourceChange { metrics, append_metrics: random.bool(), now, ..ResourceChange::default() };
             drop(cache.update_resource("generic", resource, change).await);
         }
         5 => {
-            let user_id = Some(Some(format!("user{}", dice.below(9))));
+            let user_id = Some(Some(format!("user{}", random.u64(..9))));
             let change = ResourceChange { user_id, now, create_revision: true, ..ResourceChange::default() };
             drop(cache.update_resource("generic", resource, change).await);
         }
         6 => drop(cache.delete_resources(&[resource]).await),
         7 => {
             let low = cache.archive_policy("low").await.unwrap().unwrap();
-            drop(cache.update_archive_policy("low", with_back_window(&low, dice.below(9))).await);
+            drop(cache.update_archive_policy("low", with_back_window(&low, random.u64(..9))).await);
         }
         8 => {
-            let name = format!("rule{}", dice.below(3));
-            let pattern = ["cpu.*", "cpu.util", "*"][dice.below(3) as usize];
-            let rule = ArchivePolicyRule::new(&name, pattern, ["low", "high"][dice.below(2) as usize]);
+            let name = format!("rule{}", random.u64(..3));
+            let pattern = ["cpu.*", "cpu.util", "*"][random.usize(..3)];
+            let rule = ArchivePolicyRule::new(&name, pattern, ["low", "high"][random.usize(..2)]);
             drop(cache.create_archive_policy_rule(rule).await);
         }
-        9 => drop(cache.delete_archive_policy_rule(&format!("rule{}", dice.below(3))).await),
+        9 => drop(cache.delete_archive_policy_rule(&format!("rule{}", random.u64(..3))).await),
         _ => drop(answers(cache).await),
     }
 }
@@ -267,11 +252,11 @@ async fn answers(index: &(impl Indexer + Sized)) -> Vec<String> {
 async fn random_changes_are_seen(url: &str, seed: u64) {
     let caches = [cache(url, SEEN_WITHIN).await, cache(url, SEEN_WITHIN).await];
     create_default_archive_policies(&caches[0], &ArchivePolicy::default_methods()).await.unwrap();
-    let mut dice = Dice(seed);
+    let mut random = Rng::with_seed(seed);
     for round in 0..25 {
         for step in 0..8 {
-            let cache = &caches[dice.below(2) as usize];
-            play(cache, &mut dice, round * 100 + step).await;
+            let cache = &caches[random.usize(..2)];
+            play(cache, &mut random, round * 100 + step).await;
         }
         // Whatever was cached at any time, even a moment ago, is correct after the interval.
         let truth = answers(caches[0].index()).await;

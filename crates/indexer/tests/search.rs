@@ -257,7 +257,7 @@ async fn finds_what_the_model_finds(kind: EngineKind, by_default: u64) {
     for world_seed in 0..count.div_ceil(FILTERS_PER_WORLD) {
         let world = World::new(&engine, world_seed).await;
         for seed in (world_seed * FILTERS_PER_WORLD..count).take(FILTERS_PER_WORLD as usize) {
-            let mut chance = Chance(seed << 32);
+            let mut chance = Chance::new(seed << 32);
             let listing = listing(&world, &mut chance).await;
             match compare(&world, listing, &mut chance, seed).await {
                 None => refused += 1,
@@ -265,7 +265,7 @@ async fn finds_what_the_model_finds(kind: EngineKind, by_default: u64) {
                 Some(_) => some += 1,
             }
         }
-        let mut chance = Chance(!world_seed);
+        let mut chance = Chance::new(!world_seed);
         for _ in 0..4 {
             delete(&world, &mut chance, world_seed).await;
         }

@@ -15,6 +15,7 @@ use engines::{
     Engine, EngineKind,
     database::{Database, Kind},
 };
+use fastrand::Rng;
 use futures_util::future::join_all;
 use gnudi_indexer::{
     DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
@@ -250,11 +251,8 @@ fn attribute() -> Attribute {
 
 /// Random changes of few resources, metrics and types, one after the other. Counts what was created and ended.
 async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
-    let mut state = seed;
-    let mut below = |end: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % end
-    };
+    let mut random = Rng::with_seed(seed);
+    let mut below = |end: u64| random.u64(..end);
     for step in 0..60u128 {
         let number = u128::from(below(IDS as u64));
         let metric = 1000 * (u128::from(seed) + 1) + step;

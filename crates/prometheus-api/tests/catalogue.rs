@@ -12,6 +12,7 @@ use std::{
 };
 
 use database::{Database, Kind};
+use fastrand::Rng;
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
 use gnudi_indexer::{
@@ -205,29 +206,17 @@ async fn who_sees_what() {
     assert_eq!(select(&catalogue, "up", None).await, [labelled.to_owned(), id(1), id(2)]);
 }
 
-/// A seeded random generator of small numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    fn one(&mut self, of: &[&str]) -> String {
-        of[self.below(of.len() as u64) as usize].to_owned()
-    }
+fn one(random: &mut Rng, of: &[&str]) -> String {
+    (*random.choice(of).expect("choices")).to_owned()
 }
 
 /// One random call; it may be refused.
-async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
-    let resource = Uuid::from_u128(100 + u128::from(dice.below(5)));
-    let id = metric(1 + u128::from(dice.below(12)));
+async fn play(index: &dyn Indexer, random: &mut Rng, time: i64) {
+    let resource = Uuid::from_u128(100 + u128::from(random.u64(..5)));
+    let id = metric(1 + u128::from(random.u64(..12)));
     let now = Timestamp::from_secs(2_000_000_000 + time);
-    let name = dice.one(&["up", "x{a=\"1\"}", "m"]);
-    let whole_name = (dice.below(3) == 0).then(|| "w{b=\"2\"}".to_owned());
+    let name = one(random, &["up", "x{a=\"1\"}", "m"]);
+    let whole_name = (random.u64(..3) == 0).then(|| "w{b=\"2\"}".to_owned());
     let new = NewNamedMetric {
         id,
         unit: None,
@@ -235,7 +224,7 @@ async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
         whole_name: whole_name.clone(),
     };
     let change = ResourceChange { now, ..ResourceChange::default() };
-    match dice.below(12) {
+    match random.u64(..12) {
         0 => drop(index.create_metrics(vec![NewMetric { id, name: Some(name), ..new_metric(1) }]).await),
         1 | 2 => {
             let new =
@@ -243,27 +232,26 @@ async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
             drop(index.create_metrics(vec![new]).await);
         }
         3 => drop(index.delete_metrics(&[id]).await),
-        4 => drop(index.move_metric(id, &dice.one(&["low", "high"])).await),
+        4 => drop(index.move_metric(id, &one(random, &["low", "high"])).await),
         5 | 6 => {
-            let resource_type = dice.one(&["prometheus", "vm"]);
+            let resource_type = one(random, &["prometheus", "vm"]);
             let label = if resource_type == "vm" { "host" } else { "job" };
-            let attributes = BTreeMap::from([(label.into(), text(&dice.one(&["none", "a", "b"])))]);
+            let attributes = BTreeMap::from([(label.into(), text(&one(random, &["none", "a", "b"])))]);
             let metrics = vec![(name, MetricsChange::Create(new))];
             let new = NewResource { resource_type, attributes, metrics, ..new_resource(resource.as_u128()) };
             drop(index.create_resources(vec![new]).await);
         }
         7 | 8 => {
-            let attach =
-                if dice.below(2) == 0 { MetricsChange::Attach(id) } else { MetricsChange::Create(new) };
-            let (metrics, append_metrics) = (Some(vec![(name, attach)]), dice.below(2) == 0);
+            let attach = if random.bool() { MetricsChange::Attach(id) } else { MetricsChange::Create(new) };
+            let (metrics, append_metrics) = (Some(vec![(name, attach)]), random.bool());
             let change = ResourceChange { metrics, append_metrics, ..change };
             drop(index.update_resource("generic", resource, change).await);
         }
         9 => {
-            let resource_type = dice.one(&["prometheus", "vm"]);
+            let resource_type = one(random, &["prometheus", "vm"]);
             let label = if resource_type == "vm" { "host" } else { "instance" };
-            let attributes = BTreeMap::from([(label.into(), text(&dice.one(&["none", "a", "b"])))]);
-            let project_id = Some(Some(dice.one(&["p1", "p2"])));
+            let attributes = BTreeMap::from([(label.into(), text(&one(random, &["none", "a", "b"])))]);
+            let project_id = Some(Some(one(random, &["p1", "p2"])));
             let change = ResourceChange { attributes, project_id, ..change };
             drop(index.update_resource(&resource_type, resource, change).await);
         }
@@ -271,7 +259,7 @@ async fn play(index: &dyn Indexer, dice: &mut Dice, time: i64) {
         _ => {
             let kind = AttributeKind::String { min_length: 0, max_length: 255 };
             let attribute = Attribute { kind, required: false, fill: Some(text("filled")) };
-            let change = if dice.below(2) == 0 {
+            let change = if random.bool() {
                 ResourceTypeChange { add: vec![("extra".into(), attribute)], ..ResourceTypeChange::default() }
             } else {
                 ResourceTypeChange { delete: vec!["extra".into()], ..ResourceTypeChange::default() }
@@ -287,10 +275,10 @@ async fn own_changes_are_seen_at_once() {
         let indexer = memory();
         create_types(&*indexer).await;
         let followed = catalogue(indexer.clone());
-        let mut dice = Dice(seed * 0x9e37_79b9);
+        let mut random = Rng::with_seed(seed);
         for step in 0..60 {
-            play(&*indexer, &mut dice, step).await;
-            if dice.below(3) == 0 {
+            play(&*indexer, &mut random, step).await;
+            if random.u64(..3) == 0 {
                 let truth = everything(&catalogue(indexer.clone())).await;
                 assert_eq!(everything(&followed).await, truth, "seed {seed}, step {step}");
             }
@@ -313,12 +301,12 @@ async fn changes_of_others_are_seen(kind: Kind) {
     let indexers = [process(&url).await, process(&url).await];
     create_types(&*indexers[0]).await;
     let catalogues = [catalogue(indexers[0].clone()), catalogue(indexers[1].clone())];
-    let mut dice = Dice(0x5eed_0003);
+    let mut random = Rng::with_seed(3);
     for round in 0..20 {
         for step in 0..8 {
-            play(&*indexers[dice.below(2) as usize], &mut dice, round * 100 + step).await;
+            play(&*indexers[random.usize(..2)], &mut random, round * 100 + step).await;
             // Also between changes that were not seen yet.
-            everything(&catalogues[dice.below(2) as usize]).await;
+            everything(&catalogues[random.usize(..2)]).await;
         }
         let truth = everything(&catalogue(process(&url).await)).await;
         for catalogue in &catalogues {

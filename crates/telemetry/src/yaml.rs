@@ -1,6 +1,9 @@
 //! YAML files, with errors that name file, line and key.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use serde::de::DeserializeOwned;
 
@@ -18,6 +21,29 @@ impl YamlError {
     pub fn at(path: &Path, line: u64, key: &str, problem: &str) -> Self {
         YamlError::Malformed { path: path.to_owned(), problem: format!("line {line}: {key}: {problem}") }
     }
+}
+
+/// The `*.yaml` of a folder, sorted by name, without hidden files, as Python's `glob` lists them; empty if the folder
+/// does not exist.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>, YamlError> {
+    let unreadable = |error| YamlError::Unreadable { path: folder.to_owned(), error };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path.extension().is_some_and(|extension| extension == "yaml") && !is_hidden {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The text of a file.
@@ -41,6 +67,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn hidden_files_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", ".b.yaml.swp", ".hidden.yaml", "a.yaml", "c.yml"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found = files(folder.path()).unwrap();
+        assert_eq!(found, ["a.yaml", "b.yaml"].map(|name| folder.path().join(name)));
+        assert!(files(&folder.path().join("missing")).unwrap().is_empty());
+        assert!(files(&folder.path().join("a.yaml")).unwrap().is_empty());
+    }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {

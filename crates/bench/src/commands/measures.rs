@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Subcommand};
+use fastrand::Rng;
 use gnudi_client::uri::Query;
 use gnudi_model::{Timestamp, python};
 
@@ -16,7 +17,6 @@ use crate::{
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
-    random::splitmix,
     subject::{self, SubjectArgs, Subjects},
     target::Target,
 };
@@ -245,8 +245,8 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
 
 /// `[{"timestamp":1420070400,"value":-12345},...]` with 33-bit values, as in gnocchiclient.
 fn measures(start: i64, step: i64, count: u64, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let mut value = move || (splitmix(&mut state) >> 31) as i64 - (1 << 32);
+    let mut random = Rng::with_seed(seed);
+    let mut value = move || random.i64(-(1 << 32)..1 << 32);
     let items: Vec<String> = (0..count as i64)
         .map(|index| format!("{{\"timestamp\":{},\"value\":{}}}", start + index * step, value()))
         .collect();

@@ -4,10 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Result;
-use gnudi_bench::random::splitmix;
 use gnudi_client::{Client, MetricSpec};
 use gnudi_model::{Measure, MetricId, Timestamp};
-use uuid::Uuid;
 
 use crate::{args::InjectArgs, config::Config, logging};
 
@@ -15,7 +13,7 @@ use crate::{args::InjectArgs, config::Config, logging};
 const BATCH_MEASURES_MAX: usize = 10_000;
 
 /// Values are between -`VALUE_MAX` and `VALUE_MAX`.
-const VALUE_MAX: u64 = 999_999;
+const VALUE_MAX: i64 = 999_999;
 
 pub fn run(args: &InjectArgs) -> Result<()> {
     let config = Config::load(&args.program)?;
@@ -34,9 +32,8 @@ pub fn run(args: &InjectArgs) -> Result<()> {
             metrics.push(client.create_metric(&spec).await?.id);
         }
         tracing::info!("created {} metrics", metrics.len());
-        let mut random = Uuid::new_v4().as_u64_pair().0;
         loop {
-            post(&client, &metrics, args.measures, &mut random).await?;
+            post(&client, &metrics, args.measures).await?;
             tracing::info!("posted {} measures to each of them", args.measures);
             let Some(seconds) = args.interval else { return Ok(()) };
             tokio::select! {
@@ -48,13 +45,13 @@ pub fn run(args: &InjectArgs) -> Result<()> {
 }
 
 /// Posts measures to each metric, a second apart, from now on.
-async fn post(client: &Client, metrics: &[MetricId], measures: u32, random: &mut u64) -> Result<()> {
+async fn post(client: &Client, metrics: &[MetricId], measures: u32) -> Result<()> {
     let now = super::now();
     let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
     let mut gathered = 0;
     for metric in metrics {
         for second in 0..i64::from(measures) {
-            let value = (splitmix(random) % (2 * VALUE_MAX + 1)) as f64 - VALUE_MAX as f64;
+            let value = fastrand::i64(-VALUE_MAX..=VALUE_MAX) as f64;
             let timestamp = Timestamp(now.0 + second * 1_000_000_000);
             batch.entry(*metric).or_default().push(Measure { timestamp, value });
             gathered += 1;

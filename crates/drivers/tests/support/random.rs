@@ -1,22 +1,21 @@
-//! A small generator of reproducible numbers (xorshift64*).
+//! Reproducible random numbers.
 
-pub struct Random(u64);
+use fastrand::Rng;
+
+pub struct Random(Rng);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(Rng::with_seed(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+        self.0.u64(..)
     }
 
     /// Below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        self.0.usize(..bound)
     }
 
     /// True once in `times`.

@@ -2,27 +2,22 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use parking_lot::Mutex;
 
-/// `SplitMix64`.
-pub struct Random(Mutex<u64>);
+pub struct Random(Mutex<Rng>);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(Mutex::new(seed))
+        Random(Mutex::new(Rng::with_seed(seed)))
     }
 
     pub fn next(&self) -> u64 {
-        let mut state = self.0.lock();
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = *state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        self.0.lock().u64(..)
     }
 
     pub fn below(&self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.lock().u64(..bound)
     }
 
     pub fn ms(&self, from: u64, to: u64) -> Duration {

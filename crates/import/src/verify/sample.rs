@@ -1,18 +1,20 @@
 //! Reservoir sampling: a random choice from a stream.
 
+use fastrand::Rng;
+
 /// The items chosen so far: each item of the stream is chosen with the same probability.
 #[derive(Clone, Debug)]
 pub struct Sample<T> {
     size: usize,
     came: u64,
-    state: u64,
+    random: Rng,
     kept: Vec<T>,
 }
 
 impl<T> Sample<T> {
     /// A choice of `size` items, the same for the same `seed` and stream.
     pub fn new(size: usize, seed: u64) -> Self {
-        Sample { size, came: 0, state: seed, kept: Vec::new() }
+        Sample { size, came: 0, random: Rng::with_seed(seed), kept: Vec::new() }
     }
 
     /// Adds an item of the stream.
@@ -22,7 +24,7 @@ impl<T> Sample<T> {
             self.kept.push(item);
             return;
         }
-        let place = self.random() % self.came;
+        let place = self.random.u64(..self.came);
         if let Some(kept) = usize::try_from(place).ok().and_then(|place| self.kept.get_mut(place)) {
             *kept = item;
         }
@@ -30,14 +32,6 @@ impl<T> Sample<T> {
 
     pub fn into_kept(self) -> Vec<T> {
         self.kept
-    }
-
-    /// The next number of the generator `SplitMix64`.
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use gnudi_indexer::{
     DatabaseOptions, MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes,
     Resources, SqlIndexer,
@@ -31,15 +32,16 @@ pub const SECONDS: std::ops::Range<u64> = 100..112;
 const RESOURCES: u64 = 40;
 const STEPS: usize = 140;
 
-/// Pseudo-random numbers.
-pub struct Chance(pub u64);
+/// Reproducible random values.
+pub struct Chance(Rng);
 
 impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Chance(Rng::with_seed(seed))
+    }
+
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % end
+        self.0.u64(..end)
     }
 
     pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
@@ -104,7 +106,7 @@ impl World {
         }
         let index = SqlIndexer::open(options).await.unwrap();
         let now = Timestamp::from_secs(SECONDS.start as i64);
-        let mut world = World { model: MemoryIndexer::default(), index, chance: Chance(seed), now };
+        let mut world = World { model: MemoryIndexer::default(), index, chance: Chance::new(seed), now };
         for name in &TYPES[1..] {
             world.create_type(name).await;
         }

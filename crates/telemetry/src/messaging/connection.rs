@@ -96,19 +96,12 @@ impl BrokerOptions {
         }
     }
 
-    /// Hosts in the order of attempts. `turn` counts connections, so that each starts at the next host; `random` is any
-    /// number.
-    fn order(&self, turn: usize, random: u64) -> Vec<&Host> {
+    /// Hosts in the order of attempts. `turn` counts connections, so that each starts at the next host; a random
+    /// order depends on `seed`.
+    fn order(&self, turn: usize, seed: u64) -> Vec<&Host> {
         let mut hosts: Vec<&Host> = self.url.hosts.iter().collect();
         if self.shuffled {
-            let mut state = random | 1;
-            for index in (1..hosts.len()).rev() {
-                // xorshift: good enough to spread agents over hosts.
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                hosts.swap(index, (state % (index as u64 + 1)) as usize);
-            }
+            fastrand::Rng::with_seed(seed).shuffle(&mut hosts);
         } else {
             let hosts_count = hosts.len();
             hosts.rotate_left(turn % hosts_count);
@@ -120,7 +113,7 @@ impl BrokerOptions {
     pub(super) async fn connect(&self, turn: usize) -> Result<Connection> {
         let tls = self.tls_config()?;
         let mut reasons = Vec::new();
-        for host in self.order(turn, random()) {
+        for host in self.order(turn, fastrand::u64(..)) {
             let connecting = Connection::connect_uri_with_config(
                 self.uri(host),
                 ConnectionProperties::default().with_connection_name(self.name.as_str().into()),
@@ -178,17 +171,6 @@ impl BrokerOptions {
     }
 }
 
-/// A random number from the standard hasher's seed; good enough to choose a host.
-pub(super) fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(0)
-}
-
-/// A random number from 0 to 1.
-pub(super) fn random_fraction() -> f64 {
-    (random() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(super) fn error(error: lapin::Error) -> MessagingError {
     MessagingError(error.to_string())
@@ -208,11 +190,8 @@ mod tests {
         assert_eq!(names(&options.order(0, 0)), "abc");
         assert_eq!(names(&options.order(4, 0)), "bca");
         options.shuffled = true;
-        let mut firsts: Vec<String> = (1..100)
-            .map(|number| {
-                names(&options.order(0, u64::wrapping_mul(number, 0x9E37_79B9_7F4A_7C15)))[..1].to_owned()
-            })
-            .collect();
+        let mut firsts: Vec<String> =
+            (1..100).map(|seed| names(&options.order(0, seed))[..1].to_owned()).collect();
         firsts.sort();
         firsts.dedup();
         assert_eq!(firsts, ["a", "b", "c"]);

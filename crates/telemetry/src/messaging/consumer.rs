@@ -33,7 +33,7 @@ use tokio::{
 
 use super::{
     BrokerOptions, Delivery, Inbox, MessagingError, Outcome, Result, Ticket,
-    connection::{error, random_fraction},
+    connection::error,
     ledger::{Acknowledgement, Ledger},
     topology::{Declarer, check_name},
 };
@@ -185,7 +185,7 @@ impl Worker {
             let Err(error) = ended else { return };
             turn += 1;
             failures = if began.elapsed() >= STABLE { 1 } else { failures + 1 };
-            let pause = self.broker.pauses.after(failures, random_fraction());
+            let pause = self.broker.pauses.after(failures, fastrand::f64());
             let pause_ms = pause.as_millis();
             tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not connected to the broker: trying again");
             tokio::select! {

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{
     BrokerOptions, MessagingError, QueueOptions, QuorumOptions, Result, compression,
-    connection::{error, random_fraction},
+    connection::error,
     topology::{Declarer, check_name},
 };
 
@@ -197,7 +197,7 @@ impl Outbox for AmqpOutbox {
                 Err(error) => error,
             };
             failures += 1;
-            let pause = self.broker.pauses.after(failures, random_fraction());
+            let pause = self.broker.pauses.after(failures, fastrand::f64());
             let pause_ms = pause.as_millis();
             tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not published: trying again");
             tokio::time::sleep(pause).await;

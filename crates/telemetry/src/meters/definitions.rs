@@ -64,7 +64,7 @@ impl MeterDefinitions {
                 reader.read(Path::new(SHIPPED_PATH), SHIPPED)?;
                 continue;
             }
-            for path in files(folder)? {
+            for path in yaml::files(folder)? {
                 reader.read(&path, &yaml::text(&path)?)?;
             }
         }
@@ -191,30 +191,6 @@ impl Reader {
         }
         Ok(())
     }
-}
-
-/// The `*.yaml` of a folder, sorted by name; empty if the folder does not exist.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, YamlError> {
-    let unreadable = |error| YamlError::Unreadable { path: folder.to_owned(), error };
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error)
-            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(unreadable(error)),
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(unreadable)?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if path.extension().is_some_and(|extension| extension == "yaml") && !is_hidden {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]

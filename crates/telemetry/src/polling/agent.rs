@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use futures_util::stream::{self, StreamExt as _};
 use gnudi_model::Timestamp;
 use parking_lot::Mutex;
@@ -103,10 +104,10 @@ impl PollingAgent {
                 tasks.entry(source.interval).or_default().push(work);
             }
         }
-        let mut random = Random(self.chance.seed);
+        let mut random = Rng::with_seed(self.chance.seed);
         let rounds = tasks.into_iter().map(|(interval, works)| {
-            let jitter = random.fraction() * self.options.jitter_max.min(interval).as_secs_f64();
-            self.repeat(interval, Duration::from_secs_f64(jitter), works, Random(random.next()))
+            let jitter = random.f64() * self.options.jitter_max.min(interval).as_secs_f64();
+            self.repeat(interval, Duration::from_secs_f64(jitter), works, random.fork())
         });
         let all = futures_util::future::join_all(rounds.collect::<Vec<_>>());
         let mut stop = stop;
@@ -116,7 +117,7 @@ impl PollingAgent {
         }
     }
 
-    async fn repeat(&self, interval: Duration, jitter: Duration, works: Vec<Work<'_>>, mut random: Random) {
+    async fn repeat(&self, interval: Duration, jitter: Duration, works: Vec<Work<'_>>, mut random: Rng) {
         tokio::time::sleep(jitter).await;
         loop {
             let started = Instant::now();
@@ -143,7 +144,7 @@ impl PollingAgent {
     /// Runs one round of each interval.
     pub async fn poll_once(&self) {
         let works: Vec<Work<'_>> = self.sources.iter().map(|source| self.work(source)).collect();
-        self.round(&works, &mut Random(self.chance.seed)).await;
+        self.round(&works, &mut Rng::with_seed(self.chance.seed)).await;
     }
 
     fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {
@@ -151,7 +152,7 @@ impl PollingAgent {
         Work { source, pollsters: selected.map(AsRef::as_ref).collect() }
     }
 
-    async fn round(&self, works: &[Work<'_>], random: &mut Random) {
+    async fn round(&self, works: &[Work<'_>], random: &mut Rng) {
         self.partition.refresh().await;
         let cycle = Cycle::default();
         let seen = Mutex::new(HashMap::<String, HashSet<Arc<str>>>::new());
@@ -271,31 +272,6 @@ impl PollingAgent {
         let group = discovery.group();
         resources.retain(|resource| self.partition.is_mine(&group, &discovery.key(resource)));
         Ok(resources)
-    }
-}
-
-/// `SplitMix64`: for orders and delays, not for secrets.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// From 0 to 1.
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = (self.next() % (last as u64 + 1)) as usize;
-            items.swap(last, other);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use gnudi_bench::random::splitmix;
+use fastrand::Rng;
 use gnudi_model::Timestamp;
 
 /// The first time of every load: 2015-01-01T00:00:00.123Z, in milliseconds since the epoch.
@@ -12,19 +12,18 @@ pub const START_MS: i64 = 1_420_070_400_123;
 /// like a machine's load. Noise would be unfair to servers that compress.
 #[derive(Clone, Debug)]
 pub struct Values {
-    state: u64,
+    random: Rng,
     hundredths: i64,
 }
 
 impl Values {
     pub fn new(seed: u64) -> Self {
-        Values { state: seed, hundredths: 5_000 }
+        Values { random: Rng::with_seed(seed), hundredths: 5_000 }
     }
 
     /// The next value in hundredths, 0 to 10,000.
     pub fn next_hundredths(&mut self) -> i64 {
-        let step = (splitmix(&mut self.state) >> 32) % 101;
-        self.hundredths = (self.hundredths + step as i64 - 50).clamp(0, 10_000);
+        self.hundredths = (self.hundredths + self.random.i64(-50..=50)).clamp(0, 10_000);
         self.hundredths
     }
 

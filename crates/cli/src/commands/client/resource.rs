@@ -38,6 +38,13 @@ struct OfType {
     resource_type: String,
 }
 
+#[derive(Clone, Debug, Args)]
+struct ResourceId {
+    /// Id of the resource.
+    #[arg(value_name = "RESOURCE", add = ArgValueCompleter::new(completion::resource_ids))]
+    id: String,
+}
+
 /// Options of listings.
 #[derive(Clone, Debug, Args)]
 struct ListingOptions {
@@ -80,9 +87,8 @@ pub struct List {
 
 #[derive(Clone, Debug, Args)]
 pub struct Show {
-    /// Id of the resource.
-    #[arg(value_name = "RESOURCE", add = ArgValueCompleter::new(completion::resource_ids))]
-    resource: String,
+    #[command(flatten)]
+    resource: ResourceId,
     #[command(flatten)]
     of: OfType,
     #[command(flatten)]
@@ -93,9 +99,8 @@ pub struct Show {
 
 #[derive(Clone, Debug, Args)]
 pub struct History {
-    /// Id of the resource.
-    #[arg(value_name = "RESOURCE", add = ArgValueCompleter::new(completion::resource_ids))]
-    resource: String,
+    #[command(flatten)]
+    resource: ResourceId,
     #[command(flatten)]
     listing: ListingOptions,
 }
@@ -119,7 +124,7 @@ pub fn run(command: &ResourceCommand) -> Result<()> {
             listing.output.print_listing(without_metrics(resources))
         }),
         ResourceCommand::Show(args) => super::run(&args.server, async |client| {
-            let mut shown = object(client.get_json(one(&args.of, &args.resource)).await?)?;
+            let mut shown = object(client.get_json(one(&args.of, &args.resource.id)).await?)?;
             if args.output.format == Format::Table {
                 put_metrics_on_lines(&mut shown);
             }
@@ -142,7 +147,7 @@ pub fn run(command: &ResourceCommand) -> Result<()> {
 }
 
 async fn history(client: &Client, args: &History) -> Result<()> {
-    let path = one(&args.listing.of, &args.resource) + "/history";
+    let path = one(&args.listing.of, &args.resource.id) + "/history";
     let path = args.listing.query(&path, false).finish();
     let mut revisions = objects(client.get_json(path).await?)?;
     if args.listing.output.format == Format::Table {

@@ -64,16 +64,13 @@ impl Requests {
         let name = names::table(shard.id, self.now().wall_ms, Uuid::new_v4());
         let entries_end = builder.length();
         let (first, last) = builder.bounds().expect("a table has entries");
-        builder.finish();
+        let index = builder.finish();
         let bytes = Bytes::from(builder.buffer);
         let length = bytes.len() as u64;
         let object =
             TableObject { name, bytes: length, entries_end, first: first.metric(), last: last.metric() };
         self.put(&object.name, &bytes).await?;
-        let table = Some(Arc::new(
-            self.parsed(&object, &bytes.slice(entries_end as usize..))
-                .unwrap_or_else(|_| unreachable!("the index was just written")),
-        ));
+        let table = Some(Arc::new(Table::new(self.site(&object), index)));
         let whole = (length <= WHOLE_BYTES_MAX).then_some(bytes);
         self.cache.add(&object.name, Held { table, whole });
         Ok(object)

@@ -4,6 +4,7 @@ use super::{
     HEAD_PAGE_BYTES, PAGE_BYTES,
     entry::{self, Kind},
     filter::{self, Filter},
+    index::Index,
     layout::{self, Footer, INDEX_ENTRY_BYTES},
 };
 use crate::aggregates::key::Key;
@@ -68,8 +69,8 @@ impl Builder {
         self.buffer.clear();
     }
 
-    /// Adds index, filter and footer to the buffer.
-    pub fn finish(&mut self) {
+    /// Adds index, filter and footer to the buffer. No more entries may follow.
+    pub fn finish(&mut self) -> Index {
         let entries_end = self.length();
         let mut index = Vec::with_capacity(self.pages.len() * INDEX_ENTRY_BYTES);
         for (key, at) in &self.pages {
@@ -88,5 +89,8 @@ impl Builder {
         self.buffer.extend_from_slice(&index);
         self.buffer.extend_from_slice(filter.bytes());
         self.buffer.extend_from_slice(&footer.bytes());
+        let mut pages = std::mem::take(&mut self.pages);
+        pages.shrink_to_fit();
+        Index { pages, entries_end, marks: self.marks, filter, has_gaps: false, is_cut: false }
     }
 }

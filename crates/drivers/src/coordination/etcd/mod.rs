@@ -136,8 +136,7 @@ impl EtcdCoordinator {
 
     /// Delay after losing a race.
     async fn pause() {
-        let chance = Uuid::new_v4().as_u128() as u64;
-        tokio::time::sleep(Duration::from_millis(chance % PAUSE_MAX_MS)).await;
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..PAUSE_MAX_MS))).await;
     }
 }
 

@@ -106,14 +106,12 @@ struct Writer {
     sequence: u64,
     /// Smoothed duration of a create request.
     trip: Duration,
-    random: u64,
     is_hinting: Arc<AtomicBool>,
 }
 
 /// Writes requests until the process ends.
 pub async fn run(shared: Arc<LogState>) {
-    let random = shared.process.as_u128() as u64 | 1;
-    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, random, is_hinting: Arc::default() };
+    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, is_hinting: Arc::default() };
     loop {
         let group_bytes_max = writer.shared.options.object_bytes_max as u64;
         let (mut group, abandoned) = writer.shared.queue.take(group_bytes_max).await;
@@ -258,25 +256,15 @@ impl Writer {
     async fn step_aside(&mut self, losses: u32) {
         let others = self.shared.view.lock().other_writers(Instant::now()) as u32;
         if losses < 3 && others > 1 {
-            let share = self.random_share();
-            tokio::time::sleep(self.trip.mul_f64(share)).await;
+            tokio::time::sleep(self.trip.mul_f64(fastrand::f64())).await;
         }
     }
 
     async fn let_others_in(&mut self) {
         let others = self.shared.view.lock().other_writers(Instant::now());
         if others > 0 {
-            let share = self.random_share();
-            tokio::time::sleep(self.trip.mul_f64(1.0 + share)).await;
+            tokio::time::sleep(self.trip.mul_f64(1.0 + fastrand::f64())).await;
         }
-    }
-
-    /// A random number in 0..1.
-    fn random_share(&mut self) -> f64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Starts writing the hint, a lower bound of the log's end for starting processes, until that stops

@@ -16,10 +16,7 @@ mod reading;
 mod template;
 mod way;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 pub use definition::DynamicDefinition;
 pub use expression::{Expression, ExpressionError};
@@ -38,7 +35,13 @@ pub fn pollsters(
     cloud: Option<&Cloud>,
 ) -> Vec<Arc<dyn Pollster>> {
     let mut all: Vec<Arc<dyn Pollster>> = Vec::new();
-    for path in directories.iter().flat_map(|directory| files(directory)) {
+    let files = directories.iter().flat_map(|directory| {
+        yaml::files(directory).unwrap_or_else(|error| {
+            tracing::error!(%error, "dynamic pollsters are left out");
+            Vec::new()
+        })
+    });
+    for path in files {
         let definitions = match yaml::text(&path).and_then(|text| parse(&path, &text)) {
             Ok(definitions) => definitions,
             Err(error) => {
@@ -70,18 +73,4 @@ pub fn pollsters(
         }
     }
     all
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) => {
-            tracing::debug!(%error, directory = %directory.display(), "no dynamic pollsters");
-            return Vec::new();
-        }
-    };
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
-    files
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use gnudi_bench::random::splitmix;
+use fastrand::Rng;
 
 use crate::{
     body::START_MS,
@@ -36,25 +36,24 @@ pub fn group(number: usize) -> String {
 
 /// The histogram of an instance: maximum observations per minute, and the count of each bucket.
 struct Histogram {
-    state: u64,
+    random: Rng,
     rate: u64,
     counted: [u64; BUCKETS],
 }
 
 impl Histogram {
     fn new(instance: usize) -> Self {
-        let mut state = instance as u64 + 1;
-        let mut below = |bound| (splitmix(&mut state) >> 32) % bound;
-        let rate = 100 + below(1_000);
-        let counted = [(); BUCKETS].map(|()| 10_000_000 + below(1_000_000));
-        Histogram { state, rate, counted }
+        let mut random = Rng::with_seed(instance as u64);
+        let rate = random.u64(100..1_100);
+        let counted = [(); BUCKETS].map(|()| random.u64(10_000_000..11_000_000));
+        Histogram { random, rate, counted }
     }
 
     /// The cumulative counts of the buckets after some minutes.
     fn advance(&mut self, minutes: u64) -> [f64; BUCKETS] {
         let mut below = 0;
         self.counted.each_mut().map(|counted| {
-            *counted += minutes * ((splitmix(&mut self.state) >> 32) % self.rate);
+            *counted += minutes * self.random.u64(..self.rate);
             below += *counted;
             below as f64
         })
