@@ -171,11 +171,12 @@ impl Reserve {
         self.0.as_ref().is_none_or(|inner| inner.held.load(Ordering::Relaxed))
     }
 
-    /// Releases the reserve for a write that must succeed; false if there is nothing to release.
+    /// Releases the reserve for a write that must succeed; true if it is released now, also by others. False if
+    /// there is none.
     pub fn release(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| {
             let _changing = inner.changing.lock();
-            inner.give_up()
+            inner.give_up() || !inner.held.load(Ordering::Relaxed)
         })
     }
 
@@ -348,6 +349,13 @@ mod tests {
         let done = reserve.with_room(|| {
             tries += 1;
             if tries == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(tries) }
+        });
+        assert_eq!(done.unwrap(), 2);
+        let mut tries = 0;
+        let done = reserve.with_room(|| {
+            tries += 1;
+            // Released for another write meanwhile, or by the watcher.
+            if tries == 1 && reserve.release() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(tries) }
         });
         assert_eq!(done.unwrap(), 2);
         let refused =

@@ -97,6 +97,28 @@ async fn a_full_disk_refuses_and_recovers() {
     assert_eq!(store.figures().damaged, 0);
 }
 
+/// The next attempt may merge more, into files of other names.
+#[tokio::test]
+async fn a_merge_that_fails_leaves_no_files() {
+    let disk = SimDisk::default();
+    let store = open(&disk);
+    disk.fail_named(Operation::Rename, ".heads.run", ErrorKind::StorageFull);
+    let mut next = 0;
+    while !disk.is_healed() {
+        write(&*store, next).await.unwrap();
+        next += 1;
+        assert!(next < 2000, "nothing is merged");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let is_left = || disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".blocks.run"));
+    until("the removal of the blocks", async || !is_left()).await;
+    drop(store);
+    let store = open(&disk);
+    for id in 0..next {
+        assert!(is_there(&*store, id).await, "{id}");
+    }
+}
+
 #[tokio::test]
 async fn a_flush_that_fails_is_done_again() {
     let disk = SimDisk::default();

@@ -279,3 +279,36 @@ async fn heads_that_change_during_a_sync_are_kept() {
         assert_eq!(head.unwrap().unwrap()[..], vec![ROUNDS - 1; 200]);
     }
 }
+
+/// A head that grows during a sync moves, here to a place that the sync has passed.
+#[tokio::test]
+async fn a_head_that_moves_during_a_sync_is_written() {
+    const LAST: usize = 599;
+    let disk = SimDisk::default();
+    let open = || {
+        let options = LocalAggregatesOptions {
+            segment_bytes: 1 << 20,
+            recent_bytes_max: 1 << 20,
+            ..LocalAggregatesOptions::default()
+        };
+        LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+    };
+    let with_head =
+        |id: usize, length: usize| MetricWrite { head: vec![7_u8; length].into(), ..write(id, "", &[]) };
+    let store = open();
+    // A frame of long heads, and others.
+    let writes = (0..=LAST).map(|id| with_head(id, if id < 256 { 300 } else { 100 })).collect();
+    for written in store.write(Fence::EVERYTHING, writes).await {
+        written.unwrap();
+    }
+    disk.before_batch_write(1, {
+        let store = Arc::clone(&store);
+        move || block_on(store.write(Fence::EVERYTHING, vec![with_head(LAST, 300)])).remove(0).unwrap()
+    });
+    store.sync().await.unwrap();
+    assert_eq!(store.figures().writes as usize, LAST + 2, "the head has grown");
+    drop(store);
+    let store = open();
+    let head = store.read_heads(&[metric(LAST)]).await.remove(0).unwrap();
+    assert_eq!(head.map(|head| head.len()), Some(300));
+}

@@ -1,4 +1,4 @@
-//! Which reads are affected by lost entries?
+//! Determines which reads are affected by lost entries of a table.
 //!
 //! Of a lost entry only its neighbours' keys are known. Blocks of a granularity do not overlap, and newer
 //! ones follow older ones. So a lost block lies between its neighbouring blocks, or before the first one that
@@ -14,7 +14,7 @@ struct Hole {
     /// The earliest and the latest bucket that may be lost.
     from: Timestamp,
     to: Timestamp,
-    /// For messages.
+    /// Where the entries were lost, for messages.
     place: String,
 }
 

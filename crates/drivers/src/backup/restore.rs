@@ -37,6 +37,9 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
 pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
     let manifest = Manifest::read(backup)?;
     check_empty(data_dir)?;
+    // The copy lies beside the directory, so its name must not end with a slash or a dot.
+    let real = if_there(fs::canonicalize(data_dir)).map_err(OpenError::io(data_dir))?;
+    let data_dir = &real.unwrap_or_else(|| data_dir.components().collect());
     let restoring = with_suffix(data_dir, RESTORING_SUFFIX);
     remove_if_there(&restoring)?;
     let figures = match copy_files(&manifest, backup, &restoring, progress) {
@@ -89,4 +92,28 @@ fn copy_files(
         sync_dir(&to.join(dir)).map_err(OpenError::io(to.join(dir)))?;
     }
     Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backup::manifest::Entry;
+
+    #[test]
+    fn a_directory_is_named_with_a_slash_or_a_dot_too() {
+        let root = tempfile::tempdir().unwrap();
+        let backup = root.path().join("backup");
+        for name in ["backup", "empty", "dotted"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        fs::write(backup.join("format-version"), "1\n").unwrap();
+        let entry = Entry { bytes: 2, checksum: Some(crc_fast::crc32_iscsi(b"1\n")), is_final: true };
+        Manifest::new([("format-version".into(), entry)].into()).write(&backup).unwrap();
+        for name in ["new/", "empty/", "dotted/."] {
+            let data_dir = root.path().join(name);
+            restore(&backup, &data_dir, &mut |_| {}).unwrap();
+            assert_eq!(fs::read_to_string(data_dir.join("format-version")).unwrap(), "1\n", "{name}");
+        }
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 4, "nothing is left over");
+    }
 }

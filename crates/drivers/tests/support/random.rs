@@ -15,7 +15,7 @@ impl Random {
 
     /// Below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
-        self.0.usize(..bound)
+        (self.next() % bound as u64) as usize
     }
 
     /// True once in `times`.

@@ -52,6 +52,8 @@ pub const FAULTS: [Operation; 7] = [
 #[derive(Clone, Default)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
+type Work = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
 struct State {
     /// Incremented by each power cut: files opened before are invalid.
@@ -68,6 +70,8 @@ struct State {
     made: u64,
     faults: Vec<Fault>,
     batch_write_fault: Option<ErrorKind>,
+    /// What to do before a write of a batch, and how many come before it.
+    before_batch: Option<(usize, Work)>,
     /// Syncs that still succeed before one loses its pages.
     pages_lost_after: Option<usize>,
     capacity: Option<usize>,
@@ -159,6 +163,11 @@ impl SimDisk {
     /// far shorter and succeed.
     pub fn fail_batch_write(&self, error: ErrorKind) {
         self.0.lock().batch_write_fault = Some(error);
+    }
+
+    /// Does something before the `after`-th next write of a batch.
+    pub fn before_batch_write(&self, after: usize, work: impl FnOnce() + Send + 'static) {
+        self.0.lock().before_batch = Some((after, Box::new(work)));
     }
 
     /// Makes the next `operation` on a file or directory whose name ends with `name_end` fail.
@@ -300,6 +309,15 @@ impl State {
             }
             None => Ok(()),
         }
+    }
+
+    fn due_before_batch(&mut self) -> Option<Work> {
+        let (after, _) = self.before_batch.as_mut()?;
+        if *after > 0 {
+            *after -= 1;
+            return None;
+        }
+        self.before_batch.take().map(|(_, work)| work)
     }
 
     fn stop(&mut self) {
@@ -519,6 +537,10 @@ impl DiskFile for SimFile {
 
     fn write_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         let mut data: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        let due = if data.len() >= 1000 { self.disk.0.lock().due_before_batch() } else { None };
+        if let Some(work) = due {
+            work();
+        }
         self.operate(Operation::Write, |state, inode| {
             if data.len() >= 1000
                 && let Some(error) = state.batch_write_fault.take()

@@ -79,6 +79,8 @@ impl Shared {
     pub(super) fn merge(&self, plan: &ToMerge, may_use: MayUse) -> io::Result<()> {
         let writer = |output: &Output| {
             let name = RunName { level: output.level, range: range_of(plan, output.level) };
+            // The merged runs are removed by their names.
+            assert!(plan.runs.all().all(|run| run.name != name), "a merge writes wider runs than it reads");
             Ok((*output, RunWriter::create(Arc::clone(&self.disk), &self.runs_dir, name)?))
         };
         let mut writers = plan.outputs.iter().map(writer).collect::<io::Result<Vec<_>>>()?;
@@ -94,21 +96,24 @@ impl Shared {
         }
         // Write them even if nothing is left: they supersede the merged runs if a crash interrupts their removal. Blocks
         // come first: see `opening`.
-        let mut runs = Vec::new();
         let mut writers = writers.into_iter();
-        while let Some((_, writer)) = writers.next() {
+        let mut named = Vec::new();
+        let finish = |(_, writer): (Output, RunWriter)| {
             let name = writer.name();
-            let bytes = writer.finish().inspect_err(|_| {
-                // The file that failed is removed by itself.
-                for (_, writer) in writers.by_ref() {
-                    writer.abandon();
-                }
-            })?;
-            self.counters.run_bytes.fetch_add(bytes, Ordering::Relaxed);
-            let run =
-                Run::open(&*self.disk, &self.runs_dir, name, &self.quarantine).map_err(io::Error::other)?;
-            runs.push(Some(Arc::new(run)));
+            named.push(self.runs_dir.join(name.file()));
+            self.counters.run_bytes.fetch_add(writer.finish()?, Ordering::Relaxed);
+            let run = Run::open(&*self.disk, &self.runs_dir, name, &self.quarantine);
+            Ok(Some(Arc::new(run.map_err(io::Error::other)?)))
+        };
+        let runs: io::Result<Vec<_>> = writers.by_ref().map(finish).collect();
+        if runs.is_err() {
+            // All or none: the next attempt may merge more, under other names. The blocks go last.
+            for path in named.iter().rev() {
+                self.disk.remove(path).ok();
+            }
+            writers.for_each(|(_, writer)| writer.abandon());
         }
+        let runs = runs?;
         {
             // Flushes and separations may have added newer runs meanwhile.
             let levels = &mut self.state.write().runs;

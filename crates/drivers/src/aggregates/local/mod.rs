@@ -467,21 +467,24 @@ impl Shared {
     /// Writes the active layer's dirty heads to the log, many to a frame.
     fn write_back(&self) -> Result<(), StoreError> {
         const FRAME_HEADS: usize = 256;
-        let mut from = 0;
-        loop {
+        // By metric: meanwhile a head may move to another place, and a flush may begin another layer.
+        let metrics = self.state.read().active.dirty().metrics();
+        for metrics in metrics.chunks(FRAME_HEADS) {
             // Release the log in between: passes wait for it.
             let mut log = self.log.lock();
             let (frame, written) = {
                 let state = self.state.read();
-                let heads = state.active.dirty().next(&mut from, FRAME_HEADS);
+                let dirty = |metric: &MetricId| Some((*metric, state.active.dirty_head(*metric)?));
+                let heads: Vec<(MetricId, &[u8])> = metrics.iter().filter_map(dirty).collect();
                 if heads.is_empty() {
-                    return Ok(());
+                    continue;
                 }
                 recent::encode_heads(&heads)
             };
             // The log of measures gives back more in the end.
             self.append_some(&mut log, &mut [frame], &[written], Claim::Relief)?;
         }
+        Ok(())
     }
 
     /// Makes what the log has durable.

@@ -173,36 +173,45 @@ pub(super) fn open_runs(
 
 /// The names of valid runs, oldest first in each level; the others are removed.
 fn valid(
-    mut names: Vec<RunName>,
+    names: Vec<RunName>,
     remove: &mut dyn FnMut(RunName) -> Result<(), OpenError>,
 ) -> Result<Vec<RunName>, OpenError> {
-    names.sort_unstable();
-    let all = names.clone();
-    let is_merged = |name: &RunName| {
-        all.iter().any(|other| other != name && other.level == name.level && other.range.contains(name.range))
+    let (mut kept, mut gone) = (names, Vec::new());
+    kept.sort_unstable();
+    let mut drop_if = |is_gone: &dyn Fn(&RunName, &[RunName]) -> bool| {
+        let known = kept.clone();
+        gone.extend(kept.extract_if(.., |name| is_gone(name, &known)));
     };
-    let (mut gone, mut kept): (Vec<_>, Vec<_>) = names.into_iter().partition(is_merged);
-    // The separation of new runs was interrupted before its end, or before it had removed them.
-    let covers = |kept: &[RunName], level: Level, range: Range| -> bool {
-        let of_level = kept.iter().filter(|name| name.level == level).map(|name| name.range);
-        let within = of_level.filter(|other| other.low <= range.high && range.low <= other.high);
-        let segments = within.map(|other| other.high.min(range.high) - other.low.max(range.low) + 1);
-        segments.map(u64::from).sum::<u64>() == u64::from(range.high - range.low) + 1
-    };
-    let known = kept.clone();
-    let mut drop_if =
-        |is_gone: &dyn Fn(&RunName) -> bool| gone.extend(kept.extract_if(.., |name| is_gone(name)));
-    drop_if(&|name| {
-        let is_covered = |level| covers(&known, level, name.range);
-        match name.level {
-            Level::New => is_covered(Level::Heads) && is_covered(Level::Blocks),
-            // It was renamed first.
-            Level::Blocks => !is_covered(Level::Heads) && is_covered(Level::New),
-            Level::Heads => false,
-        }
+    // A merge was interrupted before its heads had their name, which blocks get first: all that it read is there.
+    drop_if(&|name, known| {
+        let is_input = |other: &RunName| {
+            other != name && other.level != Level::Heads && name.range.contains(other.range)
+        };
+        name.level == Level::Blocks
+            && !covers(known, name.range, |other| other.level == Level::Heads)
+            && covers(known, name.range, is_input)
+    });
+    // A merge was interrupted before it had removed what it read.
+    drop_if(&|name, known| {
+        let is_wider = |other: &RunName| other.level == name.level && other.range.contains(name.range);
+        known.iter().any(|other| other != name && is_wider(other))
+    });
+    drop_if(&|name, known| {
+        let is_covered = |level| covers(known, name.range, |other| other.level == level);
+        name.level == Level::New && is_covered(Level::Heads) && is_covered(Level::Blocks)
     });
     gone.into_iter().try_for_each(remove)?;
     Ok(kept)
+}
+
+/// Whether the chosen runs have all segments of `range`.
+fn covers(names: &[RunName], range: Range, is_chosen: impl Fn(&RunName) -> bool) -> bool {
+    let mut chosen: Vec<Range> = names.iter().filter(|name| is_chosen(name)).map(|name| name.range).collect();
+    chosen.sort_unstable();
+    let behind = |next: u32, Range { low, high }| {
+        if low <= next { next.max(high.saturating_add(1)) } else { next }
+    };
+    chosen.into_iter().fold(range.low, behind) > range.high
 }
 
 #[cfg(test)]
@@ -232,6 +241,11 @@ mod tests {
         check(&[one, two, four, blocks], &[one, two, four]);
         check(&[one, two, four, heads, blocks], &[four, heads, blocks]);
         check(&[two, four, heads, blocks], &[four, heads, blocks]);
+        // A merge for room reads runs of all levels.
+        let (wide_heads, wide) = ("00000001-00000004.heads.run", "00000001-00000004.blocks.run");
+        check(&[four, heads, blocks, wide], &[four, heads, blocks]);
+        check(&[four, heads, blocks, wide_heads, wide], &[wide_heads, wide]);
+        check(&[one, two, four, heads, blocks, wide], &[four, heads, blocks]);
         // A run that is missing is no reason to remove others.
         check(&[four, blocks], &[four, blocks]);
         check(&[one, two, heads], &[one, two, heads]);

@@ -143,7 +143,7 @@ impl Layer {
     /// Adds a frame that was written at `at`.
     pub fn apply(&mut self, at: Location, written: &Written) {
         for (index, (key, place)) in written.entries.iter().enumerate() {
-            if written.dirty.get(index).is_some_and(|head| !self.is_dirty(key.metric(), head)) {
+            if written.dirty.get(index).is_some_and(|head| self.dirty_head(key.metric()) != Some(&head[..])) {
                 continue;
             }
             let recent = place.map_or(Recent::Tombstone, |(offset, length)| {
@@ -162,9 +162,12 @@ impl Layer {
         self.heads.insert(metric, Recent::Dirty(slot));
     }
 
-    /// Whether this is the metric's head, and dirty.
-    fn is_dirty(&self, metric: MetricId, head: &[u8]) -> bool {
-        matches!(self.heads.get(&metric), Some(Recent::Dirty(slot)) if self.dirty.head(*slot) == head)
+    /// The metric's head, if it is dirty.
+    pub fn dirty_head(&self, metric: MetricId) -> Option<&[u8]> {
+        match self.heads.get(&metric) {
+            Some(Recent::Dirty(slot)) => Some(self.dirty.head(*slot)),
+            _ => None,
+        }
     }
 
     pub fn dirty(&self) -> &DirtyHeads {

@@ -97,11 +97,18 @@ fn heads_in<'a>(run: &'a Run, gap: &Gap, metrics: &'a [MetricId]) -> impl Iterat
 }
 
 /// Loss marks for metrics that may have had blocks in a gap.
-fn losses(gap: &Gap) -> impl Iterator<Item = Key> {
+fn losses(run: &Run, gap: &Gap, metrics: &[MetricId]) -> Vec<Key> {
     let after = gap.after.filter(|key| !key.is_deletion());
     let before = gap.before.filter(|key| key.as_block().is_some());
-    let metrics: BTreeSet<MetricId> = after.into_iter().chain(before).map(|key| key.metric()).collect();
-    metrics.into_iter().map(Key::loss)
+    let around = after.into_iter().chain(before).map(|key| key.metric());
+    let is_within = |metric: &MetricId| {
+        run.may_contain(*metric)
+            && gap.after.is_none_or(|after| after < Key::loss(*metric))
+            && gap.before.is_none_or(|before| Key::last_of(*metric) < before)
+    };
+    let within = metrics.iter().copied().filter(is_within);
+    let lost: BTreeSet<MetricId> = around.chain(within).collect();
+    lost.into_iter().map(Key::loss).collect()
 }
 
 /// Rewrites a run.
@@ -111,7 +118,7 @@ fn rewrite(dir: &Path, damaged: &CheckedRun, assumptions: &Assumptions<'_>) -> i
     if !assumptions.is_replayed {
         for gap in &damaged.gaps {
             lost.extend(heads_in(run, gap, assumptions.metrics));
-            lost.extend(losses(gap));
+            lost.extend(losses(run, gap, assumptions.metrics));
         }
     }
     lost.retain(|key| run.name.level.takes(key));
@@ -202,4 +209,39 @@ fn end_log(
         LocalDisk.remove(&log.join(segments::file_name(*number)))?;
     }
     LocalDisk.sync_dir(&log)
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{Timespan, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        aggregates::{BlockKey, table::levels::Level},
+        quarantine::Quarantine,
+    };
+
+    /// Also of those without an entry beside the gap.
+    #[test]
+    fn every_metric_that_may_have_had_blocks_in_a_gap_is_marked() {
+        let dir = tempfile::tempdir().unwrap();
+        let metric = |id: u128| MetricId(Uuid::from_u128(id));
+        let block = |id| {
+            let (first, last) = (Timestamp::from_secs(0), Timestamp::from_secs(59));
+            Key::block(&BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last })
+        };
+        let name = RunName { level: Level::Blocks, range: Range { low: 1, high: 1 } };
+        let mut writer = RunWriter::create(Arc::new(LocalDisk), dir.path(), name).unwrap();
+        for id in 1..=6 {
+            writer.push(block(id), Kind::Value, b"block").unwrap();
+        }
+        writer.finish().unwrap();
+        let quarantine = Arc::new(Quarantine::new(Arc::new(LocalDisk), dir.path().join("quarantine")));
+        let run = Run::open(&LocalDisk, dir.path(), name, &quarantine).unwrap();
+        let metrics: Vec<MetricId> = (1..=6).map(metric).collect();
+        let gap = Gap { start: 100, end: 200, after: Some(block(2)), before: Some(block(5)) };
+        let expected: Vec<Key> = (2..=5).map(|id| Key::loss(metric(id))).collect();
+        assert_eq!(losses(&run, &gap, &metrics), expected);
+    }
 }

@@ -151,7 +151,11 @@ impl Shared {
         let (heads, blocks) = (first(Level::Heads), first(Level::Blocks));
         let widest = (runs.heads.len() - heads).max(runs.blocks.len() - blocks);
         for skipped in 0..=widest {
-            let from = |level: Level, first: usize| (first + skipped).min(runs.get(level).len());
+            let from = |level: Level, first: usize| {
+                let (first, count) = (first + skipped, runs.get(level).len());
+                // A run alone would be written under its own name.
+                if new.is_empty() && first + 1 == count { count } else { first.min(count) }
+            };
             let (heads, blocks) = (from(Level::Heads, heads), from(Level::Blocks, blocks));
             let merged = Levels {
                 new: new.to_vec(),
@@ -267,5 +271,58 @@ impl Length {
         self.entry.clear();
         entry::put(&mut self.entry, &key, kind, value);
         self.bytes += self.entry.len() as u64 + ENTRY_EXTRA_BYTES;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{MetricId, Timespan, Timestamp};
+    use uuid::Uuid;
+
+    use super::{
+        super::{LocalAggregates, LocalAggregatesOptions, run::Range, runs_dir},
+        *,
+    };
+    use crate::{
+        aggregates::{AggregateStore as _, BlockKey},
+        disk::LocalDisk,
+    };
+
+    /// While runs of blocks are merged, a run of heads alone stays as it is.
+    #[tokio::test]
+    async fn a_run_that_is_alone_in_its_level_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = runs_dir(dir.path());
+        std::fs::create_dir_all(&runs).unwrap();
+        let metric = |id: u128| MetricId(Uuid::from_u128(id + 1));
+        let block = |id| {
+            let (first, last) = (Timestamp::from_secs(0), Timestamp::from_secs(59));
+            Key::block(&BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last })
+        };
+        let put = |level, low, high, kind, keys: Vec<Key>, value: &[u8]| {
+            let name = RunName { level, range: Range { low, high } };
+            let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs, name).unwrap();
+            keys.into_iter().for_each(|key| writer.push(key, kind, value).unwrap());
+            writer.finish().unwrap();
+        };
+        // Of ten metrics eight were deleted.
+        let heads = (8..10).map(|id| Key::head(metric(id))).collect();
+        put(Level::Heads, 1, 8, Kind::Value, heads, b"head");
+        put(Level::Blocks, 1, 4, Kind::Value, (0..10).map(block).collect(), &[7; 20_000]);
+        let marks = (0..8).map(|id| Key::deletion(metric(id))).collect();
+        put(Level::Blocks, 5, 8, Kind::Tombstone, marks, b"");
+        let open = || {
+            let options =
+                LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
+            LocalAggregates::open(dir.path(), &options).unwrap()
+        };
+        let store = open();
+        store.shared.merge_for_room().unwrap();
+        let figures = store.figures();
+        assert_eq!((figures.merges, figures.runs), (1, 2));
+        drop(store);
+        for head in open().read_heads(&[metric(8), metric(9)]).await {
+            assert_eq!(head.unwrap().as_deref(), Some(&b"head"[..]));
+        }
     }
 }

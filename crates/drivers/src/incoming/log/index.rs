@@ -79,6 +79,15 @@ struct Sack {
     newest: Position,
 }
 
+impl Sack {
+    /// If nothing waits, the newest item counts as acknowledged: no pass comes for one that was given up.
+    fn settle(&mut self) {
+        if self.waiting.items.is_empty() {
+            self.acknowledged = self.newest;
+        }
+    }
+}
+
 /// A sack's waiting items, oldest first. An item takes 16 bytes: a full backlog of single measures has 90 million.
 #[derive(Default)]
 struct Waiting {
@@ -221,6 +230,7 @@ impl Index {
         for Item { length, measures, .. } in sack.waiting.drain(up_to) {
             self.leave(length, measures);
         }
+        sack.settle();
         sack.waiting.shrink();
     }
 
@@ -230,6 +240,7 @@ impl Index {
         if sack.waiting.remove(stored.position()) {
             self.leave(stored.length, stored.measures);
         }
+        sack.settle();
     }
 
     fn leave(&self, length: u32, measures: u32) {
@@ -298,3 +309,27 @@ impl Index {
 
 /// An empty sack's list keeps capacity for this many items.
 const WAITING_KEPT_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sack_is_idle_once_its_newest_item_is_given_up() {
+        const SACK: SackId = SackId(0);
+        let gate = Gate::new(u64::MAX);
+        let index = Index::new(&[Position(0)], Arc::clone(&gate));
+        let part = SackExtent { sack: SACK, measures: 1, offset: 32, length: 40 };
+        for segment in 1..=2 {
+            gate.enter(part.stored_bytes());
+            let frame = Location { segment, offset: 4096 };
+            index.publish([(frame, &[part][..], None)].into_iter());
+        }
+        let items = index.pending(SACK, Position(0), 1000);
+        index.give_up(SACK, &items[1]);
+        assert!(!index.positions(SACK).is_idle(), "the first one waits");
+        index.acknowledge(SACK, items[0].position());
+        assert!(index.positions(SACK).is_idle());
+        assert_eq!(index.backlog(), Backlog::default());
+    }
+}

@@ -32,7 +32,9 @@ impl Loader {
         let Some(index) = &self.index else { return };
         let waits = |part: &SackExtent| {
             let position = Stored::of(found.at, part).position();
-            self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
+            // A part without records is padding of a repair.
+            part.length > 0
+                && self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)
         };
         let parts: Vec<SackExtent> = found.items.iter().map(SackExtent::of_item).filter(waits).collect();
         if let Some(part) = parts.iter().find(|part| usize::from(part.sack.0) >= self.trimmed.len()) {
@@ -81,5 +83,40 @@ impl Loader {
             );
         }
         Ok((index, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::SackId;
+
+    use super::*;
+    use crate::{
+        incoming::{Positions, log::entries},
+        segments::{Frame, Location, SEGMENT_HEADER_BYTES, frame::items},
+    };
+
+    /// A reader would wait for records in it.
+    #[test]
+    fn padding_without_records_does_not_wait() {
+        let mut frame = Frame::with_capacity(0);
+        for (sack, length) in [(0, 0), (1, 24)] {
+            let padding = entries::padding(length).unwrap();
+            frame.push(entries::tag(SackId(sack), 0), |out| out.extend_from_slice(&padding));
+        }
+        let at = Location { segment: 1, offset: SEGMENT_HEADER_BYTES };
+        let found = RecoveredFrame {
+            owner_tag: 2,
+            at,
+            bytes: frame.bytes(),
+            items: &items(frame.bytes()),
+            missing: Some(0),
+        };
+        let mut loader = Loader::new(Vec::new(), Gate::new(u64::MAX));
+        loader.take(&found);
+        let (index, _) = loader.finish(Path::new("log"), 2, SackCount::DEFAULT).unwrap();
+        assert_eq!(index.positions(SackId(0)), Positions::default());
+        assert_eq!(index.pending(SackId(0), Position(0), 1000).len(), 0);
+        assert_eq!(index.pending(SackId(1), Position(0), 1000).len(), 1);
     }
 }

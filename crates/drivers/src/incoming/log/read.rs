@@ -48,11 +48,11 @@ struct ItemsRead {
 
 impl LogState {
     /// The items' records, in order. Damage is reported and removed from the backlog.
-    pub(super) fn read(&self, sack: SackId, parts: &[Stored]) -> RecordsRead {
-        let ItemsRead { mut payloads, stopped } = self.read_items(sack, parts);
-        let end = stopped.as_ref().map_or(parts.len(), |(index, _)| *index);
+    pub(super) fn read(&self, sack: SackId, items: &[Stored]) -> RecordsRead {
+        let ItemsRead { mut payloads, stopped } = self.read_items(sack, items);
+        let end = stopped.as_ref().map_or(items.len(), |(index, _)| *index);
         let mut records = Vec::with_capacity(end);
-        for (index, stored) in parts[..end].iter().enumerate() {
+        for (index, stored) in items[..end].iter().enumerate() {
             let payload = match &stored.held {
                 Some((frame, offset)) => frame.payload(*offset, stored.length),
                 None => match payloads.remove(&index) {
@@ -62,7 +62,7 @@ impl LogState {
             };
             let before = records.len();
             if entries::decode(&payload, stored.position(), &mut records).is_none() {
-                // Its checksum matches, but its format is unknown.
+                // Its checksum matches, but it cannot be decoded.
                 records.truncate(before);
                 self.report("record of unknown form", stored, &payload);
                 self.index.give_up(sack, stored);
@@ -71,8 +71,9 @@ impl LogState {
         RecordsRead { records, stopped: stopped.map(|(_, reason)| reason) }
     }
 
-    fn read_items(&self, sack: SackId, parts: &[Stored]) -> ItemsRead {
-        let wanted = || parts.iter().enumerate().filter(|(_, stored)| stored.held.is_none());
+    /// Reads those of the items that are not in memory from the log.
+    fn read_items(&self, sack: SackId, items: &[Stored]) -> ItemsRead {
+        let wanted = || items.iter().enumerate().filter(|(_, stored)| stored.held.is_none());
         // One buffer, which the records share.
         let length = |stored: &Stored| ITEM_HEADER_BYTES + stored.length as usize;
         let mut buffer = vec![0; wanted().map(|(_, stored)| length(stored)).sum()];
