@@ -1,4 +1,4 @@
-//! Converts `[keystone_authtoken]` for `gnudi_keystone` and the API. Sends no request.
+//! Converts `[keystone_authtoken]` to the options of `gnudi_keystone` and `gnudi_access`. Sends no request.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,7 +17,7 @@ const SECTION: &str = "keystone_authtoken";
 /// Upper bound of the cache lifetime, since a revoked token is accepted that long.
 const CACHE_SECONDS_MAX: i64 = 300;
 
-/// Authentication by Keystone tokens. `own` is the credential of this program's own collectors.
+/// Authentication by Keystone tokens. `own` is the secret of this process's own collectors.
 pub fn auth(config: &Config, own: Own) -> Result<KeystoneAuth> {
     let options = options(config)?;
     let www_authenticate_uri = text(config, "www_authenticate_uri").unwrap_or(options.auth_url.as_str());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_never_remembered_for_long() {
+    fn tokens_are_cached_for_300_seconds_at_most() {
         for (seconds, expected) in [("-1", 0), ("0", 0), ("60", 60), ("300", 300), ("86400", 300)] {
             let config = load(&format!("token_cache_time = {seconds}\n"));
             assert_eq!(cache_time(&config), Duration::from_secs(expected), "{seconds}");

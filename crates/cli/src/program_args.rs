@@ -108,12 +108,12 @@ const IDLE: &[Idle] = &[
     flag!("skip-event-database", NO_DATABASE),
 ];
 
-/// The members of [`IDLE`] on the command line.
+/// The options of [`IDLE`] on the command line, as indices.
 #[derive(Clone, Debug, Default)]
 pub struct IdleArgs(Vec<usize>);
 
 impl IdleArgs {
-    /// Their warnings.
+    /// For each option, why it has no effect.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|index| {
             let idle = &IDLE[*index];
@@ -169,6 +169,7 @@ impl FromArgMatches for Files {
             let paths = matches.get_many::<PathBuf>(id).into_iter().flatten().cloned().map(kind);
             named.extend(matches.indices_of(id).into_iter().flatten().zip(paths));
         }
+        // The order on the command line decides precedence.
         named.sort_by_key(|(index, _)| *index);
         Ok(Files { named: named.into_iter().map(|(_, named)| named).collect() })
     }

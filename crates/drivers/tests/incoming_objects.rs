@@ -105,6 +105,32 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     assert_eq!(all(&log).await, ["c"]);
 }
 
+/// Batches that nobody waits for any more do not count against the limit, even if nothing is written after
+/// them.
+#[tokio::test]
+async fn what_was_given_up_leaves_the_queue() {
+    let measured = open(&MemoryObjects::default(), strict(4)).await;
+    measured.append(batch(&[(1, "a")])).await.unwrap();
+    let bytes = measured.backlog().await.unwrap().bytes;
+    let objects = MemoryObjects::default();
+    let options = ObjectIncomingOptions { backlog_bytes_max: 2 * bytes, ..strict(4) };
+    let log = open(&objects, options).await;
+    let hold = objects.hold(Call::Create, "log/");
+    let first = tokio::spawn({
+        let log = Arc::clone(&log);
+        async move { log.append(batch(&[(1, "a")])).await }
+    });
+    hold.arrival().await;
+    let given_up = tokio::time::timeout(Duration::from_millis(10), log.append(batch(&[(1, "b")]))).await;
+    assert!(given_up.is_err());
+    let full = log.append(batch(&[(1, "c")])).await;
+    assert!(matches!(full, Err(IncomingError::BacklogFull { .. })), "{full:?}");
+    drop(hold);
+    first.await.unwrap().unwrap();
+    until("room for another batch", async || log.append(batch(&[(1, "d")])).await.is_ok()).await;
+    assert_eq!(all(&log).await, ["a", "d"]);
+}
+
 /// A process was suspended while the log went on, and its next number was used, trimmed and deleted.
 #[tokio::test]
 async fn what_is_written_below_the_mark_is_written_again() {
@@ -224,6 +250,30 @@ async fn a_missing_object_does_not_hold_the_others_up() {
     assert_eq!(all(&log).await, ["a", "c", "d"]);
     assert_eq!(log.figures().damaged, 1);
     assert_eq!(all(&*open(&objects, strict(4)).await).await, ["a", "c", "d"]);
+}
+
+/// An object disappears after all have read it. It has the last record of a sack, which no later one follows.
+#[tokio::test]
+async fn a_loss_at_the_end_is_waited_for_by_nobody() {
+    let objects = MemoryObjects::default();
+    let (worker, other) = (open(&objects, strict(4)).await, open(&objects, strict(4)).await);
+    for text in ["a", "b"] {
+        worker.append(batch(&[(1, text)])).await.unwrap();
+    }
+    assert_eq!(other.backlog().await.unwrap().measures, 2);
+    objects.delete(&[format!("incoming/log/{:020}", 2)]).await.unwrap();
+    let sack = Sack::of(metric(1), worker.numbering().count);
+    let records = worker.pending(sack, Position(0), usize::MAX).await.unwrap().records;
+    assert_eq!(records.len(), 1);
+    worker.acknowledge(sack, records[0].position).await.unwrap();
+    let is_done = async || other.backlog().await.unwrap() == Backlog::default();
+    until("the acknowledgement", is_done).await;
+    assert!(other.positions(&[sack]).await.unwrap()[0].is_idle());
+    // The log is trimmed past it.
+    worker.append(batch(&[(2, "c")])).await.unwrap();
+    work_off(&worker).await;
+    let is_log = |name: &&String| name.contains("log/");
+    assert_eq!(objects.contents().keys().filter(is_log).count(), 0);
 }
 
 #[tokio::test]

@@ -180,6 +180,47 @@ async fn append(log: &RedisIncoming) -> Position {
     log.positions(&[Sack::of(metric, log.numbering().count)]).await.unwrap()[0].newest
 }
 
+/// A batch whose caller gave up while it waited for a connection is not appended later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_up_is_not_appended() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let options = RedisIncomingOptions {
+        numbering_interval: Duration::from_hours(1),
+        ..incoming_options(&server.url(), setup, "queue")
+    };
+    let driver = RedisIncoming::open(options, CLUSTER).await.unwrap();
+    let metric = MetricId(Uuid::from_u128(1));
+    let batch = |number: u32| {
+        let mut batch = Batch::default();
+        batch.push(metric, number, |out| out.push(1));
+        batch
+    };
+    server.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+    // Both connections for appends wait for the server.
+    let mut busy = Vec::new();
+    for number in [1, 2] {
+        let (trips, of_task, batch) = (driver.figures().trips, driver.clone(), batch(number));
+        busy.push(tokio::spawn(async move { of_task.append(batch).await }));
+        while driver.figures().trips == trips {
+            assert!(!busy.last().is_some_and(tokio::task::JoinHandle::is_finished), "it did not wait");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let given_up = tokio::time::timeout(Duration::from_millis(10), driver.append(batch(3))).await;
+    assert!(given_up.is_err());
+    server.ask::<String>(&["CLIENT", "UNPAUSE"]);
+    for appended in busy {
+        appended.await.unwrap().unwrap();
+    }
+    driver.append(batch(4)).await.unwrap();
+    let sack = Sack::of(metric, driver.numbering().count);
+    let records = driver.pending(sack, Position(0), usize::MAX).await.unwrap().records;
+    let mut numbers: Vec<u32> = records.iter().map(|record| record.measures).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 4]);
+}
+
 /// A server that was emptied, while in use and before a start, and one that replaces a log in another store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_go_on_above_those_of_a_log_that_is_lost() {

@@ -272,6 +272,23 @@ async fn acknowledged_appends_survive_a_failover() {
     assert!(matches!(late, Err(StoreError::Fenced { held: 9, .. })), "{late:?}");
 }
 
+/// A call that has timed out may be delivered after it was repeated over another connection.
+#[tokio::test]
+async fn a_write_that_arrives_after_its_repetition_is_refused() {
+    let server = RedisServer::start(&[]);
+    // The numbers of a store begin with the time at which it was opened.
+    let (earlier, later) = (aggregates(&server.url()).await, aggregates(&server.url()).await);
+    let sack = first_sack(&*incoming(&server.url()).await);
+    let fence = Fence { sack, token: 9 };
+    later.raise(fence).await.unwrap();
+    assert!(later.write(fence, vec![write(0, "repeated")]).await[0].is_ok());
+    let late = earlier.write(fence, vec![write(0, "late")]).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    assert_eq!(later.read_heads(&[metric(0)]).await.remove(0).unwrap().unwrap(), "repeated");
+    // The numbers of another lease are its own.
+    assert!(earlier.write(Fence { token: 10, ..fence }, vec![write(0, "next")]).await[0].is_ok());
+}
+
 /// A server that takes over without the newest entries does not reuse their positions, even if its clock is
 /// behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -477,6 +494,30 @@ async fn damage_is_told_and_its_neighbours_stay() {
         assert!(matches!(store.read_heads(&[metric(5)]).await[0], Err(StoreError::Damaged(_))));
     }
     assert_eq!(server.ask::<u64>(&["HLEN", "{gnudi:ag:5}:damaged"]), 2);
+}
+
+/// Nothing can acknowledge damaged entries that no other entry follows, except what reads them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_at_the_end_does_not_keep_a_sack_from_being_idle() {
+    let server = RedisServer::start(&[]);
+    let driver = incoming(&server.url()).await;
+    driver.append(batch(&[0], 1)).await.unwrap();
+    let sack = first_sack(&driver);
+    let id = format!("{}-0", driver.positions(&[sack]).await.unwrap()[0].newest.0);
+    let stream = "{gnudi:in:0}:s:4:0";
+    assert_eq!(server.ask::<u64>(&["DEL", stream]), 1);
+    // An entry, a measure, and some bytes.
+    let sums = [1.0, 1.0, 80.0].map(f64::to_be_bytes).concat();
+    let mut client = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut entry = redis::cmd("XADD");
+    entry.arg(stream).arg(id).arg("c").arg(sums).arg("p").arg("damaged");
+    entry.exec(&mut client).unwrap();
+    driver.split().await.unwrap();
+    assert!(!driver.positions(&[sack]).await.unwrap()[0].is_idle());
+    assert_eq!(numbers(&driver, sack).await, [] as [u32; 0]);
+    assert!(driver.positions(&[sack]).await.unwrap()[0].is_idle());
+    assert!(!driver.settle().await.unwrap().draining);
+    assert_eq!(driver.backlog().await.unwrap().measures, 0);
 }
 
 /// A node of a cluster ends: the others go on, and everything is there once it is back.

@@ -95,6 +95,8 @@ struct Flaky {
     rarely: AtomicU64,
     /// Runs before each write.
     passes: Option<Arc<tokio::sync::Mutex<Writer>>>,
+    /// A block of this time was lost, with its key.
+    lost: Option<Timestamp>,
 }
 
 impl Flaky {
@@ -119,7 +121,17 @@ impl AggregateStore for Flaky {
     }
 
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        self.store.read_blocks(ranges).await
+        let mut found = self.store.read_blocks(ranges).await;
+        for (range, found) in ranges.iter().zip(&mut found) {
+            let is_there =
+                |lost: &Timestamp| range.granularity == MINUTE && (range.from..=range.to).contains(lost);
+            if let Ok(blocks) = found
+                && self.lost.as_ref().is_some_and(is_there)
+            {
+                blocks.damaged.push("a lost block".to_owned());
+            }
+        }
+        found
     }
 
     async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
@@ -233,6 +245,7 @@ impl World {
             random: Mutex::new(Random::new(token)),
             rarely: AtomicU64::new(rarely),
             passes: is_written.then(|| self.writer.clone()),
+            lost: None,
         };
         let fence = Fence { token, ..Fence::EVERYTHING };
         let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
@@ -320,4 +333,36 @@ async fn a_second_transfer_stops_the_first() {
     assert!(matches!(refused, Err(StoreError::Fenced { held: 2, .. })), "{refused:?}");
     second.round(&all, Depth::Changes, &mut Silent::default()).await.unwrap();
     assert_eq!(contents(&world.source).await, contents(&world.target).await);
+}
+
+/// A lost block before, between and behind those that are left, or the only one.
+#[tokio::test]
+async fn lost_blocks_without_keys_are_noticed() {
+    let key = |at: i64| BlockKey {
+        metric: metric(1),
+        granularity: MINUTE,
+        first: Timestamp::from_secs(100 * at),
+        last: Timestamp::from_secs(100 * at + 60),
+    };
+    for (count, lost_s) in [(0, 0), (1, -500), (1, 500), (300, 25_580), (300, 25_480), (300, 90_000)] {
+        let store = Arc::new(MemoryAggregates::default());
+        let blocks = (0..count).map(|at| (key(at), Bytes::from_static(b"block"))).collect();
+        let write =
+            MetricWrite { metric: metric(1), blocks, expired: Vec::new(), head: Bytes::from_static(b"head") };
+        store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+        let source = Flaky {
+            store,
+            random: Mutex::new(Random::new(1)),
+            rarely: AtomicU64::new(0),
+            passes: None,
+            lost: Some(Timestamp::from_secs(lost_s)),
+        };
+        let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
+        let target = Arc::new(MemoryAggregates::default());
+        let fence = Fence { token: 1, ..Fence::EVERYTHING };
+        let transfer =
+            Transfer::begin(Arc::new(source), target, fence, granularities, retries).await.unwrap();
+        let report = transfer.round(&[metric(1)], Depth::Everything, &mut Silent::default()).await.unwrap();
+        assert_eq!((report.damaged, report.blocks_written), (1, count as u64), "{count}, {lost_s}");
+    }
 }

@@ -50,7 +50,7 @@ pub struct MemoryStatistics {
     pub usable: Option<u64>,
 }
 
-/// Since the domain was started.
+/// Since the domain was started; -1 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockStatistics {
     pub read_requests: i64,
@@ -191,6 +191,7 @@ impl Domain {
         })
     }
 
+    /// The statistics of a disk, given by its target device, such as `vda`.
     pub fn block_statistics(&self, disk: &str) -> Result<BlockStatistics> {
         let name = c_string(disk, "the disk")?;
         let mut stats = BlockStats::default();

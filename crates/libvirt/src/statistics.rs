@@ -1,4 +1,4 @@
-//! Named statistics, which libvirt returns where newer versions may add some.
+//! Statistics by name. libvirt returns them as a list of `virTypedParameter`, to which new versions add.
 
 use std::{
     collections::HashMap,
@@ -85,9 +85,9 @@ mod tests {
         // Doubles and texts are ignored: none of the statistics needed has these types.
         assert_eq!(read(5, 1), None);
         assert_eq!(read(7, 1), None);
-        let three = [parameter(LONG, 5), parameter(7, 0)];
+        let two = [parameter(LONG, 5), parameter(7, 0)];
         // SAFETY: two parameters.
-        let figures = unsafe { parameters(three.as_ptr(), 2) };
+        let figures = unsafe { parameters(two.as_ptr(), 2) };
         assert_eq!(figures.get("x"), Some(5));
     }
 }

@@ -1,6 +1,9 @@
 //! Runs every operation of the binding on a real cluster: `round_trip CONF POOL`. Panics at the first wrong result.
 
-use std::{io::ErrorKind, path::Path, path::PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use gnudi_rados::{Cluster, ConnectOptions, Librados, OmapPage, Pool};
 

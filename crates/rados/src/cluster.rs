@@ -22,7 +22,7 @@ pub struct ConnectOptions {
     pub user: String,
     /// The file with the user's key, if not as in `conf`.
     pub keyring: Option<PathBuf>,
-    /// Further options, applied after the file: ("mon host", "10.0.0.1"), ("key", "AQ...").
+    /// Further options, applied last: ("mon host", "10.0.0.1"), ("key", "AQ...").
     pub options: Vec<(String, String)>,
     /// Timeout of the first response of a monitor; whole seconds, at least one.
     pub connect_timeout: Duration,
@@ -71,9 +71,9 @@ impl Drop for Connection {
     }
 }
 
-/// A C string for librados.
-pub(crate) fn c_string(text: &str, what: &'static str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::Nul { what })
+/// A C string for librados: a name, a key or a prefix. `what` names it in the error for a NUL byte.
+pub(crate) fn c_string(text: impl AsRef<[u8]>, what: &'static str) -> Result<CString> {
+    CString::new(text.as_ref()).map_err(|_| Error::Nul { what })
 }
 
 /// Converts a negative code to an error.
@@ -82,10 +82,10 @@ fn check(code: c_int, operation: impl FnOnce() -> String) -> Result<()> {
 }
 
 impl Cluster {
-    /// Connects; blocks until a monitor has responded, or the timeout.
+    /// Connects; blocks until a monitor has responded, or until the timeout.
     pub fn connect(librados: &Librados, options: &ConnectOptions) -> Result<Self> {
         let api = Arc::clone(librados.api());
-        let name = c_string(&format!("client.{}", options.user), "the user's name")?;
+        let name = c_string(format!("client.{}", options.user), "the user's name")?;
         let mut handle: Handle = std::ptr::null_mut();
         // SAFETY: both names are C strings that outlive the call, and `handle` takes one pointer.
         let code = unsafe { (api.rados_create2)(&raw mut handle, c"ceph".as_ptr(), name.as_ptr(), 0) };
@@ -131,7 +131,7 @@ impl Cluster {
 impl Connection {
     fn configure(&self, options: &ConnectOptions) -> Result<()> {
         if let Some(conf) = &options.conf {
-            let path = c_bytes(conf.as_os_str().as_bytes(), "the configuration file's path")?;
+            let path = c_string(conf.as_os_str().as_bytes(), "the configuration file's path")?;
             // SAFETY: the handle is alive, the path a C string.
             let code = unsafe { (self.api.rados_conf_read_file)(self.handle, path.as_ptr()) };
             check(code, || format!("read {}", conf.display()))?;
@@ -153,7 +153,7 @@ impl Connection {
         check(code, || format!("set the option {option}"))
     }
 
-    /// Sends a command to the monitors, and returns the response; an error includes the status text.
+    /// As [`Cluster::mon_command`]; an error includes the status text of the monitors.
     fn command(&self, command: &str) -> Result<Vec<u8>> {
         let text = c_string(command, "the command")?;
         let commands = [text.as_ptr()];
@@ -191,11 +191,6 @@ impl Connection {
             bytes
         }
     }
-}
-
-/// A key or prefix as a C string.
-pub(crate) fn c_bytes(bytes: &[u8], what: &'static str) -> Result<CString> {
-    CString::new(bytes).map_err(|_| Error::Nul { what })
 }
 
 /// Sorts before all keys: where a listing begins.

@@ -23,7 +23,8 @@ impl Error {
         Error::Failed { operation, source: io::Error::from_raw_os_error(code.saturating_neg()) }
     }
 
-    /// For callers that branch on it: `NotFound`, `AlreadyExists`, `TimedOut`.
+    /// For callers that branch on it: `NotFound`, `AlreadyExists` or `TimedOut` of a failed operation, `Unsupported` if
+    /// the library is missing, `InvalidInput` for a NUL byte.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Library { .. } => io::ErrorKind::Unsupported,

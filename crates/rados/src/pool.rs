@@ -3,7 +3,6 @@
 use std::{ffi::CStr, sync::Arc};
 
 use crate::{
-    Result,
     cluster::{Connection, c_string},
     flight::{Flights, Pending, Slot, Title, submit},
     library::{Api, Handle},
@@ -80,7 +79,7 @@ impl Pool {
         self.operate(object, self.write_operation().remove())
     }
 
-    /// For librados' blocking calls; must not be used for anything else.
+    /// For librados' blocking calls only: an asynchronous one could outlive the context.
     pub(crate) fn context(&self) -> Handle {
         self.0.context
     }
@@ -106,9 +105,4 @@ impl Pool {
             start(self.0.context, completion, object, slot)
         })
     }
-}
-
-/// For callers that validate before they submit.
-pub(crate) fn refused<T>(error: crate::Error) -> Pending<T> {
-    Pending::ready(Result::Err(error))
 }

@@ -11,10 +11,9 @@ use std::{
 
 use crate::{
     Pool, Result,
-    cluster::{NO_KEY, c_bytes},
+    cluster::{NO_KEY, c_string},
     flight::{Pending, Slot},
     library::{Api, Handle},
-    pool::refused,
 };
 
 /// Properties of an object.
@@ -116,10 +115,10 @@ impl Pool {
         prefix: &[u8],
         count_max: u64,
     ) -> Pending<OmapPage> {
-        let start_after = start_after.map(|key| c_bytes(key, "an omap key")).transpose();
-        let (start_after, prefix) = match (start_after, c_bytes(prefix, "a prefix of omap keys")) {
+        let start_after = start_after.map(|key| c_string(key, "an omap key")).transpose();
+        let (start_after, prefix) = match (start_after, c_string(prefix, "a prefix of omap keys")) {
             (Ok(start_after), Ok(prefix)) => (start_after, prefix),
-            (Err(error), _) | (_, Err(error)) => return refused(error),
+            (Err(error), _) | (_, Err(error)) => return Pending::ready(Err(error)),
         };
         let start_after = start_after.as_deref().unwrap_or(NO_KEY);
         let slot = OmapSlot { iterator: std::ptr::null_mut(), more: 0, code: 0 };

@@ -9,7 +9,6 @@ use crate::{
     Error, Pool,
     flight::{Nothing, Pending},
     library::{Api, CREATE_EXCLUSIVE, Handle},
-    pool::refused,
 };
 
 /// Steps to execute on one object, in order. librados copies the arguments of a step.
@@ -116,7 +115,7 @@ impl WriteOperation {
 
     pub(crate) fn submit(mut self, pool: &Pool, object: &str) -> Pending<()> {
         if let Some(error) = self.invalid.take() {
-            return refused(error);
+            return Pending::ready(Err(error));
         }
         let verb = self.verb.unwrap_or("change");
         pool.submit(verb, object, Nothing, |context, completion, object, _| -> c_int {

@@ -158,7 +158,7 @@ pub struct AgentArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
     /// Serve the agent's metrics at http://HOST:PORT/metrics [default: `[agent] metrics_listen`, else nowhere].
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     pub metrics_listen: Option<String>,
 }
 
@@ -252,7 +252,8 @@ pub struct ServeArgs {
     /// Allow listening on a public address although authentication `basic` without passwords trusts every caller.
     #[arg(long)]
     pub allow_open_access: bool,
-    /// Show figures at http://HOST:PORT/metrics, and not where the API is [default: `[api] metrics_listen`, else at the API's address].
+    /// Show figures at http://HOST:PORT/metrics, and not where the API is [default: `[api] metrics_listen`, else at the
+    /// API's address].
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     pub metrics_listen: Option<String>,
     /// Do not create the archive policies bool, low, medium, high and the rule `default`.
@@ -265,12 +266,13 @@ pub struct ServeArgs {
     /// notifications of services, `polling`: polls instances and services.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification", "polling"])]
     pub with: Vec<String>,
-    /// With `--with notification` or `polling`: Ceilometer's configuration file [default: /etc/ceilometer/ceilometer.conf].
+    /// With `--with notification` or `polling`: Ceilometer's configuration file [default:
+    /// /etc/ceilometer/ceilometer.conf].
     #[arg(long, value_name = "FILE")]
     pub ceilometer_config_file: Vec<PathBuf>,
 }
 
-/// `localhost:8041`, `127.0.0.1:8041`, `[::1]:8041`.
+/// Validates an argument such as `localhost:8041`, `127.0.0.1:8041` or `[::1]:8041`.
 fn host_and_port(text: &str) -> Result<String, String> {
     let (host, port) = text.rsplit_once(':').ok_or("must be HOST:PORT")?;
     if host.is_empty() || port.parse::<u16>().is_err() {
@@ -409,6 +411,12 @@ pub struct UpgradeArgs {
     pub sacks_number: Option<u16>,
 }
 
+impl UpgradeArgs {
+    pub fn sacks(&self) -> Option<SackCount> {
+        self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
+    }
+}
+
 #[derive(Clone, Debug, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
@@ -441,11 +449,5 @@ pub struct SackSizeArgs {
 impl SackSizeArgs {
     pub fn requested_count(&self) -> Option<u16> {
         self.size.or(self.sacks_number)
-    }
-}
-
-impl UpgradeArgs {
-    pub fn sacks(&self) -> Option<SackCount> {
-        self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
     }
 }

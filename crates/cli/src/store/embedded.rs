@@ -32,6 +32,7 @@ pub async fn open(
     let mut known = dir.index_id()?;
     if known.is_some() {
         if dir.parts()?.is_empty() {
+            // Measures and aggregates were moved away, so another index is no error.
             dir.set_index_id(None)?;
             known = None;
         } else {

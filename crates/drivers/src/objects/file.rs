@@ -199,7 +199,9 @@ fn write_object(
         make_folder(folder, &sync_folder)?;
         written = write_new(&partial, bytes);
     }
-    let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync_folder(folder));
+    // Once published, an error of the sync must not be of a kind that says that nothing was written.
+    let sync = || sync_folder(folder).map_err(io::Error::other);
+    let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync());
     // Absent after a rename. If it cannot be removed now, a listing removes it.
     let _ = fs::remove_file(&partial);
     published
@@ -428,6 +430,21 @@ mod tests {
         assert_eq!(store.create("x", Bytes::from_static(b"second")).await, exists);
         store.put("x", Bytes::from_static(b"third")).await.unwrap();
         assert_eq!(files(&folder.path().join("a/b")), ["x="]);
+    }
+
+    #[test]
+    fn what_was_published_and_not_synced_is_in_doubt() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let publish = |partial: &Path, path: &Path| {
+            link(partial, path)?;
+            // The folder cannot be opened any more: a file is in its way.
+            fs::rename(root.join("a"), root.join("gone"))?;
+            fs::write(root.join("a"), b"of another")
+        };
+        let error = write_object(root, &Folders::default(), "a/b/x", b"x", publish).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other);
+        assert_eq!(fs::read(root.join("gone/b/x=")).unwrap(), b"x");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub trait Objects: Send + Sync + 'static {
 
     /// Writes an object if absent, otherwise [`ObjectError::Exists`]. Of several concurrent calls one
     /// succeeds. Durable once it returns. After [`ObjectError::Unavailable`] the object may exist: a caller
-    /// that must know reads it.
+    /// that must know reads it. After any other error this call has not created it, and will not.
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError>;
 
     /// The object; `None` if absent.

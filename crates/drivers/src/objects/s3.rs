@@ -226,7 +226,7 @@ impl S3Objects {
                         Err(reason) => reason,
                     },
                     Verdict::Exists => return Err(ObjectError::Exists(name.to_owned())),
-                    _ => return Err(self.refusal(&call, &answer)),
+                    _ => return Err(self.create_refusal(&call, &answer, doubtful)),
                 },
             };
             doubtful = true;
@@ -327,6 +327,13 @@ impl S3Objects {
         }
         let request = request.body(call.body.clone()).map_err(|error| error.to_string())?;
         self.http.send(tries, request).await
+    }
+
+    /// The server's error for an attempt of a create. If an earlier attempt may have taken effect, the object
+    /// may exist.
+    fn create_refusal(&self, call: &Call<'_>, answer: &Answer, doubtful: bool) -> ObjectError {
+        let refusal = self.refusal(call, answer);
+        if doubtful { ObjectError::Unavailable(refusal.to_string()) } else { refusal }
     }
 
     /// The server's error. Its message contains no secret; other fields might.
@@ -515,5 +522,23 @@ mod tests {
         ] {
             assert_eq!(verdict(&answer(status, code)), expected, "{status} {code}");
         }
+    }
+
+    #[test]
+    fn a_refused_create_is_in_doubt_after_an_attempt_without_an_answer() {
+        let options = S3Options {
+            endpoint_url: Some("http://127.0.0.1:1".to_owned()),
+            access_key_id: Some("key".to_owned()),
+            secret_access_key: Some(Secret::new("secret")),
+            ..S3Options::default()
+        };
+        let store = S3Objects::new(&options, "bucket".to_owned()).unwrap();
+        let call = Call::new(Method::Put, "log/1");
+        let full = answer(507, "XMinioStorageFull");
+        assert!(matches!(store.create_refusal(&call, &full, false), ObjectError::NoSpace(_)));
+        assert!(matches!(store.create_refusal(&call, &full, true), ObjectError::Unavailable(_)));
+        let denied = answer(403, "AccessDenied");
+        assert!(matches!(store.create_refusal(&call, &denied, false), ObjectError::Refused(_)));
+        assert!(matches!(store.create_refusal(&call, &denied, true), ObjectError::Unavailable(_)));
     }
 }

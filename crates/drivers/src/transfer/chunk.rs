@@ -35,6 +35,9 @@ struct Suspect {
 struct Piece<'a> {
     suspect: usize,
     keys: &'a [BlockKey],
+    /// All keys of the metric, of which these begin at `start`.
+    all: &'a [BlockKey],
+    start: usize,
     /// Of this metric.
     is_last: bool,
 }
@@ -173,8 +176,13 @@ impl Transfer {
         suspects: &mut [Suspect],
         report: &mut Report,
     ) -> Result<BTreeMap<BlockKey, Bytes>, StoreError> {
-        let owned =
-            group.iter().flat_map(|piece| ranges(piece.keys).into_iter().map(|range| (piece.suspect, range)));
+        let owned = group.iter().flat_map(|piece| {
+            let ranges = match depth {
+                Depth::Changes => ranges(piece.keys),
+                Depth::Everything => seamless_ranges(piece, &suspects[piece.suspect]),
+            };
+            ranges.into_iter().map(|range| (piece.suspect, range))
+        });
         let (owners, ranges): (Vec<usize>, Vec<BlockRange>) = owned.unzip();
         let (mut blocks, damaged) = read(&*self.source, &ranges).await?;
         let wanted: HashSet<&BlockKey> = group.iter().flat_map(|piece| piece.keys).collect();
@@ -239,17 +247,17 @@ impl Transfer {
 fn groups(wanted: &[Vec<BlockKey>]) -> Vec<Vec<Piece<'_>>> {
     let mut groups: Vec<Vec<Piece<'_>>> = Vec::new();
     let mut room = 0;
-    for (suspect, keys) in wanted.iter().enumerate() {
-        let cuts = keys.len().div_ceil(READ_BLOCKS_MAX).max(1);
+    for (suspect, all) in wanted.iter().enumerate() {
+        let cuts = all.len().div_ceil(READ_BLOCKS_MAX).max(1);
         for cut in 0..cuts {
-            let end = keys.len().min((cut + 1) * READ_BLOCKS_MAX);
-            let keys = &keys[cut * READ_BLOCKS_MAX..end];
+            let start = cut * READ_BLOCKS_MAX;
+            let keys = &all[start..all.len().min(start + READ_BLOCKS_MAX)];
             if groups.is_empty() || room < keys.len() {
                 groups.push(Vec::new());
                 room = READ_BLOCKS_MAX;
             }
             room -= keys.len();
-            let piece = Piece { suspect, keys, is_last: cut + 1 == cuts };
+            let piece = Piece { suspect, keys, all, start, is_last: cut + 1 == cuts };
             groups.last_mut().expect("there is one").push(piece);
         }
     }
@@ -282,6 +290,34 @@ fn ranges(keys: &[BlockKey]) -> Vec<BlockRange> {
         BlockRange { metric, granularity, from, to }
     };
     of_granularity.map(range).collect()
+}
+
+/// Like [`ranges`], for all keys of a metric: its pieces' ranges leave no time out, so that the source also reports
+/// lost blocks of which it does not know the keys.
+fn seamless_ranges(piece: &Piece<'_>, suspect: &Suspect) -> Vec<BlockRange> {
+    let (begin, end) = (Timestamp(i64::MIN), Timestamp::MAX);
+    let mut ranges = ranges(piece.keys);
+    for range in &mut ranges {
+        let granularity = range.granularity;
+        if piece.all[..piece.start].last().is_none_or(|key| key.granularity != granularity) {
+            range.from = begin;
+        }
+        let behind = piece.all.get(piece.start + piece.keys.len());
+        let behind = behind.filter(|key| key.granularity == granularity);
+        range.to = behind.map_or(end, |key| Timestamp(key.first.0.saturating_sub(1)).max(range.to));
+    }
+    if piece.is_last {
+        let has_none = |granularity: &&Timespan| piece.all.iter().all(|key| key.granularity != **granularity);
+        let empty = suspect.granularities.iter().filter(has_none);
+        let range = |granularity: &Timespan| BlockRange {
+            metric: suspect.metric,
+            granularity: *granularity,
+            from: begin,
+            to: end,
+        };
+        ranges.extend(empty.map(range));
+    }
+    ranges
 }
 
 fn order(key: &BlockKey) -> (Timestamp, Timestamp) {

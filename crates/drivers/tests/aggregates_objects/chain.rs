@@ -249,6 +249,24 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
 }
 
+/// An attempt without a response is not settled by another attempt that the store refuses.
+#[tokio::test]
+async fn a_refused_attempt_does_not_settle_an_earlier_one() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    apply(&world.awake, own, 2, "before").await.unwrap();
+    world.awake.settle().await;
+    let next = format!("aggregates/shard/0/manifest/{:016x}", world.manifests().len() + 1);
+    for error in [ObjectError::Unavailable("late".to_owned()), ObjectError::NoSpace("full".to_owned())] {
+        world.objects.fail(Call::Create, "manifest", 0, Fault::Fails(error));
+    }
+    let answer = apply(&world.awake, own, 2, "lost").await;
+    assert!(matches!(answer, Err(StoreError::NoSpace(_))), "{answer:?}");
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
+    // The first attempt arrives, too late.
+    assert_eq!(world.objects.create(&next, Bytes::new()).await, Err(ObjectError::Exists(next)));
+}
+
 /// The segment of a suspended writer is removed as an orphan; when the writer resumes, its write is refused.
 #[tokio::test]
 async fn what_nobody_names_goes_and_is_not_named_later() {

@@ -17,14 +17,21 @@ mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use gnudi_drivers::{
-    aggregates::objects::{ObjectAggregates, ObjectAggregatesOptions},
+    aggregates::{
+        Movable as _,
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
+    },
     conformance::{self, Damageable},
     objects::{Objects, memory::MemoryObjects},
 };
+use gnudi_model::SackCount;
 
 use crate::setup::{CLUSTER, open, options};
 
@@ -75,6 +82,19 @@ async fn the_suite_of_damage() {
         })
         .await;
     }
+}
+
+/// The timeout is for a shard: all together take longer.
+#[tokio::test]
+async fn metrics_are_listed_however_many_shards_there_are() {
+    let objects = MemoryObjects::default();
+    let shards = SackCount(64.try_into().unwrap());
+    let options = ObjectAggregatesOptions { shards, requests_max: 1, deadline_ms: 1000, ..options() };
+    let store = open(&objects, options).await;
+    objects.set_delay(Duration::from_millis(5));
+    let started = Instant::now();
+    assert_eq!(store.list_metrics().await.unwrap(), []);
+    assert!(started.elapsed() > Duration::from_secs(1), "the listing is too short for this test");
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ use crate::{
 
 const POLLING: &str = "polling";
 
-/// Bound when the agent is created, so that a failure prevents its start.
+/// The exporter and the heartbeats, if configured. Their sockets are bound when this is created, so that a failure
+/// prevents the agent's start.
 #[derive(Default)]
 pub struct Exports {
     pub exporter: Option<Arc<Exporter>>,
@@ -27,7 +28,7 @@ pub struct Exports {
     socket: Option<HeartbeatSocket>,
 }
 
-/// Served at every path, as `prometheus_client` for Python does.
+/// The samples, at every path but `/favicon.ico`, as `prometheus_client` for Python serves them.
 struct ExporterPage(Arc<Exporter>);
 
 impl Page for ExporterPage {
@@ -63,7 +64,7 @@ impl Exports {
         Ok(exports)
     }
 
-    /// Serves until the returned guard is dropped.
+    /// Serves until the returned tasks are dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(exporter) = self.exporter {

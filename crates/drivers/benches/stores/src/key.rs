@@ -4,6 +4,7 @@ use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockKey, StoreError};
 use gnudi_model::{MetricId, Timespan, Timestamp};
 
+/// Sorts bytewise by metric, granularity, last and first bucket: the numbers are big-endian, with the sign bit flipped.
 pub fn encode(key: &BlockKey) -> [u8; 40] {
     let mut out = [0; 40];
     out[..16].copy_from_slice(key.metric.0.as_bytes());
@@ -13,6 +14,7 @@ pub fn encode(key: &BlockKey) -> [u8; 40] {
     out
 }
 
+/// The inverse of [`encode`].
 pub fn decode(bytes: &[u8]) -> BlockKey {
     let number = |at: usize| {
         let bytes: [u8; 8] = bytes[16 + at * 8..24 + at * 8].try_into().unwrap();
@@ -34,6 +36,7 @@ pub fn seal(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Verifies and removes the checksum.
 pub fn open(sealed: &[u8]) -> Result<Bytes, StoreError> {
     match sealed.split_first_chunk::<4>() {
         Some((crc, bytes)) if crc_fast::crc32_iscsi(bytes).to_le_bytes() == *crc => {

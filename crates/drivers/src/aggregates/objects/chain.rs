@@ -338,13 +338,14 @@ impl Requests {
         leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);
         // Before the request, since this future may be dropped before the response.
-        *shard.in_doubt.lock() = next.version;
+        let doubt = std::mem::replace(&mut *shard.in_doubt.lock(), next.version);
         match self.create_object(&name, next.encode()).await {
             Ok(()) => {}
             Err(ObjectError::Exists(_)) => return Ok(Created::Anothers),
             Err(error @ ObjectError::Unavailable(_)) => return Err(self.failure(error)),
             Err(error) => {
-                *shard.in_doubt.lock() = 0;
+                // An earlier request for this version may still be under way.
+                *shard.in_doubt.lock() = doubt;
                 return Err(self.failure(error));
             }
         }

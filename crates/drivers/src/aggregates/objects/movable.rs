@@ -1,11 +1,15 @@
 //! The store's state, and the metrics of its shards.
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use gnudi_model::MetricId;
 
 use super::{ObjectAggregates, format};
 use crate::aggregates::{Movable, Result, StoreState};
+
+/// Shards listed at once. A listing reads all heads of its shard, and has the timeout of a call: all shards
+/// together would exceed it.
+const LISTED_AT_ONCE: usize = 4;
 
 #[async_trait]
 impl Movable for ObjectAggregates {
@@ -22,7 +26,9 @@ impl Movable for ObjectAggregates {
     }
 
     async fn list_metrics(&self) -> Result<Vec<MetricId>> {
-        let lists = self.shards.iter().map(|shard| self.in_time(self.requests.list_metrics(shard)));
-        Ok(try_join_all(lists).await?.concat())
+        let lists: Vec<_> =
+            self.shards.iter().map(|shard| self.in_time(self.requests.list_metrics(shard))).collect();
+        let lists: Vec<Vec<MetricId>> = stream::iter(lists).buffered(LISTED_AT_ONCE).try_collect().await?;
+        Ok(lists.concat())
     }
 }

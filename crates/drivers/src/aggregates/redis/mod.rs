@@ -16,8 +16,11 @@ mod write;
 use std::{
     collections::HashSet,
     num::NonZeroU16,
-    sync::{Arc, Weak, atomic::AtomicUsize},
-    time::Duration,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    time::{Duration, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -66,6 +69,9 @@ pub struct RedisAggregates {
     /// For messages.
     place: String,
     next_lane: AtomicUsize,
+    /// The number of the next write. Begins with the time, so that a process that keeps its lease goes on after the numbers
+    /// of an earlier store.
+    next_write: AtomicU64,
     /// Values already reported as damaged: metric ids, with names of blocks.
     damaged: Mutex<HashSet<Vec<u8>>>,
 }
@@ -124,6 +130,7 @@ impl RedisAggregates {
             tags,
             place,
             next_lane: AtomicUsize::new(0),
+            next_write: AtomicU64::new(UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64)),
             damaged: Mutex::default(),
         });
         tokio::spawn(Self::maintain(Arc::downgrade(&store)));

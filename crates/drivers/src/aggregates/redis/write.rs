@@ -46,6 +46,8 @@ impl RedisAggregates {
     }
 
     pub(super) async fn write_all(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
+        // Calls of one write may be applied in any order.
+        let number = self.next_write.fetch_add(1, Ordering::Relaxed);
         let mut calls = Vec::new();
         let mut of_calls: Vec<Vec<usize>> = Vec::new();
         for (shard, indexes) in self.by_shard(writes, |write| write.metric, usize::MAX) {
@@ -61,7 +63,8 @@ impl RedisAggregates {
                     of_calls.push(full);
                 }
                 let (call, taken) = open.get_or_insert_with(|| {
-                    (Self::fenced_call(&self.scripts.write, tag, fence).key(tag.key(":h")), Vec::new())
+                    let call = Self::fenced_call(&self.scripts.write, tag, fence).arg(number);
+                    (call.key(tag.key(":w")).key(tag.key(":h")), Vec::new())
                 });
                 bytes += push(call, tag, &writes[index]);
                 taken.push(index);
@@ -131,12 +134,15 @@ fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
     bytes
 }
 
-/// A script with fences returns the fencing token, or an empty string.
+/// A script with fences returns the fencing token, `late`, or an empty string.
 fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<()> {
     let held: String = redis::from_redis_value(answer.map_err(store_error)?)
         .map_err(|error| StoreError::Io(error.to_string()))?;
     if held.is_empty() {
         return Ok(());
+    }
+    if held == "late" {
+        return Err(StoreError::Unavailable("a later write of this process was applied before".to_owned()));
     }
     let held = held.parse().map_err(|_| StoreError::Io(format!("invalid token {held}")))?;
     Err(StoreError::refused(fence, held))

@@ -178,7 +178,7 @@ impl RedisClient {
         answers: &mut [Option<Result<Value, ClientError>>],
         attempt: &mut Attempt,
     ) -> Vec<PendingCall> {
-        let parcels = match self.parcels(waiting).await {
+        let parcels = match self.parcels(waiting, deadline).await {
             Ok(parcels) => parcels,
             Err((waiting, error)) => {
                 for waiting in waiting {
@@ -202,6 +202,7 @@ impl RedisClient {
                     self.routes.suspect();
                     if may_repeat && !attempt.repeated && calls.iter().all(|waiting| waiting.call.repeatable)
                     {
+                        again.reason = error.to_string();
                         again.repeated.extend(calls);
                         continue;
                     }
@@ -253,11 +254,17 @@ impl RedisClient {
     async fn parcels(
         &self,
         waiting: Vec<PendingCall>,
+        deadline: Instant,
     ) -> Result<Vec<(Arc<Node>, Vec<PendingCall>)>, (Vec<PendingCall>, ClientError)> {
-        if self.routes.is_suspect()
-            && let Err(error) = self.routes.refresh(&self.connector, &self.options.url).await
-        {
-            return Err((waiting, error));
+        if self.routes.is_suspect() {
+            // Asks node after node, one call at a time.
+            let refreshing = self.routes.refresh(&self.connector, &self.options.url);
+            let refreshed = tokio::time::timeout_at(deadline, refreshing).await.unwrap_or_else(|_| {
+                Err(ClientError::Unavailable(format!("{}: no node responds in time", self.options.url)))
+            });
+            if let Err(error) = refreshed {
+                return Err((waiting, error));
+            }
         }
         let mut parcels: Vec<(Arc<Node>, Vec<PendingCall>)> = Vec::new();
         for waiting in waiting {
@@ -482,5 +489,37 @@ fn confirmed(answer: Option<Value>, replicas_min: u32, place: &str) -> Result<()
             failure(format!("{} {}", error.code(), error.details().unwrap_or_default()))
         }
         _ => failure("no answer to WAIT".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes that accept connections and never answer; the time to connect to all is far above the timeout.
+    #[tokio::test]
+    async fn a_call_keeps_its_timeout_while_no_node_answers() {
+        let nodes: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let hosts: Vec<String> = nodes.iter().map(|node| node.local_addr().unwrap().to_string()).collect();
+        let url: RedisUrl = format!("redis+cluster://{}", hosts.join(",")).parse().unwrap();
+        let options = RedisOptions {
+            timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_mins(1),
+            ..RedisOptions::new(url)
+        };
+        let client = RedisClient {
+            connector: Connector { connect_timeout: options.connect_timeout, scripts: Vec::new() },
+            routes: Routes::new(&options.url, 1),
+            options,
+            trips: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+        };
+        let call = || client.call(0, Confirm::Master, vec![Call::command("PING", &Tag::new("any"))]);
+        // Those that wait for the first one's refresh, too.
+        let calls = join_all((0..3).map(|_| call()));
+        let answers = tokio::time::timeout(Duration::from_secs(20), calls).await.expect("a call hung");
+        let unavailable =
+            |answer: &Result<Value, ClientError>| matches!(answer, Err(ClientError::Unavailable(_)));
+        assert!(answers.iter().flatten().all(unavailable), "{answers:?}");
     }
 }

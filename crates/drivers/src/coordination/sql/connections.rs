@@ -55,7 +55,7 @@ impl Connections {
         let unavailable = |reason| CoordinationError::Unavailable(format!("{}: {reason}", self.place));
         match timeout(self.deadline, self.run_patiently(&operation)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(unavailable(error.to_string())),
+            Ok(Err(error)) => Err(unavailable(gnudi_sql::reason(&error))),
             Err(_) => Err(unavailable(format!("no answer within {:?}", self.deadline))),
         }
     }

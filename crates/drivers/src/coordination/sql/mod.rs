@@ -2,11 +2,11 @@
 //!
 //! Every change of ownership first updates the single row of `gnudi_token`, and so waits for other changes:
 //! there are no deadlocks among them, and the counter in that row orders all ownerships. Only renewals do
-//! without. An expired session is removed by the holder of that row before its sacks go to another, and
-//! cannot be renewed after that. Times are the database's. Tokens follow its clock in microseconds if that is
-//! ahead, so that they grow even after a restored backup.
+//! without. The transaction that holds this row removes expired sessions before it takes their sacks; a removed
+//! session cannot be renewed. Times are the database's. Tokens follow its clock in microseconds if that is ahead,
+//! so that they grow even after a restored backup.
 //!
-//! Statements are plain text with numbers, which both dialects accept; external input is bound.
+//! Numbers are part of a statement's text, which both dialects accept; external input is bound.
 //! `connections.rs` has the connections and their timeouts, `operations.rs` the statements of a coordinator,
 //! `claims.rs` those of an arbiter, `logs.rs` those of a log registry.
 

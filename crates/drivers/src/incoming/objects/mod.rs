@@ -365,6 +365,7 @@ impl Consume for ObjectIncoming {
         let progress = Progress { acknowledged: up_to, ..Progress::default() };
         self.shared.view.lock().progress(sack, progress);
         self.shared.acknowledgements.add([(sack, progress)]);
+        self.shared.pass_lost(sack);
         Ok(())
     }
 

@@ -35,6 +35,7 @@ impl LogState {
         loop {
             let (parts, more) = self.view.lock().pending(sack, after, bytes_max, span_bytes_max);
             if parts.is_empty() {
+                self.pass_lost(sack);
                 return Ok(Pending::default());
             }
             let bodies = self.bodies(&parts).await?;
@@ -120,6 +121,16 @@ impl LogState {
             view.give_up(*sack, waiting);
         }
         Ok(())
+    }
+
+    /// Acknowledges the parts that were given up, once nothing else of the sack waits. Otherwise the other
+    /// processes would wait for them, and their objects would never be trimmed.
+    pub fn pass_lost(&self, sack: Sack) {
+        let past_lost = self.view.lock().past_lost(sack);
+        if let Some(progress) = past_lost {
+            self.view.lock().progress(sack, progress);
+            self.acknowledgements.add([(sack, progress)]);
+        }
     }
 
     pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {

@@ -66,6 +66,8 @@ struct Line {
     waiting: VecDeque<PendingExtent>,
     progress: Progress,
     newest: Position,
+    /// The newest part that was given up.
+    lost: Position,
 }
 
 /// An object that is not trimmed.
@@ -358,7 +360,15 @@ impl View {
         let Some(waiting) = at.ok().and_then(|at| line.waiting.remove(at)) else { return };
         let last = line.waiting.back().map(|waiting| waiting.position);
         line.newest = last.unwrap_or_default().max(line.progress.acknowledged);
+        line.lost = line.lost.max(lost.position);
         leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
+    }
+
+    /// The progress past the parts that were given up, once nothing else of the sack waits.
+    pub fn past_lost(&self, sack: Sack) -> Option<Progress> {
+        let line = self.lines.get(&sack)?;
+        let is_due = line.waiting.is_empty() && line.lost > line.progress.acknowledged;
+        is_due.then_some(Progress { acknowledged: line.lost, ..Progress::default() })
     }
 
     /// A sack's parts after `after`, of about `bytes_max` bytes, from objects of about `span_bytes_max` bytes

@@ -59,12 +59,12 @@ impl RequestQueue {
         self.ready.notify_one();
     }
 
-    /// The requests for the next object, and the bytes of requests that were cancelled.
+    /// The requests for the next object, and the bytes of requests that were cancelled. Without requests if
+    /// only such were found: their bytes would count until the next one.
     async fn take(&self, bytes_max: u64) -> (Vec<Request>, u64) {
-        let mut abandoned = 0;
         loop {
             let mut group: Vec<Request> = Vec::new();
-            let mut bytes = 0;
+            let (mut bytes, mut abandoned) = (0, 0);
             {
                 let mut waiting = self.waiting.lock();
                 // Drop cancelled requests: a refused batch must not appear later, behind newer ones.
@@ -85,7 +85,7 @@ impl RequestQueue {
                     group.push(request);
                 }
             }
-            if !group.is_empty() {
+            if !group.is_empty() || abandoned > 0 {
                 return (group, abandoned);
             }
             self.ready.notified().await;
@@ -115,6 +115,10 @@ pub async fn run(shared: Arc<LogState>) {
     loop {
         let group_bytes_max = writer.shared.options.object_bytes_max as u64;
         let (mut group, abandoned) = writer.shared.queue.take(group_bytes_max).await;
+        writer.shared.view.lock().leave_queue(abandoned);
+        if group.is_empty() {
+            continue;
+        }
         writer.sequence += 1;
         let answer = writer.write(&mut group).await;
         let Counters { appends, objects, .. } = &writer.shared.counters;
@@ -123,7 +127,7 @@ pub async fn run(shared: Arc<LogState>) {
             objects.fetch_add(1, Ordering::Relaxed);
         }
         let done: u64 = group.iter().map(|request| request.bytes).sum();
-        writer.shared.view.lock().leave_queue(done + abandoned);
+        writer.shared.view.lock().leave_queue(done);
         for request in group {
             // The receiver is gone if the caller was cancelled.
             let _ = request.done.send(answer.clone());

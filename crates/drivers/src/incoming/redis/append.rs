@@ -66,8 +66,13 @@ pub(super) async fn lane(store: Arc<Store>, lane: usize, queue: Arc<Mutex<mpsc::
                 bytes += next.batch.bytes.len();
                 queued.push(next);
             }
+            // A refused batch must not appear later, behind newer ones.
+            queued.retain(|queued| !queued.answer.is_closed());
             queued
         };
+        if queued.is_empty() {
+            continue;
+        }
         let (batches, answers): (Vec<Batch>, Vec<_>) =
             queued.into_iter().map(|queued| (queued.batch, queued.answer)).unzip();
         let results = store.take(lane, &batches).await;

@@ -88,6 +88,17 @@ impl Store {
     }
 }
 
+impl RedisIncoming {
+    /// All entries behind `from` up to `to` are damaged. If those before them are in the aggregates, nothing
+    /// is left to be done for these: without an acknowledgement the sack would never be idle.
+    async fn pass_damaged(&self, sack: Sack, from: Position, to: Position) -> Result<()> {
+        if self.positions(&[sack]).await?[0].acknowledged >= from {
+            self.acknowledge(sack, to).await?;
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Consume for RedisIncoming {
     fn numbering(&self) -> Numbering {
@@ -97,6 +108,7 @@ impl Consume for RedisIncoming {
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
         let store = &*self.store;
         let mut pending = Pending::default();
+        let from = after;
         let (mut after, mut bytes) = (after, 0);
         loop {
             let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
@@ -115,6 +127,9 @@ impl Consume for RedisIncoming {
             }
             let enough = bytes >= bytes_max && !pending.records.is_empty();
             if !page.more || enough {
+                if pending.records.is_empty() && after > from {
+                    self.pass_damaged(sack, from, after).await?;
+                }
                 return Ok(pending);
             }
             bytes = bytes.min(bytes_max.saturating_sub(1));

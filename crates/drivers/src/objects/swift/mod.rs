@@ -259,6 +259,12 @@ fn is_left_over(unique: &str, now: SystemTime) -> bool {
     made.is_some_and(|made| now.saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
 }
 
+/// Whether a create that began at this moment took too long. One of the clocks advances while a machine is
+/// suspended.
+fn is_overdue((began, wall): (Instant, SystemTime)) -> bool {
+    began.elapsed().max(wall.elapsed().unwrap_or_default()) > CREATE_TIME_MAX
+}
+
 #[async_trait]
 impl Objects for SwiftObjects {
     fn place(&self) -> String {
@@ -272,7 +278,8 @@ impl Objects for SwiftObjects {
 
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
-        let (own, start) = (unique(SystemTime::now()), Instant::now());
+        let began = (Instant::now(), SystemTime::now());
+        let own = unique(began.1);
         let raw = format!("{name}{MARK}{own}");
         self.write(&raw, bytes.clone()).await?;
         let claim_name = self.claim_name(name);
@@ -282,9 +289,11 @@ impl Objects for SwiftObjects {
             return Err(ObjectError::Exists(name.to_owned()));
         }
         self.remember(name);
-        if start.elapsed() > CREATE_TIME_MAX {
+        if is_overdue(began) {
             // This process was suspended so long that a listing may have removed the bytes.
-            self.write(&raw, bytes).await?;
+            let written = self.write(&raw, bytes).await;
+            // Its name is claimed already.
+            written.map_err(|error| ObjectError::Unavailable(error.to_string()))?;
         }
         Ok(())
     }
@@ -358,6 +367,14 @@ mod tests {
         assert!(!is_left_over(&own, now - Duration::from_hours(1)), "clocks differ");
         assert!(!is_left_over("of-another", now));
         assert_ne!(unique(now), own);
+    }
+
+    #[test]
+    fn a_create_is_overdue_by_any_clock() {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        assert!(!is_overdue((now, wall)));
+        assert!(is_overdue((now, wall - CREATE_TIME_MAX - Duration::from_secs(1))));
+        assert!(!is_overdue((now, wall + Duration::from_hours(1))), "the clock was set back");
     }
 
     #[test]

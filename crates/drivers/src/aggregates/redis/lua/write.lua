@@ -1,13 +1,21 @@
 -- Writes heads and blocks of metrics in a shard.
 --
--- KEYS     the shard's `:f`, `:c`, `:h`, and `:i`, `:b` of each metric whose blocks are written
--- ARGV     count of sacks, number of the sack, token; then for each metric: id, head, how many blocks, name and bytes of
---          each, how many expired blocks, name of each
--- Returns  '', or the higher token that fences this one off
+-- KEYS     the shard's `:f`, `:c`, `:w`, `:h`, and `:i`, `:b` of each metric whose blocks are written
+-- ARGV     count of sacks, number of the sack, token, number of the write; then for each metric: id, head, how many blocks,
+--          name and bytes of each, how many expired blocks, name of each
+-- Returns  '', the higher token that fences this one off, or 'late' if a later write with this token was applied
 local at_once_max = 1000
 
+-- A call that has timed out may still be delivered, by a retransmission of its connection after it was repeated over another.
+local lease = ARGV[1] .. ':' .. ARGV[2]
+local last_token, last = string.match(redis.call('HGET', tag .. ':w', lease) or '', '^(%d+):(%d+)$')
+if last_token == ARGV[3] and above(last, ARGV[4]) then
+  return 'late'
+end
+redis.call('HSET', tag .. ':w', lease, ARGV[3] .. ':' .. ARGV[4])
+
 local heads = {tag .. ':h'}
-local i = 4
+local i = 5
 while i <= #ARGV do
   local metric = ARGV[i]
   heads[#heads + 1] = metric
