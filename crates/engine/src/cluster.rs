@@ -23,7 +23,7 @@ pub struct ClusterStatus {
     /// Measures set aside by the live processes since their starts because folding them panicked.
     #[serde(default)]
     pub measures_set_aside: u64,
-    /// Heads, blocks and records that they found damaged.
+    /// Heads, blocks and records that the live processes found damaged since their starts.
     #[serde(default)]
     pub damaged: u64,
     /// The number of metrics, if requested: the index counts them one by one.
@@ -31,11 +31,10 @@ pub struct ClusterStatus {
     pub metrics: Option<u64>,
 }
 
-/// Of the sacks before the split.
+/// How many of the sacks before the split are drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitProgress {
     pub old_sacks: usize,
-    /// How many of them are drained.
     pub drained: usize,
 }
 
@@ -55,7 +54,7 @@ pub struct UnitStatus {
     pub id: u16,
     /// Name of the owner.
     pub owner: Option<String>,
-    /// Of the lease.
+    /// Of the lease; 0 without one.
     pub token: u64,
     /// Whether nothing waits in it, and no pass runs.
     pub idle: bool,

@@ -11,7 +11,7 @@ use gnudi_series::head::Head;
 use crate::{Engine, Result};
 
 /// How many heads are read at once.
-const HEADS_AT_ONCE: usize = 1_000;
+pub(crate) const HEADS_AT_ONCE: usize = 1_000;
 
 /// The time of a metric's newest measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

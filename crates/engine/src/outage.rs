@@ -8,6 +8,7 @@ use tokio::time::Instant;
 pub struct Outage {
     /// What does not respond, for the log.
     of: &'static str,
+    /// When the outage began and how many calls have failed since; `None` without an outage.
     began: Mutex<Option<(Instant, u64)>>,
 }
 

@@ -25,7 +25,7 @@ use gnudi_model::{
 use gnudi_series::head::Head;
 use uuid::Uuid;
 
-use crate::{Engine, Result, figures::Figures, revival::MICROSECOND};
+use crate::{Engine, Result, figures::Figures, last_measure::HEADS_AT_ONCE, revival::MICROSECOND};
 
 /// Resources processed at once.
 const RESOURCES_AT_ONCE: usize = 1000;
@@ -172,20 +172,23 @@ impl Engine {
                 untouched.insert(sack);
             }
         }
-        let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
         let mut active = HashSet::new();
-        for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
-            let applied = match head {
-                Ok(Some(bytes)) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
-                Ok(None) => Some(Position::default()),
-                Err(StoreError::Damaged(_)) => None,
-                Err(error) => return Err(error.into()),
-            };
-            // An unreadable head proves nothing: the resource stays.
-            let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))
-                || applied.is_some_and(|applied| applied <= begin.newest(metric.id));
-            if busy.contains(&unit_of(metric)) || !quiet || metric.created_at >= created_before {
-                active.insert(metric.id);
+        // A resource may have any number of metrics.
+        for metrics in metrics.chunks(HEADS_AT_ONCE) {
+            let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
+            for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
+                let applied = match head {
+                    Ok(Some(bytes)) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
+                    Ok(None) => Some(Position::default()),
+                    Err(StoreError::Damaged(_)) => None,
+                    Err(error) => return Err(error.into()),
+                };
+                // An unreadable head proves nothing: the resource stays.
+                let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))
+                    || applied.is_some_and(|applied| applied <= begin.newest(metric.id));
+                if busy.contains(&unit_of(metric)) || !quiet || metric.created_at >= created_before {
+                    active.insert(metric.id);
+                }
             }
         }
         Ok(active)

@@ -2,10 +2,13 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use gnudi_drivers::{
-    aggregates::memory::MemoryAggregates,
+    aggregates::{AggregateStore, memory::MemoryAggregates},
     incoming::{Append as _, Topology as _, memory::MemoryIncoming},
 };
 use gnudi_engine::{Engine, retention::Activity};
@@ -14,7 +17,7 @@ use gnudi_indexer::{
     Resources, conformance::new_resource,
 };
 use gnudi_model::{Measure, MetricId, Resource, Timespan, Timestamp, resource_type::GENERIC};
-use support::{batch_of, indexer, sacks};
+use support::{batch_of, indexer, sacks, store::Tapped};
 use uuid::Uuid;
 
 const HOUR: i64 = 3600;
@@ -32,9 +35,12 @@ struct House {
 
 impl House {
     async fn new() -> Self {
+        House::on(Arc::new(MemoryAggregates::default())).await
+    }
+
+    async fn on(store: Arc<dyn AggregateStore>) -> Self {
         let indexer = indexer(0, "low").await;
         let incoming = Arc::new(MemoryIncoming::new(sacks(4), u64::MAX));
-        let store = Arc::new(MemoryAggregates::default());
         let engine = Engine::new(indexer.clone(), incoming.clone(), store, || at(100));
         House { engine, indexer, incoming }
     }
@@ -130,6 +136,22 @@ async fn resources_without_measures_end() {
     house.push(1001, true).await;
     assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26)).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
+}
+
+#[tokio::test]
+async fn the_heads_of_many_metrics_are_read_in_parts() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let seen = reads.clone();
+    let house = House::on(Arc::new(Tapped::new(move |call, writes| {
+        seen.fetch_add(usize::from(call == "read_heads"), Relaxed);
+        writes.len()
+    })))
+    .await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    house.create(10_000, 2_500, at(0)).await;
+    house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap();
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+    assert_eq!(reads.load(Relaxed), 3);
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! Folds requests. Reads lines on stdin and prints the exact results of reads, so that another program can
-//! compare them with Gnocchi's (`tests/oracle/fold.py`).
+//! Folds requests into a metric. Reads commands from stdin, one per line, and prints the exact results of reads, for
+//! `tests/oracle/fold.py`, which compares them with Gnocchi's.
 //!
 //! ```text
-//! policy <back window> <method,...> <granularity ns>:<timespan ns or ->,...   a new policy, for the same head
-//! new                                                                        forget head and blocks
+//! policy <back window> <method,...> <granularity ns>:<timespan ns or ->,...   set or change the policy; the head stays
+//! new                                                                        forget policy, head and blocks
 //! fold <time ns>:<value bits, hex> ...                                       one request
 //! pass                                                                       store and read back, as a pass does
 //! flush                                                                      flush the output
@@ -57,6 +57,7 @@ impl Metric {
                 Measure { timestamp: Timestamp(time.parse().expect("a time")), value }
             })
             .collect();
+        // Encoded and decoded, as by the incoming log.
         let mut bytes = Vec::new();
         points::encode(&request, &mut bytes);
         request.clear();

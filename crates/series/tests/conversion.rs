@@ -9,7 +9,7 @@ use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Time
 use gnudi_series::head::{Origin, outcome};
 use proptest::prelude::*;
 use support::{
-    PLAIN, Rows, Store, aggregations, methods,
+    PLAIN, Rows, Store, aggregations, bits, methods,
     model::{Query, buckets},
     policy,
 };
@@ -197,4 +197,31 @@ proptest! {
             prop_assert_eq!(read(&store, aggregation), whole, "{:?} after the removal", aggregation);
         }
     }
+}
+
+/// Points that were older than the timespan when they came are in no bucket: nothing is composed of the rest.
+#[test]
+fn a_bucket_is_not_composed_of_a_part_of_its_points() {
+    let mut store = Store::new(&policy(0, &[(1, Some(100))], &["count"]));
+    let points: Vec<(i64, f64)> = (6000..=6300).map(|time| (time, 1.0)).collect();
+    store.fold(&points);
+    let second = policy(0, &[(1, Some(100)), (60, None)], &["count"]);
+    store.convert(&second);
+    // The minute of 6180 lacks the points up to 6200.
+    assert_eq!(read(&store, aggregations(&second)[1]), [(6240, bits(60.0)), (6300, bits(1.0))]);
+}
+
+/// A bucket may be final because of its timespan while the window still takes its points.
+#[test]
+fn a_composed_bucket_takes_all_points_of_the_window() {
+    let mut store = Store::new(&policy(10, &[(1, Some(5))], &["count"]));
+    for time in (5001..=5030).filter(|time| *time != 5022) {
+        store.fold(&[(time, 1.0)]);
+    }
+    let second = policy(0, &[(1, Some(5)), (60, None)], &["count"]);
+    store.convert(&second);
+    assert_eq!(read(&store, aggregations(&second)[1]), [(4980, bits(29.0))]);
+    assert_eq!(store.fold(&[(5022, 1.0)]).late, 0);
+    store.pass();
+    assert_eq!(read(&store, aggregations(&second)[1]), [(4980, bits(30.0))]);
 }

@@ -109,7 +109,7 @@ proptest! {
         let (mut value, mut total, mut counter) = (0.0, 0.0, Counter::new());
         counter.insert(0, 0.0);
         for (second, (by, begins_again)) in (1..).zip(grown) {
-            // A restart that reaches the value before cannot be detected.
+            // Only a value below the one before shows a restart.
             if begins_again && f64::from(by) < value {
                 value = 0.0;
             }

@@ -163,3 +163,25 @@ fn methods_that_need_all_points_take_no_late_ones() {
     store.layout = Layout::of(&policy);
     assert_eq!(store.fold(&[(132, 7.0), (125, 7.0)]).late, 1);
 }
+
+/// A move leaves a bucket whose first points are known by their statistics only.
+#[test]
+fn a_bucket_from_before_a_move_takes_late_points() {
+    let mut second = policy(0, &[(10, None), (60, None)], &["sum", "count"]);
+    second.recomputes_late = true;
+    let mut store = Store::new(&policy(0, &[(10, None)], &["sum", "count"]));
+    store.fold(&[(125, 1.0), (131, 2.0), (145, 4.0)]);
+    store.convert(&second);
+    assert_eq!(store.fold(&[(127, 8.0), (150, 16.0)]).late, 0);
+    store.pass();
+    let read = |store: &Store, aggregation| -> Vec<(i64, f64)> {
+        let rows = rows(store, &second, aggregation).into_iter();
+        rows.map(|(start, value)| (start, f64::from_bits(value))).collect()
+    };
+    assert_eq!(read(&store, 0), [(120, 9.0), (130, 2.0), (140, 4.0), (150, 16.0)]);
+    assert_eq!([read(&store, 2), read(&store, 3)], [[(120, 31.0)], [(120, 5.0)]]);
+    assert_eq!(store.fold(&[(128, 64.0), (190, 32.0)]).late, 0);
+    store.pass();
+    assert_eq!(read(&store, 2), [(120, 95.0), (180, 32.0)]);
+    assert_eq!(read(&store, 3), [(120, 6.0), (180, 1.0)]);
+}

@@ -2,8 +2,8 @@
 //! request the result of one Gnocchi pass.
 //!
 //! `tests/oracle/fold.py` compares with Gnocchi itself. This test needs no installation and covers the
-//! differences from Gnocchi: final buckets are never recomputed, whatever a policy changes to, a timespan
-//! counts from the last bucket for all methods, and buckets that the window cuts stay whole.
+//! differences from Gnocchi: final buckets are never recomputed, even if the policy changes; a timespan
+//! counts from the last bucket for all methods; buckets that the window cuts stay whole.
 
 mod support;
 
@@ -24,7 +24,7 @@ enum Event {
     Replay,
     /// The head is encoded and decoded.
     Pass,
-    /// Back window and timespans, as index into the policies.
+    /// The policy's new back window, and its new timespans in points: `None` means unlimited.
     Change(u64, Vec<Option<i64>>),
     Query(Query),
 }

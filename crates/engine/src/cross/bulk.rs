@@ -34,7 +34,7 @@ const POINTS_HELD_MAX: usize = 2 * POINTS_MAX;
 const CHUNK_POINTS: i64 = 1 << 17;
 
 /// Maximum metrics per chunk.
-const CHUNK_METRICS_MAX: i64 = 64;
+const CHUNK_METRICS_MAX: usize = 64;
 
 /// A read of one metric.
 #[derive(Clone, Debug)]
@@ -198,9 +198,9 @@ impl Bulk {
     }
 }
 
-/// The end of the chunk that begins at `from`.
+/// The end of the chunk that begins at `from`. Each of its metrics counts with the points that its own policy
+/// may keep.
 fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize {
-    let read = &reads[from];
     let points = |aggregation: &Aggregation| {
         let asked = match (query.start, query.stop) {
             (Some(start), Some(stop)) => Some(stop.0.saturating_sub(start.0)),
@@ -210,9 +210,14 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
         let span = asked.into_iter().chain(kept).min().unwrap_or(i64::MAX);
         span.max(0) / aggregation.granularity.0 + 1
     };
-    let points = read.aggregations.iter().map(points).fold(0, i64::saturating_add);
-    let metrics = (CHUNK_POINTS / points.max(1)).clamp(1, CHUNK_METRICS_MAX);
-    reads.len().min(from + metrics as usize)
+    let mut chunk_points = 0_i64;
+    let fits = |read: &&MetricRead| {
+        let of_read = read.aggregations.iter().map(points).fold(0, i64::saturating_add);
+        chunk_points = chunk_points.saturating_add(of_read);
+        chunk_points <= CHUNK_POINTS
+    };
+    let metrics = reads[from..].iter().take(CHUNK_METRICS_MAX).take_while(fits).count();
+    from + metrics.max(1)
 }
 
 async fn read_chunk(
@@ -289,7 +294,25 @@ impl SharedTimes {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::{AggregationMethod, Statistic, Timespan};
+
     use super::*;
+
+    #[test]
+    fn a_chunk_is_small_whatever_its_first_metric_keeps() {
+        let policy = Arc::new(ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(0));
+        let keeping = |points: i64| {
+            let (granularity, method) = (Timespan::from_secs(1), AggregationMethod::new(Statistic::Sum));
+            let timespan = Some(Timespan::from_secs(points));
+            let aggregations = vec![Aggregation { method, granularity, timespan }];
+            MetricRead { metric: MetricId(uuid::Uuid::nil()), policy: policy.clone(), aggregations }
+        };
+        let all = MeasuresQuery { aggregations: Vec::new(), start: None, stop: None, resample: None };
+        let reads: Vec<MetricRead> = [10, 10, CHUNK_POINTS, 5, CHUNK_POINTS / 4].map(keeping).into();
+        assert_eq!([0, 2, 3].map(|from| chunk_end(&reads, from, &all)), [2, 3, 5]);
+        let small: Vec<MetricRead> = (0..200).map(|_| keeping(10)).collect();
+        assert_eq!([0, 150].map(|from| chunk_end(&small, from, &all)), [64, 200]);
+    }
 
     #[test]
     fn queries_together_hold_twice_what_one_may() {

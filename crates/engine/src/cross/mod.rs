@@ -76,11 +76,11 @@ pub(crate) async fn measures(
     assert!(!query.references.is_empty(), "a query has a reference");
     let plan::Plan { granularities, reads, places } = plan::plan(&query)?;
     let (series, held) = bulk.read(reads, query.start, query.stop, POINTS_MAX).await?;
-    let computed = move || {
+    let compute = move || {
         let _held = held;
         evaluate(query, &granularities, &places, series)
     };
-    bulk.compute(computed).await
+    bulk.compute(compute).await
 }
 
 /// `series` are indexed by read and aggregation.

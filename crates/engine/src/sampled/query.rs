@@ -33,15 +33,16 @@ pub enum Values {
     Usual,
     /// Of this aggregation method, never raw points.
     Exactly(AggregationMethod),
-    /// The bucket's maximum, if stored; otherwise [`Values::Usual`]. Likewise the following ones.
+    /// The bucket's maximum, if stored; otherwise [`Values::Usual`]. Likewise the minimum, first and last value.
     Maximum,
     Minimum,
     First,
     Last,
+    /// The sum, if stored, or mean times count; otherwise [`Values::Usual`].
     Sum,
-    /// The count of measures, as values and as counts.
+    /// The count of measures, as values and as counts, if stored; otherwise [`Values::Usual`].
     Count,
-    /// The sum, with the count of measures.
+    /// As [`Values::Sum`], with the count of measures; without stored counts [`Values::Usual`].
     SumAndCount,
 }
 
@@ -130,8 +131,8 @@ impl SampleQuery {
         self.granularity.is_none_or(has_granularity) && Columns::of(policy, self.values).is_some()
     }
 
-    /// The lookback of instant vectors for a bucket's sample: over the bucket, whose sample is at its start,
-    /// and then as usual, but at least until the next bucket can exist.
+    /// How long a bucket's sample is valid in an instant vector. The sample is at the bucket's start: it is valid for
+    /// the bucket, and after it for the usual lookback, or until the next bucket can exist if that is longer.
     pub(super) fn bucket_lookback_ms(&self, granularity: Timespan) -> Option<i64> {
         let bucket_ms = granularity.0 / MILLISECOND;
         self.lookback_ms.map(|lookback_ms| bucket_ms.saturating_add(lookback_ms.max(bucket_ms)))

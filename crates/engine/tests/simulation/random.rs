@@ -12,10 +12,6 @@ impl Random {
         Random(Mutex::new(Rng::with_seed(seed)))
     }
 
-    pub fn next(&self) -> u64 {
-        self.0.lock().u64(..)
-    }
-
     pub fn below(&self, bound: u64) -> u64 {
         self.0.lock().u64(..bound)
     }

@@ -22,9 +22,9 @@ use crate::{
 };
 
 impl Head {
-    /// Takes late points, in order. Points of buckets that are not final are merged into `raw`; those of
-    /// final buckets wait for [`Head::merge_late`]. Returns the number of dropped points: all their buckets
-    /// have expired, or their time is taken.
+    /// Takes late points, in order. Points of buckets that are not final are merged into `raw`, or added to
+    /// the known part of a partial bucket; those of final buckets wait for [`Head::merge_late`]. Returns the
+    /// number of dropped points: all their buckets have expired, or their time is taken.
     pub(super) fn add_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
         let newest = self.last().unwrap_or_default();
         let mut open = Vec::new();
@@ -34,10 +34,14 @@ impl Head {
                 dropped += 1;
                 continue;
             }
-            let (mut is_open, mut is_added) = (false, false);
+            let (mut is_open, mut is_added, mut is_composed) = (false, false, false);
             for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
                 let start = floor(point.timestamp.0, grain.granularity.0);
-                if start >= grain.final_until {
+                let partial = grain.partial.as_mut();
+                if let Some(partial) = partial.filter(|partial| partial.includes(start, point.timestamp)) {
+                    partial.composite.add_late(point.value);
+                    is_composed = true;
+                } else if start >= grain.final_until {
                     is_open = true;
                 } else if start >= grain.oldest_late(limits.timespan, newest) {
                     grain.late.push((Timestamp(start), point.value));
@@ -50,7 +54,7 @@ impl Head {
             if is_added {
                 self.late.push(*point);
             }
-            dropped += usize::from(!is_open && !is_added);
+            dropped += usize::from(!is_open && !is_added && !is_composed);
         }
         merge(&mut self.raw, &open);
         dropped

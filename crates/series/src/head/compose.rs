@@ -59,6 +59,12 @@ impl Composite {
         join(last, later.0[5], |_, b| b);
     }
 
+    /// Adds a point that may be older than others: the first and last value are no longer known.
+    pub fn add_late(&mut self, value: f64) {
+        self.extend(&Composite::of_values(vec![value]));
+        self.0[4..].fill(None);
+    }
+
     pub fn value(&self, method: AggregationMethod) -> Option<f64> {
         let of = |wanted| self.0[STATISTICS.iter().position(|statistic| *statistic == wanted)?];
         match method.statistic {
@@ -89,6 +95,13 @@ pub(super) struct Partial {
     pub start: i64,
     pub until: i64,
     pub composite: Composite,
+}
+
+impl Partial {
+    /// Whether a point of the bucket that starts at `start` would be among those no longer stored.
+    pub fn includes(&self, start: i64, point: Timestamp) -> bool {
+        start == self.start && point.0 < self.until
+    }
 }
 
 /// The result of a composer.

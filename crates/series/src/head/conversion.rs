@@ -184,8 +184,13 @@ impl Head {
         let lost = self.lost_before.map_or(0, |lost| lost.0);
         let from = ceil(source.whole_from().max(lost), granularity.0);
         let first = conversion.first_whole(granularity);
-        let tail = source.partial.filter(|partial| partial.start < first);
-        let until = first.min(source.final_until);
+        let mut until = first.min(source.final_until);
+        if self.archive.is_none() {
+            // Points that are in the head may still be joined by others. Buckets older than the timespan are
+            // final before that.
+            until = until.min(ceil(conversion.points_from, source.granularity.0));
+        }
+        let tail = source.partial.filter(|partial| partial.start < first && partial.start == until);
         Some(Composer::new(granularity, source.granularity, &layout.methods, from..until, tail))
     }
 

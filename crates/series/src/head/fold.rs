@@ -65,6 +65,7 @@ impl Head {
         let newest = self.last().map_or(newest, |last| last.max(newest));
         let window = layout.window_start(newest);
         self.expire(layout, newest, window);
+        self.note_gaps(accepted);
         if layout.depends_on_passes() {
             self.merge_marked(layout, earliest, accepted);
         } else {
@@ -158,6 +159,17 @@ impl Head {
         }
     }
 
+    /// Before merging: records which final buckets lack some of these points. They are older than the
+    /// timespan, or than a new granularity.
+    fn note_gaps(&mut self, accepted: &[Measure]) {
+        let Some(first) = accepted.first() else { return };
+        for grain in self.grains.iter_mut().filter(|grain| first.timestamp.0 < grain.final_until) {
+            let count = accepted.partition_point(|point| point.timestamp.0 < grain.final_until);
+            let last = floor(accepted[count - 1].timestamp.0, grain.granularity.0);
+            grain.gap_until = grain.gap_until.max(last.saturating_add(grain.granularity.0));
+        }
+    }
+
     /// Merges; records for each granularity where this pass computes from and which point has no rate.
     fn merge_marked(&mut self, layout: &Layout, earliest: i64, accepted: &[Measure]) {
         let in_window = self.raw.partition_point(|point| point.timestamp.0 < self.window);
@@ -177,7 +189,7 @@ impl Head {
             let pass = Pass { start, dropped: 0, cut: cut.is_some() };
             // A final bucket already has its rates.
             let cut = cut.filter(|cut| cut.time >= grain.final_until);
-            grain.marks.note(start.max(grain.final_until), cut, layout.has_percentile.then_some(pass));
+            grain.marks.record(start.max(grain.final_until), cut, layout.has_percentile.then_some(pass));
         }
     }
 

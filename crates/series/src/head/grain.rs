@@ -93,8 +93,8 @@ pub(super) struct GrainState {
     pub final_until: i64,
     /// Buckets that start before this have expired and are hidden, or the granularity did not exist then.
     pub kept_from: i64,
-    /// The end of the last bucket that may have had points but left no row; 0 without one. Other
-    /// granularities are composed from here on.
+    /// The end of the last bucket that may have had points but left no row, or a row without some of them; 0
+    /// without one. Other granularities are composed from here on.
     pub gap_until: i64,
     pub open: Open,
     pub marks: Marks,

@@ -29,6 +29,7 @@ pub(super) struct Pass {
     pub cut: bool,
 }
 
+/// The cuts and passes of one granularity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Marks {
     /// By time. Empty without rate methods.
@@ -38,6 +39,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
+    /// The cut at the point with this time.
     pub fn cut_at(&self, time: i64) -> Option<&Cut> {
         self.cuts.binary_search_by_key(&time, |cut| cut.time).ok().map(|index| &self.cuts[index])
     }
@@ -55,7 +57,7 @@ impl Marks {
         }
     }
 
-    /// As [`Marks::offset`], counting rates.
+    /// As [`Marks::offset`], but counts rates: a pass that begins with a cut has one rate fewer than points.
     pub fn rate_offset(&self, raw: &[Measure], first: usize, bucket: i64) -> u64 {
         let points = self.offset(raw, first, bucket);
         let after = self.passes.partition_point(|pass| pass.start <= bucket);
@@ -65,7 +67,7 @@ impl Marks {
 
     /// Records a pass: it computed the buckets from `start` on; `cut` is the first point, if that has no
     /// rate.
-    pub fn note(&mut self, start: i64, cut: Option<Cut>, pass: Option<Pass>) {
+    pub fn record(&mut self, start: i64, cut: Option<Cut>, pass: Option<Pass>) {
         self.cuts.truncate(self.cuts.partition_point(|cut| cut.time < start));
         self.cuts.extend(cut);
         if let Some(pass) = pass {

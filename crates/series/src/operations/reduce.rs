@@ -1,8 +1,7 @@
 //! Reduces many series to one: a statistic of each row.
 //!
 //! Sums accumulate from series to series, but pairwise if there is a single row: numpy adds in memory order.
-//! NaN is ignored.
-//! values lie in memory. NaN counts as no value.
+//! NaN counts as a missing value.
 
 use std::borrow::Cow;
 
@@ -66,7 +65,7 @@ fn counts(operand: &Value<'_>) -> Vec<i64> {
 
 fn float_statistic(statistic: CrossStatistic, rows: usize, columns: &[Cow<'_, [f64]>]) -> Vec<f64> {
     match statistic {
-        CrossStatistic::Sum => sums(rows, columns, |_, value| if value.is_nan() { 0.0 } else { value }),
+        CrossStatistic::Sum => sums(rows, columns, nan_as_zero),
         CrossStatistic::Mean => means(rows, columns).0,
         CrossStatistic::Var => variances(rows, columns),
         CrossStatistic::Std => variances(rows, columns).into_iter().map(f64::sqrt).collect(),
@@ -92,6 +91,10 @@ fn sums(rows: usize, columns: &[Cow<'_, [f64]>], of: impl Fn(usize, f64) -> f64)
     sums
 }
 
+fn nan_as_zero(_row: usize, value: f64) -> f64 {
+    if value.is_nan() { 0.0 } else { value }
+}
+
 /// The mean and the number of values of each row.
 fn means(rows: usize, columns: &[Cow<'_, [f64]>]) -> (Vec<f64>, Vec<f64>) {
     // Two columns at a time: half the loads and stores of the running sums.
@@ -114,7 +117,8 @@ fn means(rows: usize, columns: &[Cow<'_, [f64]>]) -> (Vec<f64>, Vec<f64>) {
         }
     }
     if rows == 1 {
-        sums = self::sums(rows, columns, |_, value| if value.is_nan() { 0.0 } else { value });
+        // As in `sums`: pairwise.
+        sums = self::sums(rows, columns, nan_as_zero);
     }
     for (sum, count) in sums.iter_mut().zip(&counts) {
         *sum /= count;

@@ -16,7 +16,7 @@ pub struct Query {
     pub aggregation: usize,
     pub start: Option<i64>,
     pub stop: Option<i64>,
-    /// In granularities.
+    /// In nanoseconds.
     pub resample: Option<i64>,
 }
 
