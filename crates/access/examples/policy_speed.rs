@@ -13,7 +13,7 @@ const ROUNDS: usize = 20;
 
 fn main() {
     let policy = Policy::default();
-    let maker =
+    let creator =
         caller("8d5e957f297893487bd98fa830fa6413", "5f705af98f5b4e3bb36bd5bbcbc5b2d1", &["member", "reader"]);
     let owner =
         caller("1b2e957f297893487bd98fa830fa6413", "77705af98f5b4e3bb36bd5bbcbc5b2d1", &["member", "reader"]);
@@ -21,16 +21,16 @@ fn main() {
         caller("2c2e957f297893487bd98fa830fa6413", "99905af98f5b4e3bb36bd5bbcbc5b2d1", &["member"]);
     let service =
         caller("3d2e957f297893487bd98fa830fa6413", "00005af98f5b4e3bb36bd5bbcbc5b2d1", &["service"]);
-    let metric = metric(&maker.user);
+    let metric = metric(&creator.user);
     let resource = resource(&service.user, owner.project_id.as_deref());
     let alone = Target::Metric(&metric, None);
     let of_resource = Target::Metric(&metric, Some(&resource));
     for (name, rule, caller, target, expected) in [
         ("anybody's: a list of archive policies", Rule::ListArchivePolicy, &stranger, Target::Nothing, true),
         ("a service posts measures", Rule::PostMeasures, &service, alone, true),
-        ("the creator posts measures", Rule::PostMeasures, &maker, alone, true),
+        ("the creator posts measures", Rule::PostMeasures, &creator, alone, true),
         ("another project posts measures", Rule::PostMeasures, &stranger, alone, false),
-        ("the creator reads measures", Rule::GetMeasures, &maker, alone, true),
+        ("the creator reads measures", Rule::GetMeasures, &creator, alone, true),
         ("the resource's project reads measures", Rule::GetMeasures, &owner, of_resource, true),
         ("the project sees its resource", Rule::GetResource, &owner, Target::Resource(&resource), true),
         (
@@ -47,7 +47,7 @@ fn main() {
         println!("{name:40} {took:6.1} ns");
     }
     let took =
-        best(|| assert!(black_box(&policy).resources_seen(Rule::ListResource, &maker, "generic").is_ok()));
+        best(|| assert!(black_box(&policy).resources_seen(Rule::ListResource, &creator, "generic").is_ok()));
     println!("{:40} {took:6.1} ns", "what a project sees of the resources");
 }
 

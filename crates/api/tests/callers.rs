@@ -6,6 +6,9 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use gnudi_access::{Policy, PolicyFiles};
 use gnudi_app::ApiOptions;
 use support::{Request, Server};
 
@@ -124,5 +127,25 @@ async fn each_caller_gets_what_the_policy_gives() {
             statuses.push(server.ask(request).await.status);
         }
         assert_eq!(statuses, expected, "{method} {path} for {CALLERS:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_marker_reveals_nothing_of_a_metric_that_its_caller_does_not_see() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.yaml");
+    std::fs::write(&file, "\"list metric\": \"user:%(creator)s\"\n").expect("it can be written");
+    let files = PolicyFiles { files: vec![file], ..PolicyFiles::default() };
+    let (policy, _) = Policy::load(&files).expect("the file has a rule");
+    let server = Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await;
+    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
+    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
+    let metric =
+        Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#).user(Some("creator"));
+    let location = server.ask(metric).await.header("location").expect("the metric's address").to_owned();
+    let id = location.rsplit('/').next().expect("it ends in the id");
+    let path = format!("/v1/metric?sort=last_measure&marker={id}");
+    for (user, status) in [("creator", 200), ("other", 400)] {
+        assert_eq!(server.ask(Request::new("GET", &path).user(Some(user))).await.status, status, "{user}");
     }
 }

@@ -17,7 +17,8 @@ use gnudi_app::ApiOptions;
 use support::{Request, Server};
 use tokio::time::{sleep, timeout};
 
-const SOON: Duration = Duration::from_secs(30);
+/// Limit of every wait.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The function that the samples must show.
 #[inline(never)]
@@ -32,7 +33,7 @@ fn burn_for_the_profile(stop: &AtomicBool) -> u64 {
 }
 
 async fn status(server: &Server, path: &str) -> u16 {
-    timeout(SOON, server.ask(Request::new("GET", path))).await.expect("it answers").status
+    timeout(TIMEOUT, server.ask(Request::new("GET", path))).await.expect("it answers").status
 }
 
 #[tokio::test]
@@ -51,7 +52,7 @@ async fn a_profile_shows_what_runs_and_there_is_one_at_a_time() {
 
     // Two concurrent requests: one is refused, the other succeeds.
     let path = "/debug/flamegraph?seconds=2&frequency=500";
-    let (first, second) = timeout(SOON, async {
+    let (first, second) = timeout(TIMEOUT, async {
         tokio::join!(server.ask(Request::new("GET", path)), server.ask(Request::new("GET", path)))
     })
     .await
@@ -75,7 +76,7 @@ async fn a_profile_shows_what_runs_and_there_is_one_at_a_time() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(SOON, free).await.expect("the next profile can be taken");
+    timeout(TIMEOUT, free).await.expect("the next profile can be taken");
 
     stop.store(true, Ordering::Relaxed);
     burner.join().expect("it ends");

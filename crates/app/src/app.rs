@@ -35,7 +35,7 @@ use crate::{
     router::{Route, RouteMatch, Router, dispatch, is_version_1},
 };
 
-/// A longer body of an unauthenticated client is not drained.
+/// A body that is longer than this is not drained after a 401.
 const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
 
 /// Everything needed to answer requests.
@@ -53,7 +53,7 @@ pub struct App {
     long_work: LongWork,
     /// Limits the memory of responses that are not read yet.
     pub answers: Arc<AnswerBudget>,
-    clock: fn() -> Timestamp,
+    pub(crate) clock: fn() -> Timestamp,
     started: Timestamp,
 }
 
@@ -118,7 +118,7 @@ impl App {
     /// 429 if the caller's project or the whole backlog exceeds its limit; 503 if they cannot be stored.
     pub(crate) async fn append(&self, caller: &Caller, batch: Batch) -> Result<()> {
         let measures = batch.measures();
-        // A batch that only deletes measures has none to admit.
+        // Not `measures > 0`: a batch that deletes measures has entries without any.
         if !batch.entries.is_empty() {
             self.quotas.admit_measures(&self.options.quotas, caller, self.now(), measures)?;
             self.engine.append(batch).await?;

@@ -1,8 +1,8 @@
 //! Error responses: JSON, HTML or plain text, as Gnocchi's web stack (pecan on `WebOb`) writes them.
 //!
 //! The default is JSON: `{"code": 404, "title": "Not Found", "description": ...}`. A client whose `Accept`
-//! names a text type gets Gnocchi's format, and one without `Accept` plain text. (Gnocchi answers `*/*` with
-//! HTML; programs that read JSON send it.)
+//! names a text type gets Gnocchi's format, and one without `Accept` plain text. Unlike in Gnocchi, which sends
+//! HTML, `*/*` gets JSON: programs that read JSON send it.
 
 use gnudi_access::Challenge;
 use gnudi_server::acceptable;
@@ -28,7 +28,7 @@ pub fn of(error: &ApiError, asked: RequestFacts<'_>) -> (&'static str, String) {
         return ("application/json", unauthenticated().to_json());
     }
     let accept = asked.accept.unwrap_or("");
-    // JSON clients send this, for example `application/json, text/plain, */*`.
+    // JSON clients may add text types: `application/json, text/plain, */*`.
     let asks_for_json_first = accept.trim_start().to_ascii_lowercase().starts_with("application/json");
     let wants_text =
         accept.is_empty() || (accept.to_ascii_lowercase().contains("text/") && !asks_for_json_first);
@@ -168,7 +168,8 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Converts HTML to plain text: keeps line breaks, removes tags and comments.
+/// Converts HTML to plain text as `WebOb` does: `<br>` becomes a line break, a line break a space; other tags are
+/// removed.
 fn strip_tags(html: &str) -> String {
     let text = html.replace('\n', " ").replace('\r', "");
     let mut out = String::with_capacity(text.len());

@@ -72,10 +72,10 @@ impl Trust {
     }
 }
 
-/// A client certificate. PEM files.
+/// A client certificate and its private key, in PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// Followed by its chain.
+    /// The certificate, followed by its chain.
     pub certificate: PathBuf,
     /// `None`: the key is in the certificate's file.
     pub key: Option<PathBuf>,

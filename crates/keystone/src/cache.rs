@@ -32,7 +32,7 @@ impl<T> Cache<T> {
         self.entries.get(hash).filter(|entry| now < entry.until).map(|entry| &entry.value)
     }
 
-    /// Caches a value until `until`, and removes expired ones.
+    /// Caches a value until `until`. Removes the oldest entries as long as they are expired, or too many.
     pub fn put(&mut self, hash: TokenHash, value: T, until: i64, now: i64) {
         if until <= now || self.entries_max == 0 {
             return;
@@ -52,7 +52,7 @@ impl<T> Cache<T> {
             }
             self.order.pop_front();
         }
-        // Entries before the oldest live one may have been replaced many times.
+        // Entries newer than the oldest may have been replaced many times: remove what that left in `order`.
         if self.order.len() > 2 * self.entries_max {
             self.order
                 .retain(|(hash, number)| self.entries.get(hash).is_some_and(|entry| entry.number == *number));

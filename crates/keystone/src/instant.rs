@@ -2,7 +2,8 @@
 
 use gnudi_model::timestamp::days_from_civil;
 
-/// Seconds since the epoch of `2026-11-21T23:53:03.000000Z`, fraction dropped; `None` if invalid.
+/// Seconds since the epoch of `2026-11-21T23:53:03.000000Z`; `None` if invalid. Drops the fraction. Without a zone the
+/// time is in UTC. Days up to 31 are valid in every month.
 pub fn seconds_since_epoch(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00")).unwrap_or(text);
     let (date, time) = text.split_once(['T', ' '])?;

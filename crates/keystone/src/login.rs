@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::{Credentials, DomainRef, Interface, ProjectRef, Scope, UserRef, token_document::Endpoint};
 
-/// A token is renewed this long before its expiry, so that a request sent with it is still valid on arrival ...
+/// A token is renewed this long before its expiry, so that a request sent with it is still valid on arrival.
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
-/// ... but not before this part of its lifetime: some clouds' tokens live for minutes only.
-const RENEWAL_LIFE_PART: u32 = 4;
+/// The margin is at most the lifetime divided by this: some clouds' tokens live for minutes only.
+const RENEWAL_MARGIN_DIVISOR: u32 = 4;
 
 /// Time from creation to renewal of a token with this lifetime.
 pub fn renew_after(lifetime: Duration) -> Duration {
-    lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / RENEWAL_LIFE_PART))
+    lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / RENEWAL_MARGIN_DIVISOR))
 }
 
-/// The error of a failed login is returned to all callers within this time.
+/// For this long after a failed login all callers get its error, without a new attempt.
 pub const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// As [`FAILED_PAUSE`], if Keystone rejected the credentials: some lock an account after several failures.

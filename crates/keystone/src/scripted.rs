@@ -68,7 +68,7 @@ struct State {
     logins: AtomicUsize,
     /// Lifetime of the tokens of logins.
     lifetime_seconds: u64,
-    asked: Mutex<Vec<RecordedRequest>>,
+    requests: Mutex<Vec<RecordedRequest>>,
 }
 
 impl Script {
@@ -88,7 +88,7 @@ impl Script {
             status: AtomicU16::new(0),
             logins: AtomicUsize::new(0),
             lifetime_seconds,
-            asked: Mutex::default(),
+            requests: Mutex::default(),
         });
         let shared = state.clone();
         tokio::spawn(async move {
@@ -121,11 +121,11 @@ impl Script {
 
     /// All requests so far.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.state.asked.lock().clone()
+        self.state.requests.lock().clone()
     }
 
     pub fn count(&self, kind: &str) -> usize {
-        self.state.asked.lock().iter().filter(|asked| asked.kind == kind).count()
+        self.state.requests.lock().iter().filter(|request| request.kind == kind).count()
     }
 
     pub fn answer_all_with(&self, status: u16) {
@@ -148,14 +148,14 @@ pub fn token_body(user: &str, end: &str) -> String {
 
 async fn serve(mut stream: TcpStream, state: Arc<State>, port: u16) {
     let mut received = Vec::new();
-    while let Some(asked) = read_request(&mut stream, &mut received).await {
-        state.asked.lock().push(asked.clone());
-        let (reply, token) = match (state.status.load(Ordering::SeqCst), asked.kind) {
+    while let Some(request) = read_request(&mut stream, &mut received).await {
+        state.requests.lock().push(request.clone());
+        let (reply, token) = match (state.status.load(Ordering::SeqCst), request.kind) {
             (0, "login") => {
                 let number = state.logins.fetch_add(1, Ordering::SeqCst) + 1;
                 (login(state.lifetime_seconds, port), format!("X-Subject-Token: own-{number}\r\n"))
             }
-            (0, _) => ((state.answers)(&asked), String::new()),
+            (0, _) => ((state.answers)(&request), String::new()),
             (status, _) => (Reply::status(status), String::new()),
         };
         tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;

@@ -189,7 +189,10 @@ impl Session {
             _ => return Err(unreadable("an answer without a token")),
         };
         let document = token_document::login(&answer.body).map_err(|why| unreadable(&why))?;
-        let lifetime = Duration::from_secs(u64::try_from(document.lifetime_seconds).unwrap_or_default());
+        // Otherwise each caller would log in again.
+        let lifetime = u64::try_from(document.lifetime_seconds).ok().filter(|seconds| *seconds > 0);
+        let lifetime = lifetime.ok_or_else(|| unreadable("a token that has expired when it is issued"))?;
+        let lifetime = Duration::from_secs(lifetime);
         let mut state = shared.state.lock();
         state.login = Some(Login { token: token.clone(), renew_at: asked_at + renew_after(lifetime) });
         if let Some(catalog) = document.catalog {
@@ -356,10 +359,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_that_ends_is_renewed() {
-        let script = Script::start_with_lifetime(0, |_| Reply::status(500)).await;
+        let script = Script::start_with_lifetime(1, |_| Reply::status(500)).await;
         let session = script.session();
         assert_eq!(&*session.token().await.unwrap(), "own-1");
+        tokio::time::sleep(renew_after(Duration::from_secs(1))).await;
         assert_eq!(&*session.token().await.unwrap(), "own-2");
+    }
+
+    #[tokio::test]
+    async fn a_token_without_a_lifetime_is_a_failure() {
+        let script = Script::start_with_lifetime(0, |_| Reply::status(500)).await;
+        let session = script.session();
+        for _ in 0..3 {
+            assert!(matches!(session.token().await, Err(KeystoneError::Unavailable(_))));
+        }
+        assert_eq!(script.count("login"), 1);
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ struct Document<T> {
 struct ValidToken {
     user: Owner,
     project: Option<Owner>,
-    domain: Option<Named>,
+    domain: Option<Domain>,
     system: Option<BTreeMap<String, bool>>,
     #[serde(default)]
     roles: Vec<Role>,
@@ -38,12 +38,12 @@ struct NewToken<'a> {
 struct Owner {
     id: String,
     name: String,
-    domain: Named,
+    domain: Domain,
 }
 
-/// For a federated user the domain's name may be missing.
+/// A domain. That of a federated user may lack the name.
 #[derive(Deserialize)]
-struct Named {
+struct Domain {
     id: Option<String>,
     name: Option<String>,
 }

@@ -2,17 +2,17 @@
 
 use std::io::Read;
 
-use flate2::bufread::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 
 use crate::refusal::HttpRefusal;
 
-/// Decompresses a body. Memory grows with the output, up to the limit.
+/// Decompresses a body of one or more gzip members. Memory grows with the output, up to the limit.
 ///
 /// # Errors
 /// 413 if the output exceeds `bytes_max`, 400 if the input is not gzip.
 pub fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpRefusal> {
     let mut inflated = Vec::new();
-    let mut reader = GzDecoder::new(body).take(bytes_max as u64 + 1);
+    let mut reader = MultiGzDecoder::new(body).take(bytes_max as u64 + 1);
     reader
         .read_to_end(&mut inflated)
         .map_err(|error| HttpRefusal::bad_request(format!("Unable to inflate the body: {error}")))?;
@@ -41,6 +41,10 @@ mod tests {
         let body = gzip(b"m,host=h f=1");
         assert_eq!(gunzip(&body, 12).unwrap(), b"m,host=h f=1");
         assert_eq!(gunzip(&body, 11).unwrap_err().status.as_u16(), 413);
+        let two = [body.as_slice(), &gzip(b"\nn f=2")].concat();
+        assert_eq!(gunzip(&two, 100).unwrap(), b"m,host=h f=1\nn f=2");
+        assert_eq!(gunzip(&two, 17).unwrap_err().status.as_u16(), 413);
+        assert_eq!(gunzip(&[body.as_slice(), b"rest"].concat(), 100).unwrap_err().status.as_u16(), 400);
         // A thousand to one.
         let bomb = gzip(&vec![0; 10 << 20]);
         assert!(bomb.len() < 20_000);

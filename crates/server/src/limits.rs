@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits on clients. Each default is far above what Gnocchi's clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Open connections; further ones are answered 503 and closed.
+    /// Open connections; further ones are closed. Without TLS they are answered 503 first.
     pub connections_max: usize,
     /// Bytes of a request's line and headers (431).
     pub header_bytes_max: usize,
@@ -21,7 +21,7 @@ pub struct HttpLimits {
     pub bodies_bytes_max: usize,
     /// How long a body may stall. A client below `body_bytes_per_second_min` uses this time up.
     pub body_grace: Duration,
-    /// The minimum transfer rate of a client.
+    /// The minimum transfer rate of a client, for bodies and for responses.
     pub body_bytes_per_second_min: u64,
     /// How long a response may stall. A client below `body_bytes_per_second_min` uses this time up.
     pub write_timeout: Duration,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use hyper::{
     StatusCode,
     body::{Body, Frame, SizeHint},
@@ -36,6 +36,20 @@ impl ReplyBody {
 
     pub fn stream(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         ReplyBody::Computed(Mutex::new(Box::pin(pieces)))
+    }
+
+    /// Calls `look` with each piece that the client reads, unless the size of the whole is known.
+    #[must_use]
+    pub fn inspect_pieces(self, mut look: impl FnMut(&Bytes) + Send + Sync + 'static) -> Self {
+        match self {
+            ReplyBody::Whole(_) => self,
+            ReplyBody::Pieces(pieces) => ReplyBody::Pieces(Box::new(pieces.inspect(look))),
+            ReplyBody::Computed(pieces) => ReplyBody::stream(pieces.into_inner().inspect(move |piece| {
+                if let Ok(piece) = piece {
+                    look(piece);
+                }
+            })),
+        }
     }
 }
 

@@ -71,7 +71,8 @@ struct Connections {
 /// `drain_timeout` for requests in progress.
 ///
 /// # Errors
-/// If the listener has no address. An error on a connection ends that connection only.
+/// If the listener has no address, or if a task that follows files or enforces timeouts fails. An error on a connection
+/// ends that connection only.
 pub async fn serve<A: Application>(
     listener: impl Into<Listener>,
     app: Arc<A>,
@@ -80,16 +81,16 @@ pub async fn serve<A: Application>(
     let Listener { socket, tls } = listener.into();
     let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
     tracing::info!(address = %socket.local_addr()?, "serving {protocol}");
-    let mut followers = JoinSet::new();
+    let mut services = JoinSet::new();
     if let Some(tls) = tls.clone() {
-        followers.spawn(async move { tls.follow().await });
+        services.spawn(async move { tls.follow().await });
     }
-    followers.spawn({
+    services.spawn({
         let app = app.clone();
         async move { app.follow().await }
     });
     let connections = Arc::new(Connections::default());
-    let sweeper = tokio::spawn(sweep(connections.clone(), app.clone()));
+    services.spawn(sweep(connections.clone(), app.clone()));
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
@@ -100,6 +101,10 @@ pub async fn serve<A: Application>(
             () = &mut shutdown => break,
             accepted = socket.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
+            Some(ended) = services.join_next() => {
+                ended.unwrap_or_else(|error| Err(io::Error::other(format!("a task of the server ended: {error}"))))?;
+                continue;
+            }
         };
         let (stream, peer) = match accepted {
             Ok((stream, address)) => (stream, address.ip()),
@@ -133,7 +138,6 @@ pub async fn serve<A: Application>(
         tracing::warn!(connections = tasks.len(), "connections aborted: they did not finish in time");
         tasks.shutdown().await;
     }
-    sweeper.abort();
     Ok(())
 }
 
@@ -153,18 +157,19 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Performs the TLS handshake, if any, within the header timeout. `None` if it fails or the server stops.
-    async fn shake_hands(self) -> Option<(Stream, watch::Receiver<bool>)> {
+    /// Performs the TLS handshake, if any; the sweeper enforces the header timeout. `None` if the handshake fails or
+    /// the server stops.
+    async fn handshake(self) -> Option<(Stream, watch::Receiver<bool>)> {
         let Accepted { stream, tls, mut stopping, .. } = self;
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let Some(tls) = tls else { return Some((Stream::Plain(stream), stopping)) };
-        let shaken = tokio::select! {
-            shaken = tls.acceptor().accept(stream) => shaken,
+        let result = tokio::select! {
+            result = tls.acceptor().accept(stream) => result,
             _ = stopping.wait_for(|stop| *stop) => return None,
         };
-        match shaken {
+        match result {
             Ok(stream) => Some((Stream::Tls(Box::new(stream)), stopping)),
             Err(error) => {
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -174,6 +179,7 @@ impl Accepted {
     }
 }
 
+/// Starts the task of a connection, and registers it for the sweeper.
 fn open<A: Application>(
     id: u64,
     accepted: Accepted,
@@ -186,10 +192,10 @@ fn open<A: Application>(
     let task = {
         let (app, watch, connections) = (app.clone(), watch.clone(), connections.clone());
         async move {
-            // Removes the entry on drop, however the task ends.
+            // Dropped however the task ends.
             let _entry = Entry { id, connections };
-            if let Some((stream, stopping)) = accepted.shake_hands().await {
-                converse(stream, app, watch, stopping).await;
+            if let Some((stream, stopping)) = accepted.handshake().await {
+                serve_connection(stream, app, watch, stopping).await;
             }
         }
     };
@@ -199,6 +205,7 @@ fn open<A: Application>(
     open.insert(id, (watch, abort));
 }
 
+/// Removes a connection from the open ones on drop.
 struct Entry {
     id: u64,
     connections: Arc<Connections>,
@@ -210,7 +217,8 @@ impl Drop for Entry {
     }
 }
 
-async fn converse<A: Application>(
+/// Serves requests until the connection ends; after a stop, only the one in progress.
+async fn serve_connection<A: Application>(
     stream: Stream,
     app: Arc<A>,
     watch: Arc<Watch>,
@@ -246,7 +254,7 @@ async fn converse<A: Application>(
 }
 
 /// Aborts connections whose phase has timed out.
-async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) {
+async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) -> io::Result<()> {
     let mut interval = tokio::time::interval(TICK);
     loop {
         interval.tick().await;

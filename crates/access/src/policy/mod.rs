@@ -32,6 +32,7 @@ struct Compiled {
     /// Its index in the program.
     number: usize,
     is_overridden: bool,
+    is_customised: bool,
     /// Whether it depends on a metric's resource.
     uses_resource: bool,
     /// Whether more facts may turn allow into deny.
@@ -59,11 +60,15 @@ impl Policy {
         // Overrides come first, so that errors are attributed to them.
         let sources: Vec<(String, Source)> = overrides.iter().cloned().chain(kept).collect();
         let program = language::compile(&sources, default_rule)?;
+        let overridden: Vec<usize> = overrides.iter().filter_map(|(name, _)| program.find(name)).collect();
         let compiled = |rule: &Rule| {
             let number = program.find(rule.name()).expect("each rule has a default");
+            let is_overridden = overridden.contains(&number);
             Compiled {
                 number,
-                is_overridden: overrides.iter().any(|(name, _)| name == rule.name()),
+                is_overridden,
+                is_customised: is_overridden
+                    || program.refers_to(number, |called| overridden.contains(&called)),
                 uses_resource: program.uses_attribute(number, |name| name.starts_with("resource.")),
                 has_negation: program.has_negation(number),
             }
@@ -77,9 +82,15 @@ impl Policy {
         self.program.allows(self.compiled(rule).number, &Question { caller, target })
     }
 
-    /// Whether an operator's file overrides the rule.
+    /// Whether an operator's file overrides the rule itself; a rule that it refers to does not count.
     pub fn is_overridden(&self, rule: Rule) -> bool {
         self.compiled(rule).is_overridden
+    }
+
+    /// Whether an operator's file overrides the rule or one that it refers to. Only then may
+    /// [`Policy::metrics_allowed`] contain metrics that the rule denies.
+    pub fn is_customised(&self, rule: Rule) -> bool {
+        self.compiled(rule).is_customised
     }
 
     /// Whether the result for a metric may change once its resource is known; `answer` is the result without
@@ -236,5 +247,18 @@ mod tests {
         let policy = Policy::of(&overrides, DEFAULT_RULE).unwrap();
         assert!(policy.depends_on_resource(Rule::GetMeasures, true));
         assert!(policy.is_overridden(Rule::GetMeasures) && !policy.is_overridden(Rule::GetMetric));
+    }
+
+    #[test]
+    fn a_rule_is_customised_by_those_that_it_refers_to() {
+        let customised = |name: &str| {
+            let overrides = [(name.to_owned(), Source::Text("role:admin".to_owned()))];
+            let policy = Policy::of(&overrides, DEFAULT_RULE).unwrap();
+            let rules = [Rule::GetMeasures, Rule::ListArchivePolicy];
+            rules.map(|rule| (policy.is_overridden(rule), policy.is_customised(rule)))
+        };
+        assert_eq!(customised("get measures"), [(true, true), (false, false)]);
+        assert_eq!(customised("creator"), [(false, true), (false, false)]);
+        assert_eq!(customised("nothing"), [(false, false), (false, false)]);
     }
 }

@@ -58,7 +58,7 @@ pub struct QuotaOptions {
 
 impl QuotaOptions {
     /// Whether usage is counted at all.
-    fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.figures || self.limits != ProjectLimits::default() || !self.projects.is_empty()
     }
 
@@ -128,6 +128,10 @@ impl Quotas {
             let name = if projects.len() < PROJECTS_MAX { project } else { OTHERS };
             let usage = projects.entry(name.to_owned()).or_default();
             usage.used_at = now;
+            if name == OTHERS {
+                // Of another project, which may have more metrics or fewer.
+                usage.metrics = None;
+            }
             return work(usage);
         }
         let usage = projects.get_mut(project).expect("was looked up");
@@ -170,6 +174,17 @@ impl Quotas {
         let cost = REQUEST_COST + metrics as f64 / METRICS_PER_COST + bytes as f64 / BYTES_PER_COST;
         self.with(caller.project(), now, |usage| {
             usage.totals.requests += 1;
+            usage.totals.cost += cost;
+            if let Some(bucket) = &mut usage.cost {
+                bucket.take(cost);
+            }
+        });
+    }
+
+    /// Charges a piece of a response whose size was not known before.
+    pub fn charge_piece(&self, project: &str, now: Timestamp, bytes: u64) {
+        let cost = bytes as f64 / BYTES_PER_COST;
+        self.with(project, now, |usage| {
             usage.totals.cost += cost;
             if let Some(bucket) = &mut usage.cost {
                 bucket.take(cost);
@@ -224,7 +239,8 @@ impl Quotas {
         }
         let take = |usage: &mut Usage| {
             let (count, at) = usage.metrics?;
-            let age = Duration::from_nanos(now.0.saturating_sub(at.0).max(0).cast_unsigned());
+            // Also counts again if the clock was set back.
+            let age = Duration::from_nanos(now.0.abs_diff(at.0));
             let fits = count.saturating_add(new) <= max;
             if age > if fits { COUNT_AGE_MAX } else { COUNT_AGE_MAX_REFUSED } {
                 return None;
@@ -355,6 +371,22 @@ mod tests {
         assert_eq!(admit(3, 2).await, Ok(()));
         assert_eq!(admit(3, 1).await, Err(30));
         assert_eq!(admit(40, 2).await, Ok(()), "a count is cached for a while only");
+        assert_eq!(admit(41, 1).await, Err(30));
+        assert_eq!(admit(0, 2).await, Ok(()), "a clock that is set back does not keep it");
+    }
+
+    #[tokio::test]
+    async fn projects_that_share_a_count_have_their_own_metrics() {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        let quotas = Quotas::default();
+        for project in 0..PROJECTS_MAX {
+            let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
+        }
+        let indexer = MemoryIndexer::default();
+        for user in ["a", "b"] {
+            let caller = named(user);
+            assert!(quotas.admit_metrics(&options, &caller, second(0), 3, &indexer).await.is_ok(), "{user}");
+        }
     }
 
     #[test]

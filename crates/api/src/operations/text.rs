@@ -29,7 +29,7 @@ pub enum Fault {
 /// If the text does not begin with a list, or ends within it, or nests deeper than [`DEPTH_MAX`].
 pub fn list(text: &str) -> Result<Value, Fault> {
     let characters: Vec<char> = expand_tabs(text).chars().collect();
-    let mut reader = Reader { characters: &characters, at: 0 };
+    let mut reader = Reader::new(&characters);
     reader.skip_space();
     if reader.next() != Some('(') {
         return Err(reader.expected('('));
@@ -67,9 +67,16 @@ const fn is_space(character: char) -> bool {
 struct Reader<'t> {
     characters: &'t [char],
     at: usize,
+    /// By kind of quote, whether no closing quote is found from a place on. So no place is searched again for each
+    /// quote before it, and the time is linear in the text's length.
+    unclosed: [Vec<bool>; 2],
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(characters: &'t [char]) -> Self {
+        Reader { characters, at: 0, unclosed: Default::default() }
+    }
+
     fn next(&self) -> Option<char> {
         self.characters.get(self.at).copied()
     }
@@ -83,14 +90,12 @@ impl Reader<'_> {
     /// A quoted text, or characters up to a blank, a parenthesis or a quoted text.
     fn atom(&mut self) -> Value {
         let start = self.at;
-        if let Some(length) = quoted(&self.characters[start..]) {
+        if let Some(length) = self.quoted() {
             self.at += length;
         } else {
             self.at += 1;
             while let Some(character) = self.next() {
-                let ends = is_space(character)
-                    || matches!(character, '(' | ')')
-                    || quoted(&self.characters[self.at..]).is_some();
+                let ends = is_space(character) || matches!(character, '(' | ')') || self.quoted().is_some();
                 if ends {
                     break;
                 }
@@ -98,6 +103,27 @@ impl Reader<'_> {
             }
         }
         Value::Str(self.characters[start..self.at].iter().collect())
+    }
+
+    /// The length of the quoted text that begins here, in characters, with its quotes.
+    fn quoted(&mut self) -> Option<usize> {
+        let quote = self.next().filter(|first| matches!(first, '"' | '\''))?;
+        let unclosed = &mut self.unclosed[usize::from(quote == '"')];
+        let mut at = self.at + 1;
+        while !unclosed.get(at).is_some_and(|unclosed| *unclosed) {
+            match step(self.characters, at, quote) {
+                Step::To(next) => at = next,
+                Step::Closed => return Some(at + 1 - self.at),
+                Step::Unclosed => break,
+            }
+        }
+        unclosed.resize(self.characters.len() + 1, false);
+        let mut at = self.at + 1;
+        while !std::mem::replace(&mut unclosed[at], true) {
+            let Step::To(next) = step(self.characters, at, quote) else { break };
+            at = next;
+        }
+        None
     }
 
     fn expected(&self, parenthesis: char) -> Fault {
@@ -122,35 +148,36 @@ impl Reader<'_> {
     }
 }
 
-/// The length of the leading quoted text, in characters, with its quotes.
+/// What a character of a quoted text leads to.
+enum Step {
+    To(usize),
+    Closed,
+    Unclosed,
+}
+
+/// A step from `at` on, behind the opening quote.
 ///
-/// Inside, a doubled quote or a backslash and its next character do not end it. A newline before the closing
-/// quote is allowed only after a backslash.
-fn quoted(characters: &[char]) -> Option<usize> {
-    let quote = *characters.first().filter(|first| matches!(first, '"' | '\''))?;
-    let is_hex = |at: usize| characters.get(at).is_some_and(char::is_ascii_hexdigit);
-    let mut at = 1;
-    loop {
-        match (characters.get(at)?, characters.get(at + 1)) {
-            ('\\', Some('x')) => {
-                if !is_hex(at + 2) {
-                    return None;
-                }
-                at += 3;
-                while is_hex(at) {
-                    at += 1;
-                }
+/// A doubled quote, or a backslash and its next character, do not end the text. A newline before the closing quote
+/// is allowed only after a backslash.
+fn step(characters: &[char], at: usize, quote: char) -> Step {
+    let Some(first) = characters.get(at) else { return Step::Unclosed };
+    match (first, characters.get(at + 1)) {
+        ('\\', Some('x')) => {
+            match characters[at + 2..].iter().take_while(|character| character.is_ascii_hexdigit()).count() {
+                0 => Step::Unclosed,
+                digits => Step::To(at + 2 + digits),
             }
-            ('\\', Some(_)) => at += 2,
-            ('\\' | '\n' | '\r', _) => return None,
-            (first, second) if *first == quote => {
-                if second != Some(&quote) {
-                    return Some(at + 1);
-                }
-                at += 2;
-            }
-            _ => at += 1,
         }
+        ('\\', Some(_)) => Step::To(at + 2),
+        ('\\' | '\n' | '\r', _) => Step::Unclosed,
+        (first, second) if *first == quote => {
+            if second == Some(&quote) {
+                Step::To(at + 2)
+            } else {
+                Step::Closed
+            }
+        }
+        _ => Step::To(at + 1),
     }
 }
 
@@ -198,6 +225,28 @@ mod tests {
             ("(a '\\", "Expected ')', found end of text  (at char 5), (line:1, col:6)"),
         ] {
             assert_eq!(error_text(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn quotes_that_are_never_closed_are_searched_once() {
+        // Searched anew for each quote, this takes minutes.
+        let text = format!("(a {}", r#"\""#.repeat(500_000));
+        assert!(error_text(&text).starts_with("Expected ')', found end of text"));
+    }
+
+    #[test]
+    fn what_is_known_of_other_quotes_changes_nothing() {
+        const LETTERS: [char; 7] = ['a', '"', '\'', '\\', 'x', '1', '\n'];
+        for number in 0..LETTERS.len().pow(5) {
+            let letter = |place| LETTERS[number / LETTERS.len().pow(place) % LETTERS.len()];
+            let characters: Vec<char> = (0..5).map(letter).collect();
+            let mut reader = Reader::new(&characters);
+            for at in 0..characters.len() {
+                reader.at = at;
+                let mut afresh = Reader { at, ..Reader::new(&characters) };
+                assert_eq!(reader.quoted(), afresh.quoted(), "{characters:?} at {at}");
+            }
         }
     }
 

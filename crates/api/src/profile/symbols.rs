@@ -2,7 +2,7 @@
 //!
 //! The debug information takes 300 MB, most of which the allocator would keep. So a short-lived child process
 //! resolves them: the same program, which maps the same files. Each process maps files at different
-//! addresses, so the request has offsets in files.
+//! addresses, so the request has offsets from the first address of each file.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -80,7 +80,7 @@ fn send(program: &Path, request: &str) -> io::Result<String> {
     String::from_utf8(output.stdout).map_err(io::Error::other)
 }
 
-/// The child process: reads lines of an offset and a file, writes a line of functions for each.
+/// The child process: reads lines of an offset (hexadecimal) and a file, and writes a line of functions for each.
 ///
 /// # Errors
 /// If reading or writing fails.
@@ -93,7 +93,7 @@ pub fn look_up(mut input: impl BufRead, mut output: impl Write) -> io::Result<()
         let offset = usize::from_str_radix(offset, 16).map_err(io::Error::other)?;
         let found = match maps.base(path) {
             Some(base) => resolve(base.wrapping_add(offset)),
-            // A library loaded later.
+            // The server has loaded a library that this process has not.
             None => vec![Symbol { name: "Unknown".to_owned(), file: Some(path.into()) }],
         };
         let written = found.iter().map(Symbol::write).collect::<Vec<_>>();
@@ -102,7 +102,7 @@ pub fn look_up(mut input: impl BufRead, mut output: impl Write) -> io::Result<()
     output.flush()
 }
 
-/// A function in the debug information.
+/// A function as the debug information names it.
 #[derive(Debug, PartialEq, Eq)]
 struct Symbol {
     name: String,
@@ -122,6 +122,7 @@ impl Symbol {
     }
 }
 
+/// Parses a line of the response.
 fn read(line: &str) -> Vec<Symbol> {
     line.split(FUNCTION_END).filter(|text| !text.is_empty()).map(Symbol::read).collect()
 }

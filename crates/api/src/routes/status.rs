@@ -10,7 +10,7 @@ use crate::routes::prelude::*;
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let details = match call.optional_parameter("details") {
         None => call.query().flag("details", true)?,
-        // Pecan accepts a path segment as the argument.
+        // As in Gnocchi, whose web framework takes a path segment for the argument: `/v1/status/false`.
         Some(text) => flag("details", text)?,
     };
     let status = call.app.engine().status(details).await?;
@@ -31,7 +31,7 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     ))
 }
 
-/// The processes with workers, and the statistics of this process. `null` is Gnocchi's value for unknown.
+/// The names of the processes with workers (`null`, as in Gnocchi, if unknown), and the statistics of this process.
 async fn metricd(engine: &Engine) -> Value {
     let processors = match engine.processors().await {
         Ok(names) if names.is_empty() => Value::Null,

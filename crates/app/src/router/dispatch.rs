@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gnudi_access::{Caller, Target};
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
@@ -39,18 +40,51 @@ pub async fn dispatch(
         None if is_open => Caller::default(),
         None => app.options().auth_mode.caller(parts, app.now()).await?,
     };
-    let mut call = Call::new(app, parts, caller, found.route, &found.parameters);
+    let call = Call::new(app, parts, caller, found.route, &found.parameters);
     let quotas = &app.options().quotas;
     if !is_open {
         let admitted = app.quotas.admit_request(quotas, &call.caller, app.now());
         admitted.map_err(|error| ApiError::from(error).to(&call.caller))?;
     }
-    let answered = answer(&mut call, found, body).await;
-    if !is_open {
-        let bytes = answered.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
-        app.quotas.charge_request(quotas, &call.caller, app.now(), call.metrics_read(), bytes);
+    let mut charged = Charged { call, is_free: is_open, bytes: 0 };
+    let answered = answer(&mut charged.call, found, body).await;
+    charged.bytes = answered.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
+    match answered {
+        Ok(response) => Ok(charged.with_pieces(response)),
+        Err(error) => Err(error.to(&charged.call.caller)),
     }
-    answered.map_err(|error| error.to(&call.caller))
+}
+
+/// A request that is charged to its caller when it ends, also if the client disconnects before it is answered.
+struct Charged<'a> {
+    call: Call<'a>,
+    is_free: bool,
+    /// The size of the response, if it is known.
+    bytes: u64,
+}
+
+impl Charged<'_> {
+    /// Charges each piece of the response when the client reads it.
+    fn with_pieces(&self, response: Response) -> Response {
+        let app = self.call.app;
+        if self.is_free || !app.options().quotas.counts() {
+            return response;
+        }
+        let (quotas, clock) = (app.quotas.clone(), app.clock);
+        let project = self.call.caller.project().to_owned();
+        let charge = move |piece: &Bytes| quotas.charge_piece(&project, clock(), piece.len() as u64);
+        response.map(|body| body.inspect_pieces(charge))
+    }
+}
+
+impl Drop for Charged<'_> {
+    fn drop(&mut self) {
+        if !self.is_free {
+            let Call { app, caller, .. } = &self.call;
+            let (quotas, metrics) = (&app.options().quotas, self.call.metrics_read());
+            app.quotas.charge_request(quotas, caller, app.now(), metrics, self.bytes);
+        }
+    }
 }
 
 /// Looks up the path, checks the guard and calls the handler.

@@ -80,7 +80,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// `method` is an HTTP method or [`ANY_METHOD`].
+    /// `method` is an HTTP method, or `*` for any.
     pub fn new(
         method: &str,
         guard: Guard,

@@ -25,7 +25,8 @@ pub const SHARE_MAX: usize = WAITING_MAX / 2;
 /// How long failures count, from the last one on.
 const FAILURES_LIFETIME: Duration = Duration::from_mins(1);
 
-/// How many addresses and names with failures are kept; when the table is full it is cleared.
+/// How many addresses, and how many names, with failures are kept. A full table loses its expired entries; if there are
+/// none, all.
 const FAILURES_MAX: usize = 20_000;
 
 /// The smallest IPv6 network that one customer has.

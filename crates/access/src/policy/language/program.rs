@@ -217,6 +217,11 @@ impl Program {
         self.reaches(rule, |step| matches!(step, Step::Not))
     }
 
+    /// Whether the rule refers to a wanted one, directly or not.
+    pub fn refers_to(&self, rule: usize, wanted: impl Fn(usize) -> bool) -> bool {
+        self.reaches(rule, |step| matches!(step, Step::Rule(called) if wanted(*called)))
+    }
+
     fn reaches(&self, rule: usize, wanted: impl Fn(&Step) -> bool) -> bool {
         let mut seen = vec![false; self.rules.len()];
         let mut waiting = vec![rule];

@@ -30,6 +30,9 @@ pub(super) async fn answer(
     by_time: Option<ByTime>,
     details: bool,
 ) -> Result<Document> {
+    if let Some(by_time) = by_time.filter(|_| details) {
+        by_time.check_details(call, operations.metric_names().len())?;
+    }
     let mut policies = Policies::default();
     let (references, measures) = compute(call, &mut policies, operations, arguments, by_time).await?;
     let mut shown = None;

@@ -186,6 +186,9 @@ impl<'a> ResourceGroups<'a> {
                     .await?;
             if let Some(by_time) = asked.by_time {
                 by_time.check(if operations.is_aggregated() { 1 } else { references.len() })?;
+                if asked.details {
+                    by_time.check_details(call, references.len())?;
+                }
             }
             let (by_time, details) = (asked.by_time, asked.details);
             return Ok(Some(ResourceGroup { key, by_time, references, query, details }));

@@ -69,6 +69,17 @@ impl ByTime {
         Ok(())
     }
 
+    /// Refuses (413) details of too many metrics: each group repeats them.
+    pub fn check_details(&self, call: &Call<'_>, metrics: usize) -> Result<()> {
+        let max = call.app.options().limits.aggregate_references_max;
+        if metrics.saturating_mul(self.clock.times_max()) > max {
+            return Err(ApiError::too_large(format!(
+                "There are more than {max} details by time: request no details, or fewer metrics"
+            )));
+        }
+        Ok(())
+    }
+
     /// Appends a group for each time that has points; if there are none, one group without a time. `key` has
     /// the group's other fields; `write` appends its measures.
     pub fn write(

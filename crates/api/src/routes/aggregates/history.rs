@@ -8,6 +8,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
+use gnudi_app::Share;
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 use gnudi_model::{Resource, Timestamp};
 use gnudi_series::{
@@ -55,7 +56,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
     let mut written = 0;
     document.text("[");
     for group in &groups {
-        let (points, last) = reader.points(group).await?;
+        let (points, last, _share) = reader.points(group).await?;
         if points.is_empty() {
             continue;
         }
@@ -83,7 +84,7 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
     let mut reader = Reader::of(call, asked)?;
     let mut table = None;
     for group in &groups {
-        let (mut points, _) = reader.points(group).await?;
+        let (mut points, _, _share) = reader.points(group).await?;
         // The points of a granularity are one series, across all revisions.
         points.sort_by(|a, b| {
             let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
@@ -234,9 +235,10 @@ impl<'a> Reader<'a> {
         Ok(Reader { call, asked, names, policies: Policies::default(), total: Total::default() })
     }
 
-    /// A group's points, and its last revision with metrics.
-    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>)> {
+    /// A group's points, its last revision with metrics, and the points' reservation in the budget of responses.
+    async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>, Share)> {
         let (mut points, mut last) = (Vec::new(), None);
+        let mut share = Share::new(&self.call.app.answers);
         for revision in &group.revisions {
             let resources = std::slice::from_ref(&revision.resource);
             let references = references::of_resources(self.call, resources, &self.names)?;
@@ -248,13 +250,15 @@ impl<'a> Reader<'a> {
             let measures =
                 references::measures(call, &mut self.policies, &references, operations, &arguments).await?;
             self.total.add(&measures)?;
+            let before = points.len();
             for measures in measures {
                 add_points(revision, measures, &mut points);
             }
+            share.grow((points.len() - before) * size_of::<Point>())?;
             last = Some(revision.clone());
         }
         add_up(&mut points);
-        Ok((points, last))
+        Ok((points, last, share))
     }
 }
 

@@ -8,6 +8,7 @@ use gnudi_series::{
     cross::CrossMeasures,
     operations::{MetricName, Operation},
 };
+use parking_lot::Mutex;
 
 use super::Arguments;
 use crate::routes::prelude::*;
@@ -50,6 +51,9 @@ const PATTERN_BYTES_MAX: usize = 4_096;
 /// Up to this many names are passed to the index; beyond, it returns all metrics.
 const LOOKED_FOR_MAX: usize = 16;
 
+/// How many names of metrics are kept with the patterns that match them; a full table is cleared.
+const MATCHED_MAX: usize = 10_000;
+
 /// The names in operations, for matching with the metrics of many resources.
 #[derive(Debug)]
 pub(super) struct Names<'n> {
@@ -58,13 +62,21 @@ pub(super) struct Names<'n> {
     exact: HashMap<&'n str, Vec<usize>>,
     /// Names with wildcards, with their index in `all`.
     patterns: Vec<(usize, Pattern)>,
+    /// The indexes in `all` of the patterns that match a metric's name: many resources have metrics of the same
+    /// names.
+    matched: Mutex<HashMap<String, Arc<[usize]>>>,
 }
 
 impl<'n> Names<'n> {
     /// # Errors
     /// 400 beyond [`PATTERNS_MAX`] and [`PATTERN_BYTES_MAX`].
     pub fn of(operations: &'n Operation) -> Result<Self> {
-        let mut names = Names { all: operations.metric_names(), exact: HashMap::new(), patterns: Vec::new() };
+        let mut names = Names {
+            all: operations.metric_names(),
+            exact: HashMap::new(),
+            patterns: Vec::new(),
+            matched: Mutex::default(),
+        };
         for (index, name) in names.all.iter().enumerate() {
             if !name.name.contains(['*', '?', '[']) {
                 names.exact.entry(&name.name).or_default().push(index);
@@ -93,8 +105,8 @@ impl<'n> Names<'n> {
         for (place, metric) in resource.metrics.iter().enumerate() {
             let Some(name) = metric.name.as_deref() else { continue };
             let exact = self.exact.get(name).into_iter().flatten().copied();
-            let matching = self.patterns.iter().filter(|(_, pattern)| pattern.matches(name));
-            found.extend(exact.chain(matching.map(|(index, _)| *index)).map(|index| (index, place)));
+            let matching = self.matching(name);
+            found.extend(exact.chain(matching.iter().copied()).map(|index| (index, place)));
         }
         found.sort_unstable();
         found.into_iter().map(|(index, place)| Reference {
@@ -102,6 +114,24 @@ impl<'n> Names<'n> {
             resource: Some(resource.clone()),
             name: self.all[index].clone(),
         })
+    }
+
+    /// The indexes in `all` of the patterns that match a metric's name.
+    fn matching(&self, name: &str) -> Arc<[usize]> {
+        if self.patterns.is_empty() {
+            return Arc::default();
+        }
+        let mut matched = self.matched.lock();
+        if let Some(known) = matched.get(name) {
+            return known.clone();
+        }
+        let matching = self.patterns.iter().filter(|(_, pattern)| pattern.matches(name));
+        let matching: Arc<[usize]> = matching.map(|(index, _)| *index).collect();
+        if matched.len() >= MATCHED_MAX {
+            matched.clear();
+        }
+        matched.insert(name.to_owned(), matching.clone());
+        matching
     }
 }
 
@@ -250,6 +280,18 @@ mod tests {
         let shown =
             |reference: Reference| (reference.shown_name(), reference.name.name, reference.name.aggregation);
         names.references(&resource).map(shown).collect()
+    }
+
+    #[test]
+    fn a_name_is_matched_with_the_patterns_once() {
+        // Matched anew for each resource, this takes minutes.
+        let patterns: Vec<String> =
+            (0..PATTERNS_MAX).map(|number| format!("*[{}]{number}", "b".repeat(4_000))).collect();
+        let patterns: Vec<(&str, &str)> = patterns.iter().map(|pattern| (pattern.as_str(), "mean")).collect();
+        let operation = operation(&patterns);
+        let names = Names::of(&operation).unwrap();
+        let resource = resource(&["aaaaaaaa"; 10]);
+        assert_eq!((0..2_000).map(|_| names.references(&resource).count()).sum::<usize>(), 0);
     }
 
     #[test]

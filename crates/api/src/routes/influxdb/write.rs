@@ -74,17 +74,23 @@ fn is_compressed(call: &Call<'_>) -> Result<bool> {
     }
 }
 
-/// Decompresses and parses a body. The output's size is unknown, so a short prefix decides whether this is
-/// long work. Parsing is part of the same work item, so that decompressed bodies do not queue up in memory.
+/// Decompresses and parses a body. The output's size is unknown, so unless the body itself is long, a short prefix
+/// decides whether this is long work. Parsing is part of the same work item, so that decompressed bodies do not
+/// queue up in memory.
 async fn inflated_parcels(
     reading: &Reading<'_>,
     compressed: &[u8],
     bytes_max: usize,
     long_work: &LongWork,
 ) -> Result<Parcels> {
+    let whole = || reading.parcels(&gunzip(compressed, bytes_max)?);
+    // Even without any output: empty members take time, too.
+    if compressed.len() > SHORT_BYTES_MAX {
+        return long_work.run(compressed.len(), whole).await;
+    }
     match gunzip(compressed, bytes_max.min(SHORT_BYTES_MAX)) {
         Err(error) if error.status == StatusCode::PAYLOAD_TOO_LARGE && bytes_max > SHORT_BYTES_MAX => {
-            long_work.run(bytes_max, || reading.parcels(&gunzip(compressed, bytes_max)?)).await
+            long_work.run(bytes_max, whole).await
         }
         short => reading.parcels(&short?),
     }
@@ -161,4 +167,43 @@ fn value_error(detail: &str, reason: String) -> ApiError {
         ("detail", detail.into()),
         ("reason", reason.into()),
     ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const EMPTY_MEMBER: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0";
+
+    /// Calls `then` while no long work can begin.
+    fn while_busy(long_work: &LongWork, then: &mut dyn FnMut()) {
+        // Takes one permit after the other.
+        let begun = long_work.run(SHORT_BYTES_MAX + 1, || while_busy(long_work, then)).now_or_never();
+        if begun.is_none() {
+            then();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_body_without_content_is_long_work() {
+        let reading = Reading {
+            tag: DEFAULT_TAG,
+            precision: Precision::NANOSECONDS,
+            now: Timestamp::EPOCH,
+            creator: "admin",
+            measures_max: 1,
+        };
+        let long_work = LongWork::default();
+        let begins = |bytes: usize| {
+            let compressed = EMPTY_MEMBER.repeat(bytes / EMPTY_MEMBER.len() + 1);
+            let parcels = inflated_parcels(&reading, &compressed, 1 << 20, &long_work).now_or_never();
+            parcels.map(|parcels| parcels.expect("an empty text").metrics()) == Some(0)
+        };
+        assert!(begins(SHORT_BYTES_MAX) && begins(0));
+        let mut while_busy_begins = [true, false];
+        while_busy(&long_work, &mut || while_busy_begins = [begins(SHORT_BYTES_MAX), begins(0)]);
+        assert_eq!(while_busy_begins, [false, true]);
+    }
 }

@@ -4,7 +4,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use gnudi_engine::Measured;
-use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, SortDirection};
+use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, Page, SortDirection};
 use gnudi_model::{Metric, MetricId};
 
 use crate::{
@@ -79,7 +79,7 @@ async fn sorted(
     let before = |a: &Place, b: &Place| order(direction, a.0, b.0).then(a.1.cmp(&b.1));
     let mut listing = MetricListing { filter, page: pagination.unsorted().page()? };
     let marker = match listing.page.marker.take() {
-        Some(id) => Some(place(&marked(call, id).await?)),
+        Some(id) => Some(place(&marked(call, id, &listing.filter).await?)),
         None => None,
     };
     listing.page.limit = METRICS_AT_ONCE;
@@ -110,9 +110,11 @@ async fn sorted(
 /// The sort key: the figure, then the id.
 type Place = (Option<i128>, MetricId);
 
-/// The metric of the page's marker.
-async fn marked(call: &Call<'_>, id: MetricId) -> Result<(Arc<Metric>, Measured)> {
-    let metrics = call.indexer().metrics(&[id]).await?.into_iter().flatten().collect();
+/// The metric of the page's marker. The caller must be able to see it: the page would reveal its figure.
+async fn marked(call: &Call<'_>, id: MetricId, of: &MetricFilter) -> Result<(Arc<Metric>, Measured)> {
+    let filter =
+        MetricFilter { id: Some(id), status: of.status, scope: of.scope.clone(), ..MetricFilter::default() };
+    let metrics = call.indexer().list_metrics(&MetricListing { filter, page: Page::first(1) }).await?;
     let mut found = with_measured(call, metrics).await?;
     found.pop().ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{id}'")).into())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_app::{
+    Share,
     json::{self, float},
     python,
     query::{Argument, Query},
@@ -21,6 +22,8 @@ use crate::{
 
 /// The maximum number of points to search (413).
 const POINTS_MAX: usize = 1 << 23;
+
+const POINT_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
 /// The arguments of a search.
 struct Wanted {
@@ -64,9 +67,17 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         )),
         other => other.into(),
     })?;
+    // All points are in memory until they are searched, also those that do not match.
+    let points: usize = found.iter().flatten().map(|series| series.values.len()).sum();
+    let mut share = Share::new(&call.app.answers);
+    share.grow(points * POINT_MEMORY_BYTES)?;
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
-    let answer = tokio::task::spawn_blocking(move || answer(document, &reads, found, &predicate)).await;
+    let search = move || {
+        let _share = share;
+        answer(document, &reads, found, &predicate)
+    };
+    let answer = tokio::task::spawn_blocking(search).await;
     Ok(reply::ok(answer.map_err(|_| ApiError::internal())??.into_body()))
 }
 

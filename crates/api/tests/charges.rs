@@ -1,0 +1,101 @@
+//! What requests cost their callers, whatever becomes of the responses.
+
+mod support;
+
+use std::{
+    future::{pending, ready},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use gnudi_access::{QuotaOptions, Rule};
+use gnudi_app::{Answer, ApiOptions, App, Call, Endpoint, Guard, Handled, Handler, JSON, Lookup, Route};
+use gnudi_server::{ReplyBody, RequestBody, reply, serve};
+use prometheus_client::registry::Registry;
+use support::{Connection, NOW, Request};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    time::{sleep, timeout},
+};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Reports that it is called, and never answers.
+struct Never(Arc<Notify>);
+
+impl Handler for Never {
+    fn handle<'a>(&'a self, _: &'a Call<'a>, _: &'a mut RequestBody<'_>) -> Handled<'a> {
+        self.0.notify_one();
+        Box::pin(pending::<Answer>())
+    }
+}
+
+/// Answers four times 64 KiB, in pieces.
+struct Pieces;
+
+impl Handler for Pieces {
+    fn handle<'a>(&'a self, _: &'a Call<'a>, _: &'a mut RequestBody<'_>) -> Handled<'a> {
+        let pieces = [3, 1].map(|blocks: usize| Bytes::from(vec![b' '; blocks << 16]));
+        let answer: Answer = Ok(reply::ok(ReplyBody::Pieces(Box::new(pieces.into_iter()))));
+        Box::pin(ready(answer))
+    }
+}
+
+/// A server that also serves `/own` by this handler.
+async fn start(handler: Box<dyn Handler>) -> SocketAddr {
+    let endpoint = Endpoint::new("GET", Guard::Caller(Rule::ListArchivePolicy), &JSON, handler);
+    let own = Route { path: "/own", lookup: Lookup::Nothing, endpoints: vec![endpoint], also_below: None };
+    let routes = gnudi_api::routes().into_iter().chain([own]).collect();
+    let quotas = QuotaOptions { figures: true, ..QuotaOptions::default() };
+    let options = ApiOptions { quotas, ..ApiOptions::default() };
+    let engine = Arc::new(support::engine(u64::MAX));
+    let app = Arc::new(App::new(engine, options, Registry::default(), || NOW, routes));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(serve(listener, app, pending()));
+    address
+}
+
+async fn connect(address: SocketAddr) -> Connection {
+    Connection::new(TcpStream::connect(address).await.expect("the server listens"))
+}
+
+/// The cost of all requests of `jd`.
+async fn cost(address: SocketAddr) -> Option<f64> {
+    let figures = connect(address).await.ask(Request::new("GET", "/metrics")).await.body;
+    let (_, rest) = figures.split_once("gnudi_project_request_cost_total{project=\"jd\"} ")?;
+    rest.lines().next()?.parse().ok()
+}
+
+/// Waits for a cost.
+async fn becomes(address: SocketAddr, expected: f64) -> bool {
+    let wait = async {
+        while cost(address).await != Some(expected) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, wait).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_request_is_charged_even_if_its_client_does_not_wait() {
+    let begun = Arc::new(Notify::new());
+    let address = start(Box::new(Never(begun.clone()))).await;
+    let mut connection = connect(address).await;
+    connection.send(&Request::new("GET", "/own").user(Some("jd")).to_bytes()).await;
+    begun.notified().await;
+    assert_eq!(cost(address).await, Some(0.0));
+    drop(connection);
+    assert!(becomes(address, 1.0).await);
+}
+
+#[tokio::test]
+async fn a_response_in_pieces_is_charged_by_its_size() {
+    let address = start(Box::new(Pieces)).await;
+    let answer = connect(address).await.ask(Request::new("GET", "/own").user(Some("jd"))).await;
+    assert_eq!((answer.status, answer.body.len()), (200, 4 << 16));
+    assert!(becomes(address, 5.0).await);
+}
