@@ -16,7 +16,7 @@ from telemetry.services import PATHS, Services, image, volume
 NOBODY = "n0b0dy"
 METERS = ["image.size", "volume.size"]
 IDENTITY = ("/v3/projects/", "/v3/users/")
-QUESTIONS_MAX = 4
+LOOK_UPS_MAX = 4
 
 
 class World:
@@ -129,7 +129,7 @@ def test_samples_go_without_names_where_keystone_is_away(reader, configure, worl
         world.proxy.refuse(False)
     found = samples(reader.until("names-away", lambda got: len(got) >= 10))
     assert {sample["project_name"] for sample in found} == {None}
-    assert 1 <= world.proxy.refused - refused <= QUESTIONS_MAX
+    assert 1 <= world.proxy.refused - refused <= LOOK_UPS_MAX
     assert told.count("no names of users and projects can be looked up") == 1, told
 
 

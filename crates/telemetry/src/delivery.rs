@@ -90,7 +90,10 @@ impl Deliverer {
                 while let Some(Round { items, stored }) = round {
                     to_be_told.extend(stored);
                     for item in items {
-                        delivery.push(item);
+                        // What is dropped is not stored, so nobody is told that it is.
+                        if delivery.push(item) > 0 {
+                            to_be_told.clear();
+                        }
                     }
                     round = received.try_recv().ok();
                 }
@@ -111,8 +114,8 @@ impl Deliverer {
         self.try_send(Round { items, stored: None });
     }
 
-    /// Queues a round. The receiver resolves once all of it is stored or rejected for good; it fails if the round is
-    /// dropped.
+    /// Queues a round. The receiver resolves once all of it is stored or rejected for good; it fails if the round, or a
+    /// part of the backlog, is dropped.
     pub fn send_with_receipt(&self, items: Vec<MetricMeasures>) -> oneshot::Receiver<()> {
         let (stored, receipt) = oneshot::channel();
         self.try_send(Round { items, stored: Some(stored) });
@@ -160,10 +163,10 @@ impl MeasureBacklog {
         }
     }
 
-    /// Appends measures of a metric to the backlog.
-    pub fn push(&mut self, item: MetricMeasures) {
+    /// Appends measures of a metric to the backlog. Returns the number of measures dropped for it.
+    pub fn push(&mut self, item: MetricMeasures) -> usize {
         if item.measures.is_empty() {
-            return;
+            return 0;
         }
         self.waiting_measures += item.measures.len();
         self.backlog.push_back(item);
@@ -176,6 +179,7 @@ impl MeasureBacklog {
         if dropped > 0 {
             tracing::warn!(dropped, "measures wait for the store in vain: the oldest are dropped");
         }
+        dropped
     }
 
     /// Posts the backlog, as far as the store accepts it.
@@ -304,4 +308,33 @@ fn is_final(error: &ClientError) -> bool {
     error
         .status()
         .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_client::ClientOptions;
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_dropped_is_not_told_as_stored() {
+        // Nobody listens there.
+        let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let deliverer = Deliverer::start(MeasureBacklog::new(client, options));
+        let measure = Measure { timestamp: Timestamp(0), value: 1.0 };
+        let round = |count: usize| {
+            vec![MetricMeasures {
+                resource: "r".to_owned(),
+                attributes: BTreeMap::new(),
+                metric: "m".to_owned(),
+                measures: vec![measure; count],
+            }]
+        };
+        let first = deliverer.send_with_receipt(round(1));
+        deliverer.send(round(BACKLOG_MEASURES_MAX));
+        let told = tokio::time::timeout(Duration::from_secs(30), first).await;
+        assert!(told.expect("its receipt fails").is_err());
+    }
 }

@@ -19,6 +19,9 @@ use crate::time::now;
 /// Maximum number of readings kept while the store does not respond.
 pub const BACKLOG_READINGS_MAX: usize = 720;
 
+/// Approximate measures per request: the server limits its size.
+const REQUEST_MEASURES: usize = 20_000;
+
 #[derive(Clone, Debug)]
 pub struct CollectorOptions {
     pub interval: Duration,
@@ -87,22 +90,25 @@ impl Collector {
         reading
     }
 
-    /// Posts the backlog in one batch; on failure it is kept.
+    /// Posts the backlog, oldest readings first; on failure the rest is kept.
     async fn post(&mut self) -> Result<(), ClientError> {
-        let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
-        for index in 0..self.waiting.len() {
-            let (timestamp, reading) = self.waiting[index].clone();
-            for (name, value) in reading {
-                let id = self.metric(&name).await?;
-                batch.entry(id).or_default().push(Measure { timestamp, value });
+        while !self.waiting.is_empty() {
+            let readings = next_readings(&self.waiting);
+            let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
+            for index in 0..readings {
+                let (timestamp, reading) = self.waiting[index].clone();
+                for (name, value) in reading {
+                    let id = self.metric(&name).await?;
+                    batch.entry(id).or_default().push(Measure { timestamp, value });
+                }
             }
+            if let Err(error) = self.client.post_batch(&batch).await {
+                // A metric may have been deleted: look all up again next time.
+                self.ids.clear();
+                return Err(error);
+            }
+            self.waiting.drain(..readings);
         }
-        if let Err(error) = self.client.post_batch(&batch).await {
-            // A metric may have been deleted: look all up again next time.
-            self.ids.clear();
-            return Err(error);
-        }
-        self.waiting.clear();
         Ok(())
     }
 
@@ -133,6 +139,16 @@ impl Collector {
     }
 }
 
+/// How many of the oldest readings one request holds; at least one.
+fn next_readings(waiting: &VecDeque<(Timestamp, Reading)>) -> usize {
+    let mut measures = 0;
+    let fitting = waiting.iter().take_while(|(_, reading)| {
+        measures += reading.len();
+        measures <= REQUEST_MEASURES
+    });
+    fitting.count().max(1)
+}
+
 fn unit_of(name: &str) -> &'static str {
     let has = |part: &str| name.contains(part);
     if has(".percentage") || has("cpu.util") {
@@ -147,5 +163,23 @@ fn unit_of(name: &str) -> &'static str {
         "request"
     } else {
         "packet"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_backlog_is_posted_in_parts() {
+        let reading = |metrics: usize| -> (Timestamp, Reading) {
+            (Timestamp(0), (0..metrics).map(|number| (number.to_string(), 1.0)).collect())
+        };
+        let mut waiting: VecDeque<_> = std::iter::repeat_n(reading(3000), 10).collect();
+        assert_eq!(next_readings(&waiting), 6);
+        waiting.truncate(2);
+        assert_eq!(next_readings(&waiting), 2);
+        waiting.push_front(reading(REQUEST_MEASURES + 1));
+        assert_eq!(next_readings(&waiting), 1);
     }
 }

@@ -7,9 +7,9 @@ use std::{
     io::{self, Read, Write as _},
 };
 
-use bzip2::{read::BzDecoder, write::BzEncoder};
+use bzip2::{read::MultiBzDecoder, write::BzEncoder};
 use flate2::{
-    read::{GzDecoder, ZlibDecoder},
+    read::{MultiGzDecoder, ZlibDecoder},
     write::ZlibEncoder,
 };
 
@@ -97,8 +97,8 @@ pub fn decompressed(body: &[u8]) -> Result<Cow<'_, [u8]>, CompressionError> {
         None => return Ok(Cow::Borrowed(body)),
         Some(Format::Unknown(name)) => return Err(CompressionError::Unknown(name)),
         Some(Format::Known(Compression::Zlib)) => limited(ZlibDecoder::new(body)),
-        Some(Format::Known(Compression::Bzip2)) => limited(BzDecoder::new(body)),
-        Some(Format::Gzip) => limited(GzDecoder::new(body)),
+        Some(Format::Known(Compression::Bzip2)) => limited(MultiBzDecoder::new(body)),
+        Some(Format::Gzip) => limited(MultiGzDecoder::new(body)),
     };
     let plain = plain.map_err(|error| CompressionError::Damaged(error.to_string()))?;
     if plain.len() > MESSAGE_BYTES_MAX { Err(CompressionError::TooLarge) } else { Ok(Cow::Owned(plain)) }
@@ -123,6 +123,11 @@ mod tests {
         let zlib = b"x\x9c\xab\xae\x05\x00\x01u\x00\xf9";
         assert_eq!(&*decompressed(zlib).unwrap(), b"{}");
         assert_eq!(Compression::of(zlib), Some(Compression::Zlib));
+        // gzip.compress(b"{}", mtime=0), whose members may follow one another.
+        let gzip = b"\x1f\x8b\x08\0\0\0\0\0\x02\xff\xab\xae\x05\0\x43\xbf\xa6\xa3\x02\0\0\0";
+        assert_eq!(&*decompressed(&gzip.repeat(2)).unwrap(), b"{}{}");
+        // So may the streams of bzip2.
+        assert_eq!(&*decompressed(&Compression::Bzip2.compress(b"{}").repeat(2)).unwrap(), b"{}{}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct ConsumerOptions {
     pub pool: Option<String>,
     /// Maximum prefetch count of each queue.
     pub prefetch: u16,
-    /// Limit of unsettled bytes; at the limit consuming pauses.
+    /// Limit of unsettled bytes, those of earlier connections included; at the limit consuming pauses.
     pub in_flight_bytes_max: usize,
 }
 
@@ -131,6 +131,7 @@ impl Consumer {
             wanted,
             figures: figures.clone(),
             ledger: Ledger::default(),
+            earlier: Vec::new(),
             session: 0,
         };
         Ok((Consumer { stage, task: tokio::spawn(worker.run()), figures }, inbox))
@@ -158,6 +159,8 @@ struct Worker {
     wanted: watch::Receiver<Stage>,
     figures: Arc<ConsumerFigures>,
     ledger: Ledger,
+    /// What earlier connections have delivered and nobody has settled yet, by session: it is still in memory.
+    earlier: Vec<(u64, Ledger)>,
     session: u64,
 }
 
@@ -180,7 +183,7 @@ impl Worker {
             let ended = self.connected(turn).await;
             self.figures.is_connected.store(false, Ordering::Relaxed);
             // Unacknowledged messages are redelivered on the next connection.
-            self.ledger.clear();
+            self.end_session();
             self.show();
             let Err(error) = ended else { return };
             turn += 1;
@@ -206,7 +209,7 @@ impl Worker {
         };
         self.session += 1;
         let mut consumers = self.declare(&connection).await?;
-        consumers.consume().await?;
+        self.adjust(&mut consumers).await?;
         self.figures.is_connected.store(true, Ordering::Relaxed);
         self.figures.connections.fetch_add(1, Ordering::Relaxed);
         tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
@@ -272,13 +275,35 @@ impl Worker {
         }
     }
 
+    /// Keeps account of what this connection has delivered, without what is settled.
+    fn end_session(&mut self) {
+        let mut ledger = std::mem::take(&mut self.ledger);
+        ledger.due(Instant::now(), true);
+        if ledger.bytes() > 0 {
+            self.earlier.push((self.session, ledger));
+        }
+    }
+
+    /// A message of an earlier connection was settled, and is no longer in memory.
+    fn forget(&mut self, ticket: Ticket) {
+        for (_, ledger) in self.earlier.iter_mut().filter(|(session, _)| *session == ticket.session) {
+            ledger.remove(ticket.tag);
+        }
+        self.earlier.retain(|(_, ledger)| ledger.bytes() > 0);
+    }
+
+    /// Bytes of all messages in memory.
+    fn bytes(&self) -> usize {
+        self.ledger.bytes() + self.earlier.iter().map(|(_, ledger)| ledger.bytes()).sum::<usize>()
+    }
+
     /// Pauses or resumes consuming by the bytes in flight.
     async fn adjust(&mut self, consumers: &mut Consumers) -> Result<()> {
         if *self.wanted.borrow() != Stage::Consume {
             return Ok(());
         }
         let (limit, most) = (self.listening.in_flight_bytes_max, self.listening.prefetch);
-        let (bytes, count) = (self.ledger.bytes(), self.ledger.count());
+        let (bytes, count) = (self.bytes(), self.ledger.count());
         if consumers.tags.is_empty() {
             // Drain the cancelled consumers first, so that messages stay in order.
             if consumers.streams.is_empty() && bytes <= limit / 2 {
@@ -286,7 +311,7 @@ impl Worker {
             }
         } else if bytes > limit {
             self.figures.pauses.fetch_add(1, Ordering::Relaxed);
-            consumers.prefetch = fitting(limit, bytes, count).min(consumers.prefetch);
+            consumers.prefetch = fitting(limit, self.ledger.bytes(), count).min(consumers.prefetch);
             let prefetch = consumers.prefetch;
             tracing::debug!(bytes, prefetch, "too many bytes in flight: nothing more is taken for a while");
             consumers.cancel().await?;
@@ -327,6 +352,7 @@ impl Worker {
     /// Acknowledges or requeues a delivery of this session.
     async fn apply(&mut self, channel: &Channel, ticket: Ticket, outcome: Outcome) -> Result<()> {
         if ticket.session != self.session {
+            self.forget(ticket);
             return Ok(());
         }
         match outcome {
@@ -364,7 +390,7 @@ impl Worker {
 
     fn show(&self) {
         self.figures.in_flight.store(self.ledger.count() as u64, Ordering::Relaxed);
-        self.figures.in_flight_bytes.store(self.ledger.bytes() as u64, Ordering::Relaxed);
+        self.figures.in_flight_bytes.store(self.bytes() as u64, Ordering::Relaxed);
     }
 }
 
@@ -431,6 +457,39 @@ mod tests {
             prefetch: 100,
             in_flight_bytes_max: 1 << 20,
         }
+    }
+
+    #[test]
+    fn what_earlier_connections_have_delivered_counts_until_it_is_settled() {
+        let (_inbox, deliveries, outcomes) = Inbox::new();
+        let (_stage, wanted) = watch::channel(Stage::Consume);
+        let mut worker = Worker {
+            broker: BrokerOptions::new("rabbit://a/".parse().unwrap(), "test"),
+            listening: listening(None),
+            deliveries,
+            outcomes,
+            wanted,
+            figures: Arc::default(),
+            ledger: Ledger::default(),
+            earlier: Vec::new(),
+            session: 1,
+        };
+        for (tag, bytes) in [(1, 100), (2, 50), (3, 10)] {
+            worker.ledger.opened(tag, bytes);
+        }
+        worker.ledger.done(2, Instant::now());
+        worker.end_session();
+        assert_eq!((worker.bytes(), worker.ledger.count()), (110, 0));
+        worker.session = 2;
+        worker.ledger.opened(1, 7);
+        for (session, tag, left) in [(1, 2, 117), (1, 1, 17), (3, 3, 17), (1, 3, 7), (1, 3, 7)] {
+            worker.forget(Ticket { session, tag });
+            assert_eq!(worker.bytes(), left, "{session} {tag}");
+        }
+        assert!(worker.earlier.is_empty());
+        worker.ledger.done(1, Instant::now());
+        worker.end_session();
+        assert!(worker.earlier.is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 pub enum Outcome {
     /// Processed: acknowledge it.
     Done,
-    /// Requeue it.
+    /// Not processed: requeue it.
     Returned,
 }
 
@@ -46,7 +46,7 @@ impl Settler {
     }
 }
 
-/// The reader's end.
+/// The reader's ends of both channels.
 #[derive(Debug)]
 pub struct Inbox {
     pub deliveries: UnboundedReceiver<Delivery>,

@@ -80,10 +80,6 @@ impl Ledger {
         due
     }
 
-    pub fn clear(&mut self) {
-        *self = Ledger::default();
-    }
-
     /// Bytes of unacknowledged deliveries.
     pub fn bytes(&self) -> usize {
         self.bytes

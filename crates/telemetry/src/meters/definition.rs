@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -14,6 +15,9 @@ use crate::{
 
 /// Maximum number of samples that one definition makes of one notification.
 const SAMPLES_MAX: usize = 100_000;
+
+/// Maximum bytes, as JSON, of what the samples of one definition and notification have in common: each has a copy.
+const COPIES_BYTES_MAX: usize = 32 << 20;
 
 /// The sample fields that a definition may look up, in order of evaluation.
 const PARTS: [&str; 8] =
@@ -117,6 +121,7 @@ impl MeterDefinition {
             return Ok(());
         }
         let metadata = self.metadata(document, options)?;
+        check_copies(&metadata, rows.len())?;
         for row in rows {
             let at = samples.len();
             samples.push(sample(row, notification, document, metadata.clone(), options, at)?);
@@ -186,6 +191,8 @@ impl MeterDefinition {
                 return Ok(Vec::new());
             }
         }
+        let common: Vec<&Value> = columns.iter().filter(|column| column.len() != count).flatten().collect();
+        check_copies(&common, count)?;
         let value = |column: &mut Vec<Value>, at: usize| {
             if column.len() == count { std::mem::take(&mut column[at]) } else { column[0].clone() }
         };
@@ -208,6 +215,17 @@ impl MeterDefinition {
         }
         Ok(if metadata.is_empty() { whole_payload(document) } else { metadata })
     }
+}
+
+/// Fails if so many copies of a value are too large together: memory would grow with the square of a message's size.
+fn check_copies(value: &impl Serialize, copies: usize) -> Result<(), LookupError> {
+    let bytes = if copies > 1 { serde_json::to_string(value).map_or(0, |text| text.len()) } else { 0 };
+    if bytes.saturating_mul(copies) > COPIES_BYTES_MAX {
+        return Err(LookupError(format!(
+            "{copies} samples of one notification have more than {COPIES_BYTES_MAX} bytes in common"
+        )));
+    }
+    Ok(())
 }
 
 /// Without `metadata` in the definition, samples keep the whole payload.

@@ -236,6 +236,31 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_a_payload_are_limited() {
+        let meters = MeterDefinitions::shipped(SampleOptions::default()).unwrap();
+        let made = |count: usize, resource: &str| {
+            let metric = json!({"name": "n", "unit": "u", "value": 1});
+            let payload = json!({"metrics": vec![metric; count], "resource_id": resource}).to_string();
+            let payload = RawValue::from_string(payload).unwrap();
+            let notification = Notification {
+                publisher_id: "p".into(),
+                event_type: "magnum.bay.metrics.update".into(),
+                priority: "info".into(),
+                message_id: "m".into(),
+                timestamp: "2026-01-02 03:04:05".into(),
+                payload: &payload,
+                context: serde_json::Map::new(),
+                unique_id: None,
+            };
+            let made = meters.samples(&notification, &notification.document());
+            made.map(|made| made.samples.len()).map_err(|error| error.0)
+        };
+        assert_eq!(made(200, "r"), Ok(200));
+        assert!(made(5000, "r").unwrap_err().contains("in common"));
+        assert!(made(40, &"r".repeat(1 << 20)).unwrap_err().contains("in common"));
+    }
+
+    #[test]
     fn a_bad_file_is_named_and_a_bad_definition_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.yaml");

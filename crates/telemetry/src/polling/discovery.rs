@@ -17,6 +17,7 @@ impl From<CloudError> for DiscoveryError {
     }
 }
 
+/// A source of resources to poll.
 #[async_trait]
 pub trait Discovery: Send + Sync {
     /// Its name in polling files.
@@ -40,12 +41,12 @@ pub trait Discovery: Send + Sync {
 /// Agents that discover the same resources and share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AgentGroup {
-    /// gnudi's agents of the cloud. Ceilometer partitions by what its client libraries print of an object, which
-    /// differs between releases: with different keys some resources would be polled by nobody.
+    /// All of gnudi's agents, without Ceilometer's: its partitioning key is an object of a client library as printed,
+    /// which differs between releases. If two agents had different keys, some resources would be polled by none.
     Everywhere,
     /// The agents of this machine, Ceilometer's included, for what runs on it.
     ThisHost,
-    /// The same for the machine itself, for which Ceilometer has its own group.
+    /// The same agents, for the machine itself: Ceilometer has a separate group for it.
     LocalNode,
     /// The agents whose polling file names this group, Ceilometer's included.
     Named(Arc<str>),

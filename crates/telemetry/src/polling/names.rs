@@ -31,7 +31,7 @@ const LIFETIME_MAX: Duration = Duration::from_hours(24 * 365);
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Maximum concurrent look-ups.
-const QUESTIONS_MAX: usize = 4;
+const LOOK_UPS_MAX: usize = 4;
 /// Timeout of one look-up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -83,8 +83,9 @@ type Cell = Arc<tokio::sync::Mutex<CachedName>>;
 
 #[derive(Default)]
 struct CachedName {
+    /// `None` if the id has no name, or before the first look-up.
     name: Option<Arc<str>>,
-    /// `None` before the first look-up.
+    /// When the entry expires; `None` before the first look-up.
     until: Option<Instant>,
 }
 
@@ -110,12 +111,13 @@ impl Cells {
     }
 }
 
+/// The cache, which looks up missing and expired names in a directory.
 pub struct Names {
     directory: Arc<dyn Directory>,
     options: NamesOptions,
     users: Mutex<Cells>,
     projects: Mutex<Cells>,
-    places: Semaphore,
+    look_ups: Semaphore,
     pause: Mutex<Pause>,
 }
 
@@ -128,7 +130,7 @@ struct Pause {
 }
 
 impl Pause {
-    /// Begins a pause after a failure; `None` if another has begun since the look-up was started.
+    /// Begins a pause after a failure; `None` if a concurrent look-up has failed before and begun one.
     fn begin(&mut self, now: Instant) -> Option<Duration> {
         if self.until.is_some_and(|until| now < until) {
             return None;
@@ -147,12 +149,12 @@ impl Names {
             options,
             users: Mutex::default(),
             projects: Mutex::default(),
-            places: Semaphore::new(QUESTIONS_MAX),
+            look_ups: Semaphore::new(LOOK_UPS_MAX),
             pause: Mutex::default(),
         }
     }
 
-    /// Adds user and project names to samples, as far as known.
+    /// Sets the user and project names of samples; `None` where unknown.
     pub async fn complete(&self, samples: &mut [Sample<'static>]) {
         let ids = |sample: &Sample<'static>| {
             let (user, project) = (sample.user_id.as_deref(), sample.project_id.as_deref());
@@ -165,7 +167,7 @@ impl Names {
                 let name = self.name(kind, &id).await;
                 ((kind, id), name)
             })
-            .buffer_unordered(QUESTIONS_MAX)
+            .buffer_unordered(LOOK_UPS_MAX)
             .collect()
             .await;
         let name = |owner: Option<(IdentityKind, String)>| {
@@ -185,9 +187,8 @@ impl Names {
         };
         let cell = cells.lock().get(id, self.options.remembered_max);
         let mut known = cell.lock().await;
-        let is_due = |known: &CachedName| known.until.is_none_or(|until| until <= Instant::now());
-        if is_due(&known) {
-            let _place = self.places.acquire().await.expect("it is never closed");
+        if known.until.is_none_or(|until| until <= Instant::now()) {
+            let _permit = self.look_ups.acquire().await.expect("it is never closed");
             if !self.is_paused() {
                 self.look_up(kind, id, &mut known).await;
             }
@@ -199,7 +200,7 @@ impl Names {
         match self.directory.name(kind, id).await {
             Ok(name) => known.name = Some(name.into()),
             Err(NameError::Unknown(reason)) => {
-                // Log only a change: that it still has no name is nothing new.
+                // Logged when a name is lost or the id is new, not in each later look-up.
                 if known.name.take().is_some() || known.until.is_none() {
                     tracing::warn!(kind = kind.name(), id, reason, "samples go without its name");
                 }
@@ -242,8 +243,7 @@ impl Directory for KeystoneDirectory {
         match self.look_up(kind, id).await {
             Ok(Some(name)) => Ok(name),
             Ok(None) => Err(NameError::Unknown("an answer without a name".to_owned())),
-            // 401 concerns our own token, the others ask to retry later.
-            Err(error @ CloudError::Refused { status: 400..=499, .. }) if !is_of_the_moment(&error) => {
+            Err(error @ CloudError::Refused { status: 400..=499, .. }) if !is_transient(&error) => {
                 Err(NameError::Unknown(error.to_string()))
             }
             Err(error) => Err(NameError::Unavailable(error.to_string())),
@@ -251,7 +251,8 @@ impl Directory for KeystoneDirectory {
     }
 }
 
-fn is_of_the_moment(error: &CloudError) -> bool {
+/// Whether a later look-up of the same id may succeed: 401 concerns our own token, 408 and 429 ask to retry.
+fn is_transient(error: &CloudError) -> bool {
     matches!(error, CloudError::Refused { status: 401 | 408 | 429, .. })
 }
 
@@ -266,6 +267,7 @@ mod tests {
     #[derive(Default)]
     struct Counting {
         asked: Mutex<HashMap<(IdentityKind, String), usize>>,
+        /// Look-ups in progress, now and at most.
         under_way: Mutex<(usize, usize)>,
         is_away: Mutex<bool>,
     }
@@ -292,7 +294,7 @@ mod tests {
     }
 
     impl Counting {
-        fn questions(&self) -> usize {
+        fn look_ups(&self) -> usize {
             self.asked.lock().values().sum()
         }
     }
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_id_is_asked_for_once_in_its_time() {
+    async fn each_id_is_looked_up_once_per_lifetime() {
         let directory = Arc::<Counting>::default();
         let names = names(&directory, 100);
         let named = |id: &str| Some(format!("name of {id}"));
@@ -337,19 +339,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_away_is_left_alone_for_a_while() {
+    async fn a_failure_pauses_look_ups() {
         let directory = Arc::<Counting>::default();
         let names = names(&directory, 100);
         assert_eq!(told(&names, &mut [sample(Some("u"), None)]).await[0].0.as_deref(), Some("name of u"));
         tokio::time::sleep(LIFETIME).await;
         *directory.is_away.lock() = true;
-        let before = directory.questions();
+        let before = directory.look_ups();
         let ids: Vec<String> = (0..50).map(|number| number.to_string()).collect();
         let mut samples: Vec<_> = ids.iter().map(|id| sample(Some("u"), Some(id))).collect();
-        // An expired name is the best guess.
+        // An expired name is still used.
         let found = told(&names, &mut samples).await;
         assert!(found.iter().all(|found| found == &(Some("name of u".to_owned()), None)), "{found:?}");
-        assert!(directory.questions() - before <= QUESTIONS_MAX, "{}", directory.questions());
+        assert!(directory.look_ups() - before <= LOOK_UPS_MAX, "{}", directory.look_ups());
         // Each pause is twice as long as the one before, up to a minute.
         for (asked, seconds) in [
             (false, 1),
@@ -364,9 +366,9 @@ mod tests {
             (false, 59),
         ] {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            let before = directory.questions();
+            let before = directory.look_ups();
             told(&names, &mut samples).await;
-            assert_eq!(directory.questions() > before, asked, "after {seconds} s");
+            assert_eq!(directory.look_ups() > before, asked, "after {seconds} s");
         }
         *directory.is_away.lock() = false;
         tokio::time::sleep(PAUSE_MAX).await;
@@ -375,14 +377,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn few_questions_are_under_way_and_few_names_are_kept() {
+    async fn concurrent_look_ups_and_cached_names_are_limited() {
         let directory = Arc::<Counting>::default();
         let names = names(&directory, 20);
         let ids: Vec<String> = (0..50).map(|number| number.to_string()).collect();
         let mut samples: Vec<_> = ids.iter().map(|id| sample(None, Some(id))).collect();
         let mut others = samples.clone();
         tokio::join!(names.complete(&mut samples), names.complete(&mut others));
-        assert_eq!(directory.under_way.lock().1, QUESTIONS_MAX);
+        assert_eq!(directory.under_way.lock().1, LOOK_UPS_MAX);
         {
             let cells = names.projects.lock();
             assert!(cells.young.len() + cells.old.len() <= 20);

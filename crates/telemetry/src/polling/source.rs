@@ -12,6 +12,9 @@ use crate::{
     yaml::{self, YamlError},
 };
 
+/// A longer interval is as good as this one: a hundred years fit the clock.
+const INTERVAL_MAX_S: u64 = 100 * 365 * 86_400;
+
 /// One of the file's sources.
 #[derive(Clone, Debug)]
 pub struct PollingSource {
@@ -74,7 +77,7 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     let group = group.filter(|_| resources.is_empty());
     Ok(PollingSource {
         name,
-        interval: Duration::from_secs(seconds),
+        interval: Duration::from_secs(seconds.min(INTERVAL_MAX_S)),
         meters,
         resources,
         discovery: texts(path, source, "discovery")?,
@@ -123,6 +126,8 @@ mod tests {
         assert_eq!(sources[1].resources, ["a", "b"]);
         assert_eq!(sources[1].discovery, ["endpoint:x"]);
         assert_eq!(sources[0].group, None);
+        let longest = format!("sources: [{{name: s, interval: {}, meters: [a]}}]", i64::MAX);
+        assert_eq!(parse(&longest).unwrap()[0].interval.as_secs(), INTERVAL_MAX_S);
         let with = |more: &str| format!("sources: [{{name: s, interval: 1, meters: [a], {more}}}]");
         let expression = "group_id_coordination_expression: \"'x' + self.conf.host\"";
         let group = |more: &str| parse(&with(more)).unwrap()[0].group.clone();

@@ -88,7 +88,7 @@ fn metric(sample: &Sample<'_>, points: &[Value]) -> Value {
     metric
 }
 
-/// `None` if the sample has no time, or no numeric volume.
+/// `None` if the sample has no time, or no finite number as its volume.
 fn point(sample: &Sample<'_>) -> Option<Value> {
     let time = timestamp_of_text(sample.timestamp.as_deref()?, Timestamp(0)).ok()?;
     let volume = match &sample.volume {
@@ -96,6 +96,10 @@ fn point(sample: &Sample<'_>) -> Option<Value> {
         Value::String(text) => gnudi_model::python::float_of_text(text)?,
         volume => volume.as_f64()?,
     };
+    // JSON would have null, which counts as 0.
+    if !volume.is_finite() {
+        return None;
+    }
     let named = [
         ("resource_id", Some(&*sample.resource_id)),
         ("user_id", sample.user_id.as_deref()),
@@ -116,11 +120,13 @@ mod tests {
 
     #[test]
     fn samples_become_points_of_metrics() {
-        let mut samples = [sample("a.b", 1.5), sample("a.b", 2.0), sample("c", 3.0), sample("d", 4.0)];
+        let mut samples =
+            [sample("a.b", 1.5), sample("a.b", 2.0), sample("c", 3.0), sample("d", 4.0), sample("e", 5.0)];
         samples[0].timestamp = Some("2026-01-02T03:04:05.000006".into());
         samples[1].timestamp = Some("2026-01-02T03:04:05+00:00".into());
         samples[2].kind = SampleKind::Cumulative;
         samples[3].timestamp = None;
+        samples[4].volume = "inf".into();
         let (request, points) = request(&samples);
         assert_eq!(points, 3);
         let metrics = &request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];

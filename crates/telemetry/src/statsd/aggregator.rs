@@ -34,7 +34,7 @@ pub struct ValueCounts {
     pub values: u64,
     /// Dropped as invalid.
     pub malformed: u64,
-    /// Dropped beyond a limit.
+    /// Dropped beyond a limit, or since a sum would not be a finite number.
     pub excess: u64,
 }
 
@@ -122,6 +122,9 @@ impl Aggregator {
             }
             StatsdValue::Change(change) => {
                 let level = self.levels.get(&name).copied().unwrap_or(0.0) + change;
+                if !level.is_finite() {
+                    return false;
+                }
                 self.keep_level(&name, level);
                 self.metrics.insert(name, MetricValues::Level(measure(level)));
             }
@@ -130,6 +133,9 @@ impl Aggregator {
                     Some(MetricValues::Count(measure)) => measure.value,
                     _ => 0.0,
                 };
+                if !(before + count).is_finite() {
+                    return false;
+                }
                 self.metrics.insert(name, MetricValues::Count(measure(before + count)));
             }
             StatsdValue::Member(member) => {
@@ -231,6 +237,19 @@ mod tests {
         let (metrics, taken) = statsd.flush();
         assert_eq!(metrics, [("a|c".to_owned(), vec![Measure { timestamp: Timestamp(1), value: 2.0 }])]);
         assert_eq!(taken, ValueCounts { values: 2, malformed: 3, excess: 0 });
+    }
+
+    #[test]
+    fn sums_stay_finite() {
+        let mut statsd = Aggregator::new(AggregatorLimits::default());
+        statsd.add_datagram(b"a:1e308|c:1e308|c\ng:-1e308|g:-1e308|g", Timestamp(1));
+        let (mut metrics, taken) = statsd.flush();
+        metrics.sort_by(|a, b| a.0.cmp(&b.0));
+        let values: Vec<f64> =
+            metrics.iter().flat_map(|(_, measures)| measures).map(|one| one.value).collect();
+        assert_eq!((values, taken.values, taken.excess), (vec![1e308, -1e308], 2, 2));
+        statsd.add_datagram(b"g:+1e308|g", Timestamp(2));
+        assert_eq!(flushed(&mut statsd), [metric("g|g", &[(2, 0.0)])]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Discoveries that list a service's resources, and service endpoints.
+//! Discoveries of the central agent: the listings of services, and their endpoints.
 
 use std::sync::Arc;
 
@@ -13,12 +13,14 @@ use crate::polling::{
     resource::Resource,
 };
 
-/// One list of a service.
+/// A listing of a service, and its name as a discovery.
 #[derive(Clone, Copy)]
 struct Listing {
     name: &'static str,
+    /// The service's usual type in the catalogue; options may name another.
     service: &'static str,
     version: &'static str,
+    /// After the version in the URL.
     path: &'static str,
     /// The key of the items in the response; empty: the whole response is the one item.
     key: &'static str,
@@ -62,23 +64,23 @@ const LISTINGS: [Listing; 15] = [
     listing("alarm", ("alarming", "v2"), "/metrics?all_projects=True", "", &[]),
 ];
 
-struct List {
+struct ListingDiscovery {
     listing: Listing,
     cloud: Cloud,
     service: String,
 }
 
 pub(super) fn discoveries(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Discovery>> {
-    let list = |listing: Listing| List {
+    let discovery = |listing: Listing| ListingDiscovery {
         listing,
         cloud: cloud.clone(),
         service: options.service_type(listing.service).to_owned(),
     };
-    LISTINGS.into_iter().map(|listing| Arc::new(list(listing)) as Arc<dyn Discovery>).collect()
+    LISTINGS.into_iter().map(|listing| Arc::new(discovery(listing)) as Arc<dyn Discovery>).collect()
 }
 
 #[async_trait]
-impl Discovery for List {
+impl Discovery for ListingDiscovery {
     fn name(&self) -> &'static str {
         self.listing.name
     }
@@ -102,7 +104,7 @@ impl Discovery for List {
                 );
                 Ok(Vec::new())
             }
-            // A missing extension, or disabled statistics.
+            // The service lacks an extension, or its statistics are disabled.
             Err(CloudError::Refused { url, status: 403 | 404, text }) => {
                 tracing::warn!(url, text, discovery = name, "nothing is polled there");
                 Ok(Vec::new())
@@ -112,7 +114,7 @@ impl Discovery for List {
     }
 }
 
-/// `None` without an id of any kind, and for failed firewalls.
+/// `None` for items without an id, and for firewall groups with the status `error`.
 fn resource(name: &str, item: Value) -> Option<Resource> {
     let text = |key: &str| item.get(key).and_then(Value::as_str);
     if name == "fw_services" && text("status") == Some("error") {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use gnudi_libvirt::{Connection, Domain, Error, InterfaceStatistics, Libvirt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     inspector::{Disk, DiskSize, DomainDescription, InspectError, Inspector, InstanceStatistics, Vnic},
@@ -153,14 +153,11 @@ impl LibvirtInspector {
         let answer = async {
             let place = Arc::clone(&self.0.calls).acquire_owned().await.expect("it is never closed");
             let inner = Arc::clone(&self.0);
-            let task = tokio::task::spawn_blocking(move || {
+            on_own_thread(move || {
                 let _place = place;
                 inner.call(|connection| ask(&inner, connection))
-            });
-            match task.await {
-                Ok(answer) => answer.map_err(InspectError::from),
-                Err(error) => Err(InspectError::Failed(error.to_string())),
-            }
+            })
+            .await
         };
         tokio::time::timeout(timeout, answer).await.map_err(late)?
     }
@@ -279,6 +276,23 @@ impl Inspector for LibvirtInspector {
     }
 }
 
+/// Runs a call on a new thread: unlike one of the runtime's, it does not hold up the end of the process if it hangs.
+async fn on_own_thread<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, InspectError> {
+    let (answered, answer) = oneshot::channel();
+    let run = move || {
+        // The caller may have given up.
+        let _ = answered.send(call());
+    };
+    let thread = std::thread::Builder::new().name("libvirt".to_owned()).spawn(run);
+    thread.map_err(|error| InspectError::Failed(format!("no thread for libvirt: {error}")))?;
+    match answer.await {
+        Ok(answer) => answer.map_err(InspectError::from),
+        Err(_) => Err(InspectError::Failed("a call of libvirt has panicked".to_owned())),
+    }
+}
+
 fn parse(xml: &str) -> Result<Element, Failure> {
     Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
 }
@@ -363,4 +377,24 @@ fn interface(interface: &Element) -> Option<Vnic> {
         parameters,
         ..Vnic::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_hangs_does_not_hold_up_the_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let hanging = on_own_thread(move || {
+            let _ = held.recv();
+            Ok(())
+        });
+        let answer =
+            runtime.block_on(async { tokio::time::timeout(Duration::from_millis(10), hanging).await });
+        assert!(answer.is_err(), "it hangs");
+        drop(runtime);
+        drop(release);
+    }
 }

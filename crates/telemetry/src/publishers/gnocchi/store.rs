@@ -246,5 +246,26 @@ struct AuthHeader {
 
 fn retry_after(answer: &Answer) -> Option<Duration> {
     let seconds = answer.header("retry-after")?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+    // A store that asks for no pause is not asked again at once.
+    Some(Duration::from_secs(seconds).clamp(PAUSE_MIN, RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn pauses_that_the_store_asks_for_have_bounds() {
+        let asked = |text: &'static str| {
+            let value = header::HeaderValue::from_static(text);
+            let headers = std::iter::once((header::RETRY_AFTER, value)).collect();
+            retry_after(&Answer { status: StatusCode::SERVICE_UNAVAILABLE, headers, body: Bytes::new() })
+        };
+        assert_eq!(asked("0"), Some(PAUSE_MIN));
+        assert_eq!(asked(" 7"), Some(Duration::from_secs(7)));
+        assert_eq!(asked("86400"), Some(RETRY_AFTER_MAX));
+        assert_eq!(asked("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+    }
 }
