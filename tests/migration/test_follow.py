@@ -55,7 +55,7 @@ def post(client, request):
 
 def delete_resource(world, resource):
     """Answers the metrics that it had."""
-    gone = world.client.get(f"/v1/resource/generic/{resource}").expect(200).json()["metrics"].values()
+    gone = metrics_of(world, resource).values()
     world.client.delete(f"/v1/resource/{world.resources.pop(resource)}/{resource}").expect(204)
     for metric in gone:
         del world.metrics[metric]
@@ -83,12 +83,35 @@ def go_on(world, used, step):
         metric = world.rng.choice(sorted(world.metrics))
         world.client.delete(f"/v1/metric/{metric}").expect(204)
         del world.metrics[metric]
+    if step % 3 == 1:
+        move_metric(world, step)
 
 
-def make_again(world, body):
+def move_metric(world, step):
+    """A metric gets another resource and name, or none."""
+    source, target = world.rng.sample(sorted(world.resources), 2)
+    metrics = metrics_of(world, source)
+    if not metrics:
+        return
+    name, metric = world.rng.choice(sorted(metrics.items()))
+    if world.rng.random() < 0.3:
+        set_metrics(world, source, {other: found for other, found in metrics.items() if other != name})
+    else:
+        set_metrics(world, target, metrics_of(world, target) | {f"{name}.{step}": metric})
+
+
+def metrics_of(world, resource):
+    return world.client.get(f"/v1/resource/generic/{resource}").expect(200).json()["metrics"]
+
+
+def set_metrics(world, resource, metrics):
+    world.client.patch(f"/v1/resource/{world.resources[resource]}/{resource}", {"metrics": metrics}).expect(200)
+
+
+def make_again(world, body, of_type="generic"):
     """A resource that is deleted, and made once more by the same name with other metrics."""
-    made = world.client.post("/v1/resource/generic", body).expect(201).json()
-    world.resources[made["id"]] = "generic"
+    made = world.client.post(f"/v1/resource/{of_type}", body).expect(201).json()
+    world.resources[made["id"]] = of_type
     world.metrics |= {metric: "plain" for metric in made["metrics"].values()}
     return made
 
@@ -167,7 +190,7 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
             go_on(world, used, step)
             if step == 2 and first["id"] in world.resources:
                 delete_resource(world, first["id"])
-                make_again(world, again)
+                make_again(world, again | {"host": "h"}, "machine")
             if step == 3:
                 world.client.delete("/v1/archive_policy/unused").expect(204)
                 world.client.delete("/v1/archive_policy_rule/disk-rule").expect(204)

@@ -1,4 +1,4 @@
-//! Copies Gnocchi's archive policies, rules and resource types to the target.
+//! Copies Gnocchi's archive policies, rules and resource types to the target: creates, changes and deletes them there.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,8 +15,9 @@ use crate::{
     target::resource_page,
 };
 
-/// Refuses a target with a different policy or type of the same name, before anything is written. `is_continued`: the
-/// target's are from an earlier import and may differ in what Gnocchi can change.
+/// Refuses a target with a different policy or type of the same name, before anything is written. Policies may always
+/// differ in their timespans. `is_continued`: the target's are from an earlier import, so back windows and types may
+/// differ, too.
 pub(crate) async fn refuse_others(
     target: Target<'_>,
     policies: &[ArchivePolicy],
@@ -29,7 +30,10 @@ pub(crate) async fn refuse_others(
             return Err(ImportError::OtherArchivePolicy(policy.name.clone()));
         }
     }
-    for SourceType { resource_type, .. } in types.iter().filter(|_| !is_continued) {
+    if is_continued {
+        return Ok(());
+    }
+    for SourceType { resource_type, .. } in types {
         let there = target.indexer.resource_type(&resource_type.name).await?;
         if there.is_some_and(|there| there.attributes != resource_type.attributes) {
             return Err(ImportError::OtherResourceType(resource_type.name.to_string()));
@@ -38,7 +42,8 @@ pub(crate) async fn refuse_others(
     Ok(())
 }
 
-/// Whether one policy can become the other: by its timespans, and by its back window if `with_window`.
+/// Whether changing the timespans of the target's policy `there`, and its back window if `with_window`, makes it equal
+/// to `policy`.
 fn may_become(there: &ArchivePolicy, policy: &ArchivePolicy, with_window: bool) -> bool {
     let granularities =
         |policy: &ArchivePolicy| policy.definition.iter().map(|item| item.granularity).collect::<Vec<_>>();
@@ -112,37 +117,37 @@ pub(crate) async fn resource_types(
     types: &[SourceType],
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    for of in types {
-        match target.indexer.resource_type(&of.resource_type.name).await? {
-            None => target.indexer.create_resource_type(of.resource_type.clone()).await?,
-            Some(there) if there.attributes == of.resource_type.attributes => {}
-            Some(there) => change_type(target, index, of, &there).await?,
+    for source in types {
+        match target.indexer.resource_type(&source.resource_type.name).await? {
+            None => target.indexer.create_resource_type(source.resource_type.clone()).await?,
+            Some(there) if there.attributes == source.resource_type.attributes => {}
+            Some(there) => change_type(target, index, source, &there).await?,
         }
         report.resource_types += 1;
     }
     Ok(())
 }
 
-/// Changes one type to another. Values that Gnocchi has filled in for existing resources do not appear in their
-/// revisions.
+/// Changes the target's type `there` to Gnocchi's. Gnocchi fills in values of existing resources without a new
+/// revision: the target gets such values as the attributes' fills.
 async fn change_type(
     target: Target<'_>,
     index: &mut Index,
-    of: &SourceType,
+    source: &SourceType,
     there: &ResourceType,
 ) -> Result<(), ImportError> {
-    let name = &of.resource_type.name;
-    let is_kept = |attribute: &Text, kind: &Attribute| {
-        let new = of.resource_type.attributes.get(attribute);
-        new.is_some_and(|new| new.kind.name() == kind.kind.name())
+    let name = &source.resource_type.name;
+    let is_kept = |attribute: &Text, old: &Attribute| {
+        let new = source.resource_type.attributes.get(attribute);
+        new.is_some_and(|new| new.kind.name() == old.kind.name())
     };
-    let gone = there.attributes.iter().filter(|(attribute, kind)| !is_kept(attribute, kind));
+    let gone = there.attributes.iter().filter(|(attribute, old)| !is_kept(attribute, old));
     let delete: Vec<Text> = gone.map(|(attribute, _)| attribute.clone()).collect();
     if !delete.is_empty() {
         let change = ResourceTypeChange { delete, ..ResourceTypeChange::default() };
         target.indexer.update_resource_type(name, change).await?;
     }
-    let changed: Vec<(Text, Attribute)> = of
+    let changed: Vec<(Text, Attribute)> = source
         .resource_type
         .attributes
         .iter()
@@ -151,7 +156,7 @@ async fn change_type(
         .collect();
     let is_new =
         |attribute: &Text| there.attributes.get(attribute).is_none_or(|old| !is_kept(attribute, old));
-    let mut fills = fills(target, index, of, &changed, &is_new).await?;
+    let mut fills = fills(target, index, source, &changed, &is_new).await?;
     let filled = changed.into_iter().map(|(attribute, new)| {
         let fill = fills.remove(&attribute);
         (attribute, Attribute { fill, ..new })
@@ -162,15 +167,16 @@ async fn change_type(
     Ok(())
 }
 
-/// The values that Gnocchi has filled in for resources without a value, also in their history: one value for all.
+/// The values that Gnocchi has filled in for resources without a value, by attribute. Gnocchi fills in one value for
+/// all resources and their history, so one revision that the target has without a value shows it.
 async fn fills(
     target: Target<'_>,
     index: &mut Index,
-    of: &SourceType,
+    source: &SourceType,
     changed: &[(Text, Attribute)],
     is_new: &(dyn Fn(&Text) -> bool + Sync),
 ) -> Result<BTreeMap<Text, AttributeValue>, ImportError> {
-    let name = &of.resource_type.name;
+    let name = &source.resource_type.name;
     let mut open: Vec<&Text> = changed.iter().map(|(attribute, _)| attribute).collect();
     let (mut fills, mut marker) = (BTreeMap::new(), None);
     loop {
@@ -179,7 +185,7 @@ async fn fills(
         marker = Some(ResourceMarker { id: last.id, revision: last.revision });
         let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
         ids.dedup();
-        let theirs = index.resources(of, &ids).await?;
+        let theirs = index.resources(source, &ids).await?;
         let theirs: HashMap<(Uuid, Timestamp), &SourceRevision> = theirs
             .iter()
             .flat_map(|resource| {
@@ -189,18 +195,19 @@ async fn fills(
         for ours in ours {
             let Some(theirs) = theirs.get(&(ours.id, ours.revision_start)) else { continue };
             open.retain(|attribute| {
-                let value = theirs.attributes.get(*attribute).filter(|value| is_given(Some(value)));
-                match value.filter(|_| is_new(attribute) || !is_given(ours.attributes.get(*attribute))) {
-                    Some(value) => drop(fills.insert((*attribute).clone(), value.clone())),
-                    // For a new attribute one revision is sufficient.
-                    None => return !is_new(attribute),
+                let (old, new) = (ours.attributes.get(*attribute), theirs.attributes.get(*attribute));
+                let fill = new.filter(|new| is_given(Some(new)) && (is_new(attribute) || !is_given(old)));
+                if let Some(fill) = fill {
+                    fills.insert((*attribute).clone(), fill.clone());
                 }
-                false
+                // A new attribute that one revision lacks was not filled in.
+                fill.is_none() && !is_new(attribute)
             });
         }
     }
 }
 
+/// Whether there is a value other than null.
 fn is_given(value: Option<&AttributeValue>) -> bool {
     value.is_some_and(|value| *value != AttributeValue::Null)
 }
@@ -217,7 +224,7 @@ pub(crate) async fn delete_unused(
         }
     }
     for there in target.indexer.resource_types().await? {
-        if there.name != GENERIC && types.iter().all(|of| of.resource_type.name != there.name) {
+        if there.name != GENERIC && types.iter().all(|source| source.resource_type.name != there.name) {
             target.indexer.delete_resource_type(&there.name).await?;
         }
     }

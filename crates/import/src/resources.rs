@@ -1,9 +1,7 @@
 //! Imports one resource with its revisions: creates it as it was at first, then repeats its changes.
 
-use std::collections::BTreeMap;
-
 use gnudi_indexer::{IndexerError, NewResource, ResourceChange};
-use gnudi_model::{AttributeValue, Text};
+use gnudi_model::{MetricId, resource_type::GENERIC};
 use uuid::Uuid;
 
 use crate::{
@@ -11,23 +9,36 @@ use crate::{
     index::{SourceResource, SourceRevision},
 };
 
-/// Creates a resource, or adds its new revisions, or replaces one that was deleted and created again. Returns whether
-/// it exists.
+/// What the import of a resource did.
+pub(crate) struct Imported {
+    /// Whether the target has the resource now.
+    pub is_there: bool,
+    /// The metrics that were deleted with an older resource of the same id.
+    pub deleted: Vec<MetricId>,
+}
+
+/// Creates a resource, or adds its new revisions, or replaces one that was deleted and created again.
 pub(crate) async fn import(
     target: Target<'_>,
     resource_type: &str,
     resource: SourceResource,
     skipped: &mut Vec<String>,
-) -> Result<bool, ImportError> {
+) -> Result<Imported, ImportError> {
+    let mut deleted = Vec::new();
     let SourceResource { id, revisions } = resource;
-    let [first, later @ ..] = revisions.as_slice() else { return Ok(false) };
-    if let Some(there) = target.indexer.resource(resource_type, id).await? {
+    let [first, later @ ..] = revisions.as_slice() else {
+        return Ok(Imported { is_there: false, deleted });
+    };
+    // The older one may have had another type.
+    if let Some(there) = target.indexer.resource(GENERIC, id).await? {
         let known = revisions.iter().position(|revision| revision.revision_start == there.revision_start);
-        if let Some(known) = known {
+        if let Some(known) = known.filter(|_| &*there.resource_type == resource_type) {
             add_revisions(target, resource_type, id, &revisions[known + 1..]).await?;
-            return Ok(true);
+            return Ok(Imported { is_there: true, deleted });
         }
-        target.indexer.delete_resources(&[id]).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for metrics in target.indexer.delete_resources(&[id]).await {
+            deleted.extend(metrics?);
+        }
     }
     let new = NewResource {
         id,
@@ -38,20 +49,20 @@ pub(crate) async fn import(
         project_id: first.project_id.clone(),
         started_at: first.started_at,
         ended_at: first.ended_at,
-        attributes: non_null(&first.attributes),
+        attributes: first.attributes.clone(),
         metrics: Vec::new(),
         now: first.revision_start,
     };
     match target.indexer.create_resources(vec![new]).await.into_iter().next() {
         Some(Err(error @ IndexerError::ResourceAlreadyExists(_))) => {
             skipped.push(format!("resource {id}: {error}"));
-            return Ok(false);
+            return Ok(Imported { is_there: false, deleted });
         }
         Some(created) => drop(created?),
         None => unreachable!("one answer each"),
     }
     add_revisions(target, resource_type, id, later).await?;
-    Ok(true)
+    Ok(Imported { is_there: true, deleted })
 }
 
 async fn add_revisions(
@@ -78,10 +89,4 @@ fn change(revision: &SourceRevision) -> ResourceChange {
         create_revision: true,
         now: revision.revision_start,
     }
-}
-
-/// Non-null attributes.
-fn non_null(attributes: &BTreeMap<Text, AttributeValue>) -> BTreeMap<Text, AttributeValue> {
-    let has_value = |(_, value): &(&Text, &AttributeValue)| **value != AttributeValue::Null;
-    attributes.iter().filter(has_value).map(|(name, value)| (name.clone(), value.clone())).collect()
 }

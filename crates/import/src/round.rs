@@ -22,8 +22,8 @@ use gnudi_series::head::Layout;
 use uuid::Uuid;
 
 use crate::{
-    ImportError, Report, Source, Target, definitions,
-    index::{IDS_AT_ONCE, Index, MetricState, ResourceState, SourceType},
+    ImportError, Report, Source, Target, Tell, definitions,
+    index::{IDS_AT_ONCE, Index, MetricPlace, MetricState, ResourceState, SourceType},
     resources,
     series::{self, SeriesSource},
 };
@@ -35,25 +35,30 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
 const LOOKS_IN_VAIN_MAX: u32 = 10;
 
-/// Called with the counters from time to time.
-pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
-
 /// An import, and its knowledge of the target. Nobody else may write to the target meanwhile.
 pub struct Import<'a> {
     source: &'a Source,
     target: Target<'a>,
-    /// Metrics of the target. Completely imported ones have the time of their newest measures.
-    metrics: HashMap<MetricId, Option<Timestamp>>,
+    metrics: HashMap<MetricId, TargetMetric>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
     /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
 }
 
+/// A metric of the target.
+#[derive(Clone, Copy)]
+struct TargetMetric {
+    place: MetricPlace,
+    /// Of a completely imported metric: [`MetricState::last_measures`] of the round that imported it.
+    last_measures: Option<Timestamp>,
+}
+
 impl<'a> Import<'a> {
     /// `target`: empty, or written only by imports of the same Gnocchi. Data that is not in Gnocchi is deleted there.
     pub async fn new(source: &'a Source, target: Target<'a>) -> Result<Self, ImportError> {
-        let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(|id| (id, None)).collect();
+        let incomplete = |(id, place)| (id, TargetMetric { place, last_measures: None });
+        let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
         Ok(Import { source, target, metrics, resources, is_continued })
@@ -104,7 +109,8 @@ impl<'a> Import<'a> {
         self.source.incoming.backlog().await.map_err(ImportError::Incoming)
     }
 
-    /// Deletes resources and metrics that are gone in Gnocchi.
+    /// Deletes resources and metrics that are gone in Gnocchi, and metrics that have another resource or name there:
+    /// these are imported as new ones.
     async fn delete(
         &mut self,
         resources: &[ResourceState],
@@ -123,13 +129,16 @@ impl<'a> Import<'a> {
                 report.resources_deleted += 1;
             }
         }
-        let there: HashSet<MetricId> = metrics.iter().map(|state| state.id).collect();
-        let gone: Vec<MetricId> = self.metrics.keys().filter(|id| !there.contains(*id)).copied().collect();
+        let there: HashMap<MetricId, MetricPlace> =
+            metrics.iter().map(|state| (state.id, state.place)).collect();
+        let is_gone = |id: &MetricId, metric: &TargetMetric| there.get(id) != Some(&metric.place);
+        let gone = self.metrics.iter().filter(|(id, metric)| is_gone(id, metric));
+        let gone: Vec<MetricId> = gone.map(|(id, _)| *id).collect();
         for some in gone.chunks(IDS_AT_ONCE) {
             for (id, deleted) in some.iter().zip(self.target.indexer.delete_metrics(some).await) {
                 deleted?;
                 self.metrics.remove(id);
-                report.metrics_deleted += 1;
+                report.metrics_deleted += u64::from(!there.contains_key(id));
             }
         }
         self.expunge().await
@@ -141,7 +150,9 @@ impl<'a> Import<'a> {
         for some in known.chunks(IDS_AT_ONCE) {
             let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
             deleted.into_iter().collect::<Result<(), _>>()?;
-            self.metrics.extend(some.iter().map(|id| (*id, None)));
+            for id in some {
+                self.metrics.get_mut(id).expect("it is known").last_measures = None;
+            }
         }
         Ok(())
     }
@@ -184,15 +195,22 @@ impl<'a> Import<'a> {
                         (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
                     report.revisions += resource.revisions.len() as u64;
                     let name = &of.resource_type.name;
-                    if resources::import(self.target, name, resource, &mut report.skipped).await? {
+                    let imported =
+                        resources::import(self.target, name, resource, &mut report.skipped).await?;
+                    if imported.is_there {
                         self.resources.extend(newest.map(|newest| (id, newest)));
+                    }
+                    for metric in imported.deleted {
+                        self.metrics.remove(&metric);
+                        report.metrics_deleted += 1;
                     }
                     report.resources += 1;
                     tell(report);
                 }
             }
         }
-        Ok(())
+        // Metrics that were deleted with a resource may be created again.
+        self.expunge().await
     }
 
     /// Returns the metrics that Gnocchi is processing.
@@ -206,8 +224,8 @@ impl<'a> Import<'a> {
     ) -> Result<Vec<NewMetric>, ImportError> {
         let mut in_motion = Vec::new();
         let is_unchanged = |state: &&MetricState| {
-            let known = self.metrics.get(&state.id).copied().flatten();
-            known.is_some() && known == state.last_measures && !series.backlog.contains(&state.id)
+            let imported = self.metrics.get(&state.id).and_then(|metric| metric.last_measures);
+            imported.is_some() && imported == state.last_measures && !series.backlog.contains(&state.id)
         };
         let (unchanged, changed): (Vec<&MetricState>, Vec<&MetricState>) =
             states.iter().partition(is_unchanged);
@@ -215,8 +233,10 @@ impl<'a> Import<'a> {
         report.metrics_unchanged += unchanged.len() as u64;
         let last_measures: HashMap<MetricId, Option<Timestamp>> =
             changed.iter().map(|state| (state.id, state.last_measures)).collect();
-        let mut take = |imported: series::Imported, metrics: &mut HashMap<_, _>| {
-            metrics.extend(imported.complete.into_iter().map(|id| (id, last_measures[&id])));
+        let mut take = |imported: series::Imported, metrics: &mut HashMap<MetricId, TargetMetric>| {
+            for id in imported.complete {
+                metrics.get_mut(&id).expect("it is known").last_measures = last_measures[&id];
+            }
             in_motion.extend(imported.in_motion);
         };
         // Read the next metrics while the previous ones are being written.
@@ -289,8 +309,9 @@ impl<'a> Import<'a> {
         }
         let there: Vec<NewMetric> = there.into_iter().cloned().collect();
         for metric in &there {
+            let place = MetricPlace::of(metric.resource_id, metric.name.as_deref());
             // Marked as incomplete, in case the import fails.
-            self.metrics.insert(metric.id, None);
+            self.metrics.insert(metric.id, TargetMetric { place, last_measures: None });
         }
         Ok(there)
     }

@@ -7,8 +7,10 @@ use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker, ResourcePage,
     ResourceSort, SortDirection,
 };
-use gnudi_model::{MetricId, Resource, Timestamp, resource_type::GENERIC};
+use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
+
+use crate::index::MetricPlace;
 
 /// Items per page of a listing.
 const PAGE: usize = 10_000;
@@ -28,10 +30,11 @@ impl Target<'_> {
         Ok(self.some_resources(None, 1).await?.is_empty() && self.some_metrics(None, 1).await?.is_empty())
     }
 
-    pub(crate) async fn metrics(&self) -> Result<Vec<MetricId>, IndexerError> {
+    pub(crate) async fn metrics(&self) -> Result<Vec<(MetricId, MetricPlace)>, IndexerError> {
         let mut all = Vec::new();
         loop {
-            let some = self.some_metrics(all.last().copied(), PAGE).await?;
+            let marker = all.last().map(|(id, _)| *id);
+            let some = self.some_metrics(marker, PAGE).await?;
             all.extend(&some);
             if some.len() < PAGE {
                 return Ok(all);
@@ -43,11 +46,12 @@ impl Target<'_> {
         &self,
         marker: Option<MetricId>,
         limit: usize,
-    ) -> Result<Vec<MetricId>, IndexerError> {
+    ) -> Result<Vec<(MetricId, MetricPlace)>, IndexerError> {
         let page = Page { limit, marker, sorts: Vec::new() };
         let metrics =
             self.indexer.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
-        Ok(metrics.iter().map(|metric| metric.id).collect())
+        let place = |metric: &Metric| MetricPlace::of(metric.resource_id, metric.name.as_deref());
+        Ok(metrics.iter().map(|metric| (metric.id, place(metric))).collect())
     }
 
     /// All resources, with the starts of their newest revisions.

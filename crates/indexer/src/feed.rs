@@ -9,8 +9,6 @@ use crate::{Result, Touched};
 pub struct FeedEntry {
     /// Contiguous in the order of commits.
     pub number: i64,
-    /// Whether this process wrote it.
-    pub is_own: bool,
     pub touched: Touched,
 }
 

@@ -147,6 +147,12 @@ async fn changes_are_seen(url: &str) {
     until(Some(Uuid::from_u128(2)), owner).await;
 
     policies_and_types_are_seen(&one, &two).await;
+
+    // A change of one's own past the cache, as one that is committed after its caller has given up.
+    one.create_metrics(vec![new_metric(6)]).await.remove(0).unwrap();
+    assert!(one.cached_metric(metric(6)).is_some());
+    one.index().delete_metrics(&[metric(6)]).await.remove(0).unwrap();
+    until(true, async || one.cached_metric(metric(6)).is_none()).await;
 }
 
 async fn policies_and_types_are_seen(one: &Cache, two: &Cache) {

@@ -10,12 +10,14 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics,
-    MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, Resources, SqlIndexer,
-    SqliteOptions,
+    MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceTypeChange,
+    ResourceTypes, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, MetricId, resource_type::GENERIC};
+use gnudi_model::{
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, resource_type::GENERIC,
+};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
@@ -166,6 +168,35 @@ async fn a_full_disk_changes_nothing_and_passes() {
     let after = indexer.create_metrics((0..50).map(|number| metric(number, &long)).collect()).await;
     assert!(after.iter().all(Result::is_ok), "{:?}", after[0]);
     assert_eq!(all(&indexer).await.len(), created.len() - 50);
+}
+
+/// What a deleted attribute has left behind does not become the value of a later one.
+#[tokio::test]
+async fn a_repaired_file_gives_no_number_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let attribute = |kind| Attribute { kind, required: false, fill: None };
+    let host = attribute(AttributeKind::String { min_length: 0, max_length: 10 });
+    let vm = ResourceType { name: "vm".into(), attributes: [("host".into(), host)].into() };
+    indexer.create_resource_type(vm).await.unwrap();
+    let new = NewResource {
+        resource_type: "vm".to_owned(),
+        attributes: [("host".into(), AttributeValue::String("one".into()))].into(),
+        ..new_resource(1)
+    };
+    indexer.create_resources(vec![new]).await.remove(0).unwrap();
+    let delete = ResourceTypeChange { delete: vec!["host".into()], ..ResourceTypeChange::default() };
+    indexer.update_resource_type("vm", delete).await.unwrap();
+    indexer.close().await;
+    SqlIndexer::repair_file(&path, |_| Ok(())).await.unwrap();
+
+    let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    let vcpus = attribute(AttributeKind::Number { min: None, max: None });
+    let add = ResourceTypeChange { add: vec![("vcpus".into(), vcpus)], ..ResourceTypeChange::default() };
+    indexer.update_resource_type("vm", add).await.unwrap();
+    let shown = indexer.resource("vm", Uuid::from_u128(1)).await.unwrap().unwrap();
+    assert_eq!(shown.attributes.get("vcpus"), Some(&AttributeValue::Null));
 }
 
 /// As with separate processes for API and workers.

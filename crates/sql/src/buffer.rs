@@ -1,4 +1,4 @@
-//! Rows of one statement, many of them in two allocations.
+//! Rows that were read from `SQLite`. The rows of a buffer share two allocations.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use rusqlite::types::ValueRef;
 
 use crate::{Row, row::decode};
 
-/// Maximum rows of a buffer, which also limits its text bytes approximately. mimalloc returns larger blocks to the
-/// system, which zeroes the pages at the next use.
+/// A buffer is full at this many rows, or this many bytes of texts. mimalloc returns larger blocks to the system, which
+/// zeroes the pages at the next use.
 const ROWS_MAX: usize = 256;
 const BYTES_MAX: usize = 64 << 10;
 
-/// A value of a row; texts and bytes are in the buffer.
+/// A value of a row. Texts and bytes are in the buffer; floating-point numbers, which nobody reads, are not kept.
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Null,
@@ -68,7 +68,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Range of the bytes. `SQLite`'s rows have less than 2 GiB.
+    /// Appends bytes; returns their offset and length, which fit: a row of `SQLite` has less than 2 GiB.
     fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let at = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);

@@ -7,33 +7,33 @@ const SQLITE_FULL: &str = "13";
 /// `SQLITE_IOERR_SHMSIZE`: no space to enlarge the WAL's index.
 const SQLITE_IOERR_SHMSIZE: &str = "4874";
 
-/// `SQLITE_IOERR`: the last byte of the codes that say more.
+/// `SQLITE_IOERR`: the low byte of its extended codes.
 const SQLITE_IOERR: u32 = 10;
 
 /// `SQLITE_BUSY`: another connection holds a lock.
 const SQLITE_BUSY: &str = "5";
 
-/// Transient: out of space, memory or connections, shut down, failed over, timed out.
+/// The disk is full.
 const POSTGRES_NO_SPACE: &str = "53100";
-const POSTGRES_UNAVAILABLE: [&str; 5] = [
-    // A statement or a lock took too long.
-    "57014", "55P03", // A transaction stood still for too long.
-    "25P03", // This is not the primary any more.
-    "25006", // Authentication has other codes, but a database that is gone belongs here.
-    "3D000",
-];
+/// Classes of codes: connections, resources, intervention of the operator (which includes timeouts of statements).
+const POSTGRES_UNAVAILABLE_CLASSES: [&str; 3] = ["08", "53", "57"];
+/// Further codes: a lock took too long (55P03), a transaction was idle for too long (25P03), the server is no longer
+/// the primary (25006), the database is gone (3D000).
+const POSTGRES_UNAVAILABLE: [&str; 4] = ["55P03", "25P03", "25006", "3D000"];
+/// A serialization failure; a deadlock.
+const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];
 
 /// The disk or a table is full.
 const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
-const MYSQL_UNAVAILABLE: [u16; 11] = [
-    // Too many connections; the server stops, or has ended the session or the statement.
-    1040, 1053, 1077, 1317, 1927, // A statement took too long.
-    1969, 3024, // This is not the primary any more.
-    1290, 1792, 1836, // The database is gone.
-    1049,
-];
+/// Too many connections, of all or of the user (1040, 1203, 1226); the server stops, or has ended the session or the statement (1053, 1077, 1317, 1927);
+/// a statement took too long (1969, 3024); the server is no longer the primary (1290, 1792, 1836); the database is gone
+/// (1049).
+const MYSQL_UNAVAILABLE: [u16; 13] =
+    [1040, 1203, 1226, 1053, 1077, 1317, 1927, 1969, 3024, 1290, 1792, 1836, 1049];
 /// A lock took too long; a deadlock.
 const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
+/// The `SQLSTATE` of a communication failure.
+const MYSQL_LOST: &str = "08S01";
 
 /// What happened, with the database's code. Contains neither the database's address nor values of rows.
 pub fn reason(error: &sqlx::Error) -> String {
@@ -46,9 +46,10 @@ pub fn reason(error: &sqlx::Error) -> String {
     }
 }
 
-/// Whether a [`reason`] is permanent: wrong login, missing database, or no permission.
+/// Whether a [`reason`] is permanent: wrong login, host that may not connect, missing database, or no permission.
 pub fn is_lasting(reason: &str) -> bool {
-    const CODES: [&str; 8] = ["28P01", "28000", "3D000", "42501", "1044", "1045", "1049", "1698"];
+    const CODES: [&str; 12] =
+        ["28P01", "28000", "3D000", "42501", "1044", "1045", "1049", "1130", "1142", "1143", "1227", "1698"];
     CODES.iter().any(|code| reason.ends_with(&format!("(code {code})")))
 }
 
@@ -84,7 +85,7 @@ pub fn class(error: &sqlx::Error) -> Class {
             number if MYSQL_NO_SPACE.contains(&number) => Class::NoSpace,
             number if MYSQL_UNAVAILABLE.contains(&number) => Class::Unavailable,
             number if MYSQL_CONTENDED.contains(&number) => Class::Contended,
-            _ if error.code() == Some("08S01") => Class::Unavailable,
+            _ if error.code() == Some(MYSQL_LOST) => Class::Unavailable,
             _ => Class::Other,
         };
     }
@@ -95,10 +96,10 @@ pub fn class(error: &sqlx::Error) -> Class {
     }
     match &*code {
         POSTGRES_NO_SPACE => Class::NoSpace,
-        // Serialization failures and deadlocks.
-        "40001" | "40P01" => Class::Contended,
-        // Connections; resources; the operator.
-        code if ["08", "53", "57"].iter().any(|class| code.starts_with(class)) => Class::Unavailable,
+        code if POSTGRES_CONTENDED.contains(&code) => Class::Contended,
+        code if POSTGRES_UNAVAILABLE_CLASSES.iter().any(|class| code.starts_with(class)) => {
+            Class::Unavailable
+        }
         code if POSTGRES_UNAVAILABLE.contains(&code) => Class::Unavailable,
         _ => Class::Other,
     }
@@ -133,8 +134,8 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
         sqlx::Error::Database(error) => {
-            // Administrators terminate connections, servers their sessions, and MariaDB (70100) running statements at
-            // shutdown.
+            // Administrators terminate connections, servers terminate sessions, and MariaDB terminates running
+            // statements at shutdown (70100).
             matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "25P03" | "70100"))
                 || error.code().is_some_and(|code| code.starts_with("08"))
         }

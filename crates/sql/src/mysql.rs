@@ -13,6 +13,10 @@ use crate::{
     options::{Host, ServerOptions, TlsMode, with_options},
 };
 
+/// Maximum steps of a recursive query, the highest that there is. Beyond the default of 1000 `MariaDB` leaves out the
+/// other rows, with no more than a warning, and `MySQL` fails.
+const RECURSIONS_MAX: u32 = u32::MAX;
+
 pub(crate) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
     let connect = match &options.host {
         Host::Tcp(name, port) => MySqlConnectOptions::new().host(name).port(*port),
@@ -41,8 +45,9 @@ pub(crate) async fn connect(
         Purpose::Migrate => String::new(),
         Purpose::Read | Purpose::Write => format!(
             ", SESSION innodb_lock_wait_timeout = {seconds} \
-             /*M!, SESSION idle_transaction_timeout = {seconds}, SESSION max_statement_time = {seconds} */ \
-             /*!80000, SESSION wait_timeout = {} */",
+             /*M!, SESSION idle_transaction_timeout = {seconds}, SESSION max_statement_time = {seconds}, \
+             SESSION max_recursive_iterations = {RECURSIONS_MAX} */ \
+             /*!80000, SESSION wait_timeout = {}, SESSION cte_max_recursion_depth = {RECURSIONS_MAX} */",
             seconds * 6
         ),
         Purpose::Coordinate => {

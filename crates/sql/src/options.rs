@@ -4,7 +4,8 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use gnudi_model::Secret;
 
-/// The options that both servers share, except types and the name of the root certificate option.
+/// Sets those of `$options` that `PostgreSQL` and `MySQL` have in common on sqlx's `$connect`, and returns it. A macro,
+/// since sqlx has a type for each. `$root_certificates` is its method for the file of root certificates.
 macro_rules! with_options {
     ($connect:expr, $options:ident, $root_certificates:ident) => {{
         let mut connect = $connect
@@ -56,6 +57,7 @@ impl From<&ServerOptions> for DatabaseOptions {
 }
 
 impl DatabaseOptions {
+    /// See [`SqliteOptions::rows_rare_max`].
     pub fn rows_rare_max(&self) -> u32 {
         match self {
             DatabaseOptions::Sqlite(options) => options.rows_rare_max,
@@ -94,13 +96,13 @@ pub struct SqliteOptions {
 
 /// The space on the file's disk.
 pub trait DiskSpace: fmt::Debug + Send + Sync {
-    /// Whether space is so short that the log must be checkpointed at once and must not grow.
+    /// Whether space is so short that `SQLite`'s log must be checkpointed at once and must not grow.
     fn is_short(&self) -> bool;
     /// Called before the retry of a write that found no space: frees some, if possible.
     fn make_room(&self);
 }
 
-/// Fetching a single row costs as much as scanning about 20.
+/// The default. Fetching a single row by an index costs as much as scanning about 20.
 const ROWS_RARE_MAX: u32 = 2000;
 
 impl SqliteOptions {
@@ -158,7 +160,7 @@ impl ServerOptions {
         }
     }
 
-    /// Without the password.
+    /// The URL without the password.
     pub fn place(&self) -> String {
         let scheme = match self.server {
             Server::Postgres => "postgresql",

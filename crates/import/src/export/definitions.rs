@@ -27,12 +27,13 @@ use crate::index::{Index, SourceType};
 pub(super) struct Types {
     pub gnocchi: Option<SourceType>,
     pub gnudi: Option<Arc<ResourceType>>,
-    /// Of attributes that are required now: what resources without a value get that Gnocchi already has.
+    /// Fill values of attributes that became required: what Gnocchi's resources without a value get.
     pub fills: BTreeMap<Text, AttributeValue>,
 }
 
 impl Types {
-    /// Gnocchi's attribute of this name, if gnudi's is the same one, perhaps with other bounds. An attribute of another kind is a new one.
+    /// Gnocchi's attribute of this name, if gnudi's has the same kind; its bounds may differ. An attribute of another
+    /// kind is a new one.
     pub fn kept(&self, name: &str) -> Option<&Attribute> {
         let theirs = self.gnocchi.as_ref()?.resource_type.attributes.get(name)?;
         let ours = self.gnudi.as_ref()?.attributes.get(name)?;
@@ -85,7 +86,8 @@ async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// The requests that give Gnocchi a policy, none where it has it; the report is told what cannot be said in them.
+/// The requests that create or change a policy in Gnocchi; none if Gnocchi has the same one. Adds to `report` what
+/// Gnocchi's policies do not support.
 fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut Report) -> Vec<Line> {
     let ours = of_gnocchi(policy);
     let of_policy = path("/v1/archive_policy/", &ours.name);
@@ -97,9 +99,21 @@ fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut R
     if !lost.is_empty() {
         report.skipped.push(format!("archive policy {}: Gnocchi has no {}", ours.name, lost.join(", ")));
     }
-    if known.is_some_and(|theirs| is_changeable(theirs, &ours)) {
-        let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
-        return vec![Line::request("PATCH", of_policy, Some(body))];
+    let mut lines = Vec::new();
+    if let Some(theirs) = known {
+        if have_same_granularities(theirs, &ours) {
+            let body = json!({"definition": definition_of(&ours), "back_window": ours.back_window});
+            lines.push(Line::request("PATCH", of_policy.clone(), Some(body)));
+            if theirs.aggregation_methods == ours.aggregation_methods {
+                return lines;
+            }
+        }
+        // Gnocchi refuses to delete it then, which is no error while posting.
+        report.skipped.push(format!(
+            "archive policy {}: its methods or granularities were changed; Gnocchi keeps its own if metrics use it there",
+            ours.name
+        ));
+        lines.push(Line::request("DELETE", of_policy, None));
     }
     let methods: Vec<String> = ours.aggregation_methods.iter().map(ToString::to_string).collect();
     let body = json!({
@@ -108,8 +122,8 @@ fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut R
         "definition": definition_of(&ours),
         "aggregation_methods": methods,
     });
-    let deletion = known.map(|_| Line::request("DELETE", of_policy, None));
-    deletion.into_iter().chain([Line::request("POST", "/v1/archive_policy", Some(body))]).collect()
+    lines.push(Line::request("POST", "/v1/archive_policy", Some(body)));
+    lines
 }
 
 /// The policies that stand for definitions of metrics, each written before its first metric.
@@ -123,7 +137,8 @@ impl Definitions {
         Ok(Self { theirs: gnocchi.archive_policies().await?, written: BTreeSet::new() })
     }
 
-    /// The requests that give Gnocchi the policy of a metric, if that stands for a definition and they were not asked for before.
+    /// The requests that create or change the policy `name` in Gnocchi. None if it does not stand for a definition, or
+    /// if an earlier call had this name.
     pub async fn lines(
         &mut self,
         gnudi: &dyn Indexer,
@@ -133,13 +148,13 @@ impl Definitions {
         if !ArchivePolicy::is_definition_name(name) || !self.written.insert(name.to_owned()) {
             return Ok(Vec::new());
         }
-        // Where it is gone its metrics are, too.
+        // If the policy is gone, so are its metrics.
         let Some(policy) = gnudi.archive_policy(name).await? else { return Ok(Vec::new()) };
         Ok(policy_lines(&policy, &self.theirs, report))
     }
 }
 
-/// How Gnocchi calls a policy: one that stands for a definition has a name like any other there.
+/// A policy's name in Gnocchi. One that stands for a definition is called `definition-UUID` there.
 pub(super) fn name_in_gnocchi(name: &str) -> String {
     if ArchivePolicy::is_definition_name(name) { name.replacen(':', "-", 1) } else { name.to_owned() }
 }
@@ -155,7 +170,7 @@ async fn in_gnudi(gnudi: &dyn Indexer, name: &str) -> Result<Option<Arc<ArchiveP
     Ok(gnudi.archive_policy(name).await?)
 }
 
-/// What Gnocchi cannot have of a policy.
+/// What the policy has that Gnocchi does not support.
 fn lost(policy: &ArchivePolicy) -> Vec<String> {
     let raw = policy.raw_timespan.map(|_| "raw points".to_owned());
     let late = policy.recomputes_late.then(|| "\"late\": \"recompute\"".to_owned());
@@ -174,14 +189,14 @@ fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
     ArchivePolicy { name, raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
 }
 
-/// Whether Gnocchi's API can change one to the other.
-fn is_changeable(theirs: &ArchivePolicy, ours: &ArchivePolicy) -> bool {
+/// Whether Gnocchi's API can change the timespans of one to those of the other.
+fn have_same_granularities(theirs: &ArchivePolicy, ours: &ArchivePolicy) -> bool {
     let granularities = |policy: &ArchivePolicy| {
         let mut spans: Vec<_> = policy.definition.iter().map(|item| item.granularity).collect();
         spans.sort_unstable();
         spans
     };
-    theirs.aggregation_methods == ours.aggregation_methods && granularities(theirs) == granularities(ours)
+    granularities(theirs) == granularities(ours)
 }
 
 fn definition_of(policy: &ArchivePolicy) -> Value {
@@ -216,7 +231,7 @@ async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// Changes the attributes of one type to the other's, and fills in the fill values.
+/// Changes the attributes of Gnocchi's type to those of gnudi's, and sets `of.fills`.
 async fn write_attributes(
     export: &mut Export<'_>,
     theirs: &ResourceType,
@@ -226,7 +241,8 @@ async fn write_attributes(
     let of_type = path("/v1/resource_type/", &ours.name);
     // One request each: an attribute that is already removed is rejected, and must not fail the others.
     for name in theirs.attributes.keys().filter(|name| of.kept(name).is_none()) {
-        // The file makes it anew already, and gives it values: a second removal would take those along.
+        // An earlier run's lines already remove it, add it with the new kind and set its values. Removing it again
+        // would delete those values.
         let kind = export.earlier.kinds.get(&(of_type.clone(), pointer(name)));
         if kind.is_some_and(|kind| ours.attributes.get(name).is_some_and(|ours| ours.kind.name() == kind)) {
             continue;
@@ -256,7 +272,7 @@ async fn write_attributes(
     Ok(())
 }
 
-/// The fill value that Gnocchi requires for a required attribute where no resource needs one.
+/// A valid fill value, for attributes that no resource lacks: Gnocchi demands one for each required attribute.
 fn neutral(kind: AttributeKind) -> AttributeValue {
     match kind {
         AttributeKind::String { min_length, .. } => {
@@ -373,6 +389,26 @@ mod tests {
         let raw = ArchivePolicy { raw_timespan: Some(gnudi_model::Timespan::from_secs(60)), ..policy };
         policy_lines(&raw, &[], &mut report);
         assert_eq!(report.skipped, [format!("archive policy {name}: Gnocchi has no raw points")]);
+    }
+
+    #[test]
+    fn what_gnocchi_cannot_change_is_reported() {
+        let ours = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(1);
+        let methods = |change: &dyn Fn(&mut ArchivePolicy)| {
+            let (mut theirs, mut report) = (ours.clone(), Report::default());
+            change(&mut theirs);
+            let lines = policy_lines(&ours, &[theirs], &mut report);
+            (
+                lines.iter().map(|line| line.method.clone().unwrap()).collect::<Vec<_>>().join(" "),
+                report.skipped.len(),
+            )
+        };
+        assert_eq!(methods(&|theirs| theirs.back_window = 7), ("PATCH".to_owned(), 0));
+        assert_eq!(
+            methods(&|theirs| theirs.aggregation_methods = ["last".parse().unwrap()].into()),
+            ("PATCH DELETE POST".to_owned(), 1)
+        );
+        assert_eq!(methods(&|theirs| theirs.definition.clear()), ("DELETE POST".to_owned(), 1));
     }
 
     #[test]

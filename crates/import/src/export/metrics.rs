@@ -112,20 +112,9 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
     loop {
         match merge::next(&mut theirs, &mut ours).await? {
             (None, None) => return Ok(made),
-            (None, Some(new)) => {
-                made.insert(new.id);
-                if !earlier.metrics.contains(&new.id.0) {
-                    for line in definitions.lines(*gnudi, &new.archive_policy_name, report).await? {
-                        report.changes += 1;
-                        output.write(&line)?;
-                    }
-                    report.changes += 1;
-                    report.metrics_new += 1;
-                    output.write(&creation(&new))?;
-                    tell(report);
-                }
-            }
-            (Some(theirs), Some(ours)) => {
+            (Some(theirs), Some(ours))
+                if !goes_with_former(*gnudi, theirs.resource_id, ours.resource_id).await? =>
+            {
                 let name = ours.name.as_ref().map(Text::as_str);
                 if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
                     report.skipped.push(format!(
@@ -140,8 +129,39 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                     ));
                 }
             }
+            (theirs, Some(new)) => {
+                if theirs.is_some() {
+                    report.skipped.push(format!(
+                        "metric {}: Gnocchi deletes it with its former resource: it is created anew, and what it has there is lost",
+                        new.id
+                    ));
+                }
+                made.insert(new.id);
+                if !earlier.metrics.contains(&new.id.0) {
+                    for line in definitions.lines(*gnudi, &new.archive_policy_name, report).await? {
+                        report.changes += 1;
+                        output.write(&line)?;
+                    }
+                    report.changes += 1;
+                    report.metrics_new += 1;
+                    output.write(&creation(&new))?;
+                    tell(report);
+                }
+            }
             (Some(_), None) => {}
         }
+    }
+}
+
+/// Whether Gnocchi deletes a metric with its resource there, which is gone in gnudi, where the metric has left it.
+async fn goes_with_former(
+    gnudi: &dyn Indexer,
+    former: Option<Uuid>,
+    current: Option<Uuid>,
+) -> Result<bool, ExportError> {
+    match former.filter(|_| former != current) {
+        Some(former) => Ok(gnudi.ends(&[former]).await?[0].is_none()),
+        None => Ok(false),
     }
 }
 
@@ -163,4 +183,30 @@ fn creation(new: &Metric) -> Line {
         Line::request("POST", NEW_METRIC, Some(body.into()))
     };
     Line { metric: Some(new.id.0), ..line }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_indexer::{MemoryIndexer, NewResource};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_metric_that_left_its_resource_goes_with_it() {
+        let gnudi: &dyn Indexer = &MemoryIndexer::default();
+        let (there, gone) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let resource = NewResource::new(there, GENERIC, "creator", Timestamp::EPOCH);
+        gnudi.create_resources(vec![resource]).await.remove(0).unwrap();
+        for (former, current, expected) in [
+            (Some(gone), None, true),
+            (Some(gone), Some(there), true),
+            (Some(there), None, false),
+            (Some(gone), Some(gone), false),
+            (None, Some(there), false),
+            (None, None, false),
+        ] {
+            let goes = goes_with_former(gnudi, former, current).await.unwrap();
+            assert_eq!(goes, expected, "{former:?} {current:?}");
+        }
+    }
 }

@@ -2,7 +2,10 @@
 
 mod documents;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use gnudi_indexer::NewMetric;
 use gnudi_model::{
@@ -82,6 +85,19 @@ pub struct MetricState {
     /// When gnocchi-metricd last began to process measures of it; `None` before 4.7, which does not store it. It is
     /// written before the measures are stored.
     pub last_measures: Option<Timestamp>,
+    pub place: MetricPlace,
+}
+
+/// Identifies a metric's resource and name, which Gnocchi may change: a hash, since all metrics are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricPlace(u64);
+
+impl MetricPlace {
+    pub fn of(resource_id: Option<Uuid>, name: Option<&str>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (resource_id, name).hash(&mut hasher);
+        MetricPlace(hasher.finish())
+    }
 }
 
 /// An open index.
@@ -258,12 +274,14 @@ impl Index {
         } else {
             "NULL".to_owned()
         };
-        let id = self.column("id", Form::Id);
-        let select = format!("SELECT {id}, {last_measures} FROM metric WHERE status = 'active'");
+        let columns = self.columns(&[("id", Form::Id), ("resource_id", Form::Id), ("name", Form::Text)]);
+        let select = format!("SELECT {columns}, {last_measures} FROM metric WHERE status = 'active'");
         let has_last_measures = self.has_last_measures;
         let state = |row: &Row| {
-            let last_measures = if has_last_measures { Some(time(row.try_get(1)?)) } else { None };
-            Ok(MetricState { id: MetricId(id_at(row, 0)?), last_measures })
+            let last_measures = if has_last_measures { Some(time(row.try_get(3)?)) } else { None };
+            let resource_id = row.try_get::<Option<&str>>(1)?.map(parse_id).transpose()?;
+            let place = MetricPlace::of(resource_id, row.try_get(2)?);
+            Ok(MetricState { id: MetricId(id_at(row, 0)?), last_measures, place })
         };
         self.all(&select, state, |state| state.id.0).await
     }

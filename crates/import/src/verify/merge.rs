@@ -12,7 +12,7 @@ pub struct Row {
     pub value: Value,
 }
 
-/// Rows of a listing not merged yet.
+/// Rows of a listing that are not merged yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     pub rows: VecDeque<Row>,
@@ -21,8 +21,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Whether merging needs another page.
-    pub fn is_hungry(&self) -> bool {
+    /// Whether merging needs another page of this listing.
+    pub fn needs_page(&self) -> bool {
         self.rows.is_empty() && !self.is_at_end
     }
 }
@@ -35,7 +35,7 @@ pub enum Pair {
     Both(Row, Row),
 }
 
-/// Merges as far as possible without another page: until a queue is hungry, or both are at the end.
+/// Merges until a queue needs another page, or both listings are at their end.
 pub fn merge(gnocchi: &mut Queue, gnudi: &mut Queue) -> Vec<Pair> {
     let mut pairs = Vec::new();
     loop {
@@ -56,10 +56,10 @@ pub fn merge(gnocchi: &mut Queue, gnudi: &mut Queue) -> Vec<Pair> {
     }
 }
 
-/// The rows of the page after `marker`.
+/// The rows of a page; `marker` is the last id of the page before it.
 ///
 /// # Errors
-/// Why it is not a page of rows sorted by id.
+/// Why it is not a list of objects with ids, sorted by id, all after `marker`.
 pub fn rows(page: Value, marker: Option<&str>) -> Result<VecDeque<Row>, String> {
     let Value::Array(values) = page else { return Err("not a list".to_owned()) };
     let mut rows: VecDeque<Row> = VecDeque::with_capacity(values.len());
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// A number that sorts like its text.
+    /// Padded, so that the texts sort like the numbers.
     fn row(id: u8) -> Row {
         Row { id: format!("{id:03}"), value: Value::Null }
     }
@@ -98,7 +98,7 @@ mod tests {
         let mut pairs = Vec::new();
         loop {
             for (index, size, queue) in [(0, sizes.0, &mut theirs), (1, sizes.1, &mut ours)] {
-                if queue.is_hungry() {
+                if queue.needs_page() {
                     let count = size.min(left[index].len());
                     queue.rows = left[index].drain(..count).map(row).collect();
                     queue.is_at_end = queue.rows.is_empty();
@@ -108,7 +108,7 @@ mod tests {
             if theirs.is_at_end && ours.is_at_end && theirs.rows.is_empty() && ours.rows.is_empty() {
                 return pairs;
             }
-            assert!(theirs.is_hungry() || ours.is_hungry(), "a merge goes on as far as it can");
+            assert!(theirs.needs_page() || ours.needs_page(), "a merge goes on as far as it can");
         }
     }
 
@@ -136,10 +136,10 @@ mod tests {
         let mut theirs = Queue { rows: [row(1), row(3)].into(), is_at_end: false };
         let mut ours = Queue { rows: [row(2)].into(), is_at_end: false };
         assert_eq!(merge(&mut theirs, &mut ours), [Pair::OnlyGnocchi(row(1)), Pair::OnlyGnudi(row(2))]);
-        assert!(ours.is_hungry() && !theirs.is_hungry());
+        assert!(ours.needs_page() && !theirs.needs_page());
         ours.is_at_end = true;
         assert_eq!(merge(&mut theirs, &mut ours), [Pair::OnlyGnocchi(row(3))]);
-        assert!(theirs.is_hungry());
+        assert!(theirs.needs_page());
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl<'a> Listing<'a> {
 
     /// Loads another page if no rows are left.
     async fn fill(&mut self) -> Result<()> {
-        if !self.queue.is_hungry() {
+        if !self.queue.needs_page() {
             return Ok(());
         }
         let mut query = Query::new(self.path);
@@ -149,14 +149,14 @@ impl<'a> Listing<'a> {
 }
 
 /// The same listing of both servers, merged by id.
-pub(super) struct Both<'a> {
+pub(super) struct MergedListing<'a> {
     gnocchi: Listing<'a>,
     gnudi: Listing<'a>,
 }
 
-impl<'a> Both<'a> {
+impl<'a> MergedListing<'a> {
     pub fn new(sides: &'a Sides, path: &'a str) -> Self {
-        Both { gnocchi: Listing::new(&sides.gnocchi, path), gnudi: Listing::new(&sides.gnudi, path) }
+        MergedListing { gnocchi: Listing::new(&sides.gnocchi, path), gnudi: Listing::new(&sides.gnudi, path) }
     }
 
     /// About a page of merged rows; `None` at the end.
@@ -167,7 +167,7 @@ impl<'a> Both<'a> {
             if !pairs.is_empty() {
                 return Ok(Some(pairs));
             }
-            if !self.gnocchi.queue.is_hungry() && !self.gnudi.queue.is_hungry() {
+            if !self.gnocchi.queue.needs_page() && !self.gnudi.queue.needs_page() {
                 return Ok(None);
             }
         }

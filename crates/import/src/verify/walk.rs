@@ -1,10 +1,10 @@
-//! Walks through all data of two servers.
+//! Reads everything from both servers, page by page, and compares it.
 
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
 use gnudi_client::{Client, MeasuresFilter, Metric, uri};
-use gnudi_model::{AggregationMethod, MetricId, Statistic, Timespan};
+use gnudi_model::{AggregationMethod, MetricId, Statistic, Timespan, resource_type::GENERIC};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -15,11 +15,8 @@ use super::{
     sample::Sample,
     series::{self, SeriesOutcome, SeriesRules},
     shown,
-    side::{Both, Side, Sides},
+    side::{MergedListing, Side, Sides},
 };
-
-/// The type that all resources have besides their own.
-const GENERIC: &str = "generic";
 
 /// The object of a comparison.
 struct Subject<'a> {
@@ -81,13 +78,14 @@ pub(super) async fn walk(
     Ok(log.report)
 }
 
-/// A compared short listing.
+/// The result of comparing a short listing.
 struct Named {
     count: u64,
     /// The names that both sides have.
     common: Vec<String>,
 }
 
+/// Compares a short listing, which is one response without pages, by the names of its objects.
 async fn named(sides: &Sides, kind: Kind, path: &str, log: &mut Log<'_>) -> Result<Named> {
     let (theirs, ours) = tokio::try_join!(sides.gnocchi.named(path), sides.gnudi.named(path))?;
     let names: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
@@ -136,7 +134,7 @@ impl<T> Later<T> {
 }
 
 async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<()> {
-    let mut listing = Both::new(sides, "/v1/metric");
+    let mut listing = MergedListing::new(sides, "/v1/metric");
     let mut later = Later::new(options);
     while let Some(pairs) = listing.next().await? {
         for pair in pairs {
@@ -165,7 +163,7 @@ fn metric_of(row: &Row) -> Subject<'_> {
 struct MetricTask {
     id: MetricId,
     name: Option<String>,
-    /// A method that every bucket has comes first, if there is one.
+    /// First a method that every bucket has a value of, if there is one.
     methods: Vec<AggregationMethod>,
     /// Seconds, in the form of requests.
     granularities: Vec<String>,
@@ -197,7 +195,7 @@ fn seconds(span: &str) -> String {
     Timespan::parse(span).map_or_else(|| span.to_owned(), |span| span.as_secs_f64().to_string())
 }
 
-/// Mean first, else the first method that every bucket has.
+/// Moves `mean` to the front, else the first method that every bucket has a value of.
 fn common_first(mut methods: Vec<AggregationMethod>) -> Vec<AggregationMethod> {
     let mean = AggregationMethod::new(Statistic::Mean);
     let place = methods
@@ -243,7 +241,7 @@ struct Measured {
 async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured> {
     let mut measured = Measured::default();
     for granularity in &task.granularities {
-        // Start of the oldest bucket that gnudi has.
+        // Start of the oldest bucket that gnudi has, from the first method.
         let mut oldest: Option<String> = None;
         for (index, method) in task.methods.iter().enumerate() {
             let filter = MeasuresFilter {
@@ -264,7 +262,7 @@ async fn measures(sides: &Sides, task: &MetricTask) -> Result<Measured> {
                     let rules = SeriesRules::of(*method, oldest.as_deref());
                     measured.add(&place, series::compare(&theirs, &ours, rules));
                 }
-                // Neither has them.
+                // Neither has such aggregates.
                 (None, None) => measured.series += 1,
                 (theirs, ours) => {
                     let rows = |points: Option<Vec<_>>| {
@@ -340,13 +338,19 @@ async fn resources(
     let mut later = Later::new(options);
     for name in std::iter::once(GENERIC).chain(own_types.iter().map(String::as_str)) {
         let path = uri::path("/v1/resource/", name);
-        let mut listing = Both::new(sides, &path);
+        let mut listing = MergedListing::new(sides, &path);
         while let Some(pairs) = listing.next().await? {
             for pair in pairs {
                 log.report.resources += u64::from(name == GENERIC);
                 match pair {
-                    Pair::OnlyGnocchi(row) => log.difference(&resource_of(&row), What::OnlyInGnocchi),
-                    Pair::OnlyGnudi(row) => log.difference(&resource_of(&row), What::OnlyInGnudi),
+                    Pair::OnlyGnocchi(row) if name == GENERIC => {
+                        log.difference(&resource_of(&row), What::OnlyInGnocchi);
+                    }
+                    Pair::OnlyGnudi(row) if name == GENERIC => {
+                        log.difference(&resource_of(&row), What::OnlyInGnudi);
+                    }
+                    // The listing of `generic` has shown that it is missing, or that its types differ.
+                    Pair::OnlyGnocchi(_) | Pair::OnlyGnudi(_) => {}
                     Pair::Both(theirs, ours) => {
                         let is_elsewhere = name == GENERIC
                             && type_of(&theirs) == type_of(&ours)

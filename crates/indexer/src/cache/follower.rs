@@ -116,13 +116,9 @@ async fn poll<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64>
         let news: Vec<&FeedEntry> = entries.iter().skip(1).collect();
         let Some(last) = news.last() else { return Ok(seen) };
         for entry in &news {
-            // Our own changes were invalidated before they were acknowledged. Note them again, since the caller may
-            // have been gone.
-            if entry.is_own {
-                caches.log.touched(&entry.touched);
-            } else {
-                caches.invalidate(&entry.touched);
-            }
+            // Our own changes, too: one that was committed after its caller had got no answer in time was invalidated
+            // too early.
+            caches.invalidate(&entry.touched);
         }
         seen = last.number;
     }

@@ -107,6 +107,11 @@ pub(super) async fn scopes(indexer: &dyn Indexer) {
     ] {
         assert_eq!(indexer.count_metrics(creators.as_ref()).await, Ok(expected), "{creators:?}");
     }
+    // More creators than the steps that databases allow a recursive query by default.
+    let many = (0..1_100).map(|number| metric(1_000 + number, &format!("user{number}:many"), None)).collect();
+    assert_eq!(create(indexer, many).await, vec![None; 1_100]);
+    let creators = Creators::Of("many".to_owned());
+    assert_eq!(indexer.count_metrics(Some(&creators)).await, Ok(1_100));
 }
 
 pub(super) async fn filters(indexer: &dyn Indexer) {

@@ -275,6 +275,10 @@ pub(super) async fn limits_of_filters(indexer: &dyn Indexer) {
         refusal(indexer, &history).await,
         format!("Unable to parse this query: more than {FILTER_CONDITIONS_MAX} conditions")
     );
+    // Both an id and a text each, and for both kinds of revisions.
+    let ids = (1..=FILTER_VALUES_MAX as u128).map(|number| word(&Uuid::from_u128(number).to_string()));
+    history.filter = Some(one_of("original_resource_id", &ids.collect::<Vec<_>>()));
+    assert_eq!(list(indexer, &history).await, [1, 2, 3, 4]);
     history.filter = Some(one_of("vcpus", &vec![FilterValue::Int(1); FILTER_VALUES_MAX + 1]));
     let refused = indexer.list_resources(&history).await.unwrap_err();
     assert!(matches!(refused, IndexerError::FilterTooLarge { max: FILTER_VALUES_MAX, .. }), "{refused}");

@@ -1,4 +1,4 @@
-//! Searches in memory: scans all resources.
+//! Lists resources in memory, and deletes those that match a filter: scans all.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Statements of the feed of changes: a row per transaction that changed something others may have cached.
 //!
-//! Transactions are serialised across processes: so numbers, each one more than the highest, are in the order of
-//! commits, and a reader that has seen a number has seen all before it.
+//! Write transactions are serialised across processes. A number is one more than the highest so far, so numbers are in
+//! the order of commits, and a reader that has seen a number has seen all before it.
 
 use async_trait::async_trait;
 
@@ -10,8 +10,8 @@ use crate::{Feed, FeedEntry, Result, Touched};
 
 /// Rows kept. A process that is further behind clears its caches.
 const ROWS_KEPT: i64 = 10_000;
-/// Rows written between two removals of older ones.
-const ROWS_BETWEEN_REMOVALS: i64 = 500;
+/// Older rows are removed only if they are more than this.
+const ROWS_REMOVED_MIN: i64 = 500;
 /// Rows per read.
 const ROWS_READ_MAX: usize = 1000;
 
@@ -33,13 +33,13 @@ pub(super) async fn append(
     connection.execute(insert).await.map(|_| ())
 }
 
-/// Removes old rows from time to time.
+/// Removes old rows if there are enough of them.
 pub(super) async fn prune(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
     let select = connection.statement("SELECT MIN(number), MAX(number) FROM index_change");
     let row = connection.fetch_one(select).await?;
     let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
-    if last - first >= ROWS_KEPT + ROWS_BETWEEN_REMOVALS {
+    if last - first >= ROWS_KEPT + ROWS_REMOVED_MIN {
         let delete =
             connection.statement("DELETE FROM index_change WHERE number <= ?").bind(last - ROWS_KEPT);
         connection.execute(delete).await?;
@@ -61,17 +61,12 @@ impl Feed for SqlIndexer {
 
     async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
         let select = format!(
-            "SELECT number, process, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
+            "SELECT number, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
         );
         let select = Statement::new(self.readers.dialect(), select).bind(number);
         let rows = self.readers.fetch_all(select).await?;
         let entry = |row: &super::Row| {
-            let process: i64 = row.try_get(1)?;
-            Ok(FeedEntry {
-                number: row.try_get(0)?,
-                is_own: process == self.process,
-                touched: Touched::from_text(row.try_get(2)?),
-            })
+            Ok(FeedEntry { number: row.try_get(0)?, touched: Touched::from_text(row.try_get(1)?) })
         };
         rows.iter().map(entry).collect()
     }

@@ -82,8 +82,6 @@ pub struct SqlIndexer {
     types: TypeCache,
     rows_rare_max: u32,
     cluster_id: Uuid,
-    /// A random id of this process among the writers of the index.
-    process: i64,
 }
 
 impl SqlIndexer {
@@ -127,6 +125,7 @@ impl SqlIndexer {
         } else {
             Some(connection)
         };
+        // A random id of this process among the writers of the index.
         let process = Uuid::new_v4().as_u64_pair().0 as i64;
         let space = match options {
             DatabaseOptions::Sqlite(options) => options.space.clone(),
@@ -141,7 +140,6 @@ impl SqlIndexer {
             types: TypeCache::default(),
             rows_rare_max: options.rows_rare_max(),
             cluster_id,
-            process,
         })
     }
 

@@ -102,6 +102,13 @@ impl SqlIndexer {
     }
 }
 
+/// Keeps the highest numbers that were given, also to rows that are gone: a new attribute with the number of a deleted
+/// one would get its values.
+const KEEP_NUMBERS: &str = "INSERT INTO main.sqlite_sequence (name, seq) \
+         SELECT name, 0 FROM damaged.sqlite_sequence WHERE name NOT IN (SELECT name FROM main.sqlite_sequence); \
+     UPDATE main.sqlite_sequence SET seq = MAX(seq, COALESCE((SELECT MAX(given.seq) \
+         FROM damaged.sqlite_sequence AS given WHERE given.name = sqlite_sequence.name), 0))";
+
 /// Builds the new index `to` from the rows of the tables of `from`; its indexes are not read.
 async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
     if let Err(error) = fs::remove_file(to)
@@ -137,6 +144,7 @@ async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
             sqlx::raw_sql(AssertSqlSafe(copy)).execute(&mut connection).await?;
         }
     }
+    sqlx::raw_sql(KEEP_NUMBERS).execute(&mut connection).await?;
     sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
     connection.close().await
 }

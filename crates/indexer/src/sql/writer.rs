@@ -55,7 +55,7 @@ const CALLS_GROUPED_MAX: usize = 1024;
 /// rarer, up to the last value.
 const ROWS_BETWEEN_STATISTICS: [usize; 3] = [1_000, 10_000, 100_000];
 
-/// Feed rows written between two removals of older ones.
+/// Every how many feed rows this process looks for old ones to remove.
 const FEED_ROWS_BETWEEN_REMOVALS: u32 = 200;
 
 /// Attempts for a group that a server aborts because of others.

@@ -40,6 +40,7 @@ impl Chance {
         Chance(Rng::with_seed(seed))
     }
 
+    /// A number from 0 to `end`, without `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0.u64(..end)
     }
@@ -77,6 +78,7 @@ impl Chance {
     }
 }
 
+/// An id for each number, in another order than the numbers.
 pub fn id(number: u64) -> Uuid {
     Uuid::from_u128(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(number))
 }
@@ -88,6 +90,7 @@ fn kind_of(resource_type: &str, index: usize) -> AttributeKind {
     }
 }
 
+/// The same random changes, applied to both indexes.
 pub struct World {
     pub model: MemoryIndexer,
     pub index: SqlIndexer,
@@ -98,7 +101,7 @@ pub struct World {
 impl World {
     pub async fn new(engine: &Engine, seed: u64) -> Self {
         let mut options = engine.fresh();
-        // One value makes comparisons common in such a small world, the other one never does.
+        // With 3, most comparisons match more rows, which are tested one by one. With 1000, all use an index.
         let rows_rare_max = [3, 1000][seed as usize % 2];
         match &mut options {
             DatabaseOptions::Sqlite(options) => options.rows_rare_max = rows_rare_max,

@@ -145,6 +145,8 @@ pub(in crate::sql) async fn insert(
     for draft in &mut *drafts {
         if draft.types_version != types.version {
             draft.ready = Ready::new(&draft.new, &types, &context.texts);
+            // A second attempt may find other types.
+            draft.types_version = types.version;
         }
     }
     let mut batch = Batch { context, known, outcomes: Vec::with_capacity(drafts.len()), committed: false };

@@ -82,7 +82,8 @@ impl Change for DeleteMatching {
         let mut ids = Vec::with_capacity(self.ids.len());
         for row in connection.fetch_all(query).await? {
             let found = decode(&row, &types, Attributes::All, &context.texts);
-            let found = found.map_err(Failure::Broken)?;
+            // Nothing is written yet: a damaged row must not fail the changes of others.
+            let found = found.map_err(Failure::Refused)?;
             ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
         }
         if ids.is_empty() {

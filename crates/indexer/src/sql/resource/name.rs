@@ -16,7 +16,10 @@ pub(in crate::sql) fn push_name(query: &mut Query, leaf: &Leaf<'_>) {
     query.push(")");
     if !ids.is_empty() {
         ids.push(query.push(" OR (r.named = 0 AND "));
-        push_leaf(query.push(" AND "), NAME, false, leaf, bind);
+        // Listed ids have exactly these texts. Long lists are not repeated, since databases limit the parameters.
+        if matches!(ids, Ids::Range(..)) {
+            push_leaf(query.push(" AND "), NAME, false, leaf, bind);
+        }
         query.push(")");
     }
     query.push(")");

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Removes the earliest of those that ended before a time.
+/// Removes former revisions that ended before a time, the earliest first, up to a limit; the answer is their number.
 pub(super) struct RemoveRevisions {
     pub before: Timestamp,
     pub limit: usize,
