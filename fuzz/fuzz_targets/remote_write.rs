@@ -1,4 +1,5 @@
-//! Whatever bytes a remote write of either version has: it is read or refused, and a series has a place without a slash or has none.
+//! Any bytes as a remote write of either version: a request is decoded or rejected, and the resource and metric names of its
+//! series contain neither a slash nor a NUL.
 #![no_main]
 
 use gnudi_prometheus::remote_write::{
@@ -18,7 +19,7 @@ fuzz_target!(|body: &[u8]| {
     for message in [Some(body), inflated.as_deref()].into_iter().flatten() {
         for request in [v1::read(message, LIMITS), v2::read(message, LIMITS)].into_iter().flatten() {
             for series in &request.series {
-                request.write_key(series, &mut Vec::new());
+                request.key(series, &mut Vec::new());
                 let _ = (request.samples(series), request.metadata(series));
                 let Ok(labels) = request.labels(series, LABELS_MAX) else { continue };
                 let place = place(&labels, Labels::Exact);

@@ -70,3 +70,35 @@ def test_a_deletion_deletes_no_more_than_ones_own(tenants):
     tenants.client().request("POST", delete, b"", headers=headers).expect(204)
     for user in ["apple", "pear"]:
         assert f"{user}-name".encode() in ask(tenants, user, "/api/v1/label/__name__/values").expect(200).body
+
+
+def test_lists_leave_out_what_a_rule_denies_metric_by_metric(gnudi, tmp_path):
+    rules = '"list metric": "user:%(creator)s and not \'hidden\':%(name)s"\n'
+    (tmp_path / "rules.yaml").write_text(rules)
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    for name in ["shown", "hidden"]:
+        body = {"name": name, "unit": f"{name}-unit", "archive_policy_name": "high"}
+        server.client().request("POST", "/v1/metric", body, headers={"X-Remote-User": "apple", "Authorization": None}).expect(201)
+    for path in ["/api/v1/label/__name__/values", "/api/v1/label/unit/values", "/api/v1/metadata", "/api/v1/metadata?metric=shown",
+                 "/api/v1/status/tsdb"]:
+        body = ask(server, "apple", path).expect(200).body
+        assert b"shown" in body and b"hidden" not in body, path
+    assert ask(server, "apple", "/api/v1/labels").expect(200).json()["data"] == ["__name__", "metric_id", "unit"]
+    assert b"hidden" not in ask(server, "apple", "/api/v1/metadata?metric=hidden").expect(200).body
+
+
+def test_a_rule_that_other_rules_refer_to_decides_metric_by_metric(gnudi, tmp_path):
+    (tmp_path / "rules.yaml").write_text('"creator": "user:%(creator)s and not \'hidden\':%(name)s"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    headers = {"X-Remote-User": "apple", "Authorization": None}
+    client = server.client()
+    for name in ["shown", "hidden"]:
+        body = {"name": name, "archive_policy_name": "high"}
+        metric = client.request("POST", "/v1/metric", body, headers=headers).expect(201).json()["id"]
+        path = f"/v1/metric/{metric}/measures"
+        client.request("POST", path, [{"timestamp": TIME, "value": 1234567}], headers={**headers, "X-Remote-User": "admin"}).expect(202)
+        client.request("GET", path + "?refresh=true", headers=headers).expect(200 if name == "shown" else 403)
+        found = ask(server, "apple", f'/api/v1/query?time={TIME}&query={{__name__="{name}"}}').expect(200)
+        assert (b"1234567" in found.body) == (name == "shown")

@@ -65,6 +65,22 @@ def test_late_samples_repeated_series_and_markers(server):
     assert set(metrics_of(server.client(), "prometheus", "late@none")) == {"late"}
 
 
+def test_gnocchis_route_keeps_the_end_of_a_series_after_a_restart(gnudi):
+    server = gnudi()
+    rule = {"name": "all", "metric_pattern": "*", "archive_policy_name": "raw"}
+    server.client().post("/v1/archive_policy_rule", rule).expect(201)
+
+    def send(value, time):
+        body = series(label("__name__", "ended"), label("job", "ended"), sample(value, time))
+        server.client().post("/v1/prometheus/write", snappy(body), headers=VERSION_1).expect(202)
+    send(1.0, START)
+    server.stop()
+    server.start()
+    send(STALE, START + 1)
+    values = [value for _, value in raw(server, "ended@none", "ended")]
+    assert values[0] == 1.0 and len(values) == 2
+
+
 def test_a_job_called_none_is_another_than_no_job(server):
     write(server, series(label("__name__", "m"), sample(1.0, START))
           + series(label("__name__", "m"), label("job", "none"), sample(2.0, START))).expect(204)

@@ -2,7 +2,7 @@
 
 use gnudi_app::{ApiError, query::Query, request};
 use gnudi_prometheus::times::{parse_duration, parse_time};
-use gnudi_promql::{Limits, Matcher, parse_selector};
+use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector};
 use gnudi_server::RequestBody;
 use hyper::Method;
 
@@ -99,8 +99,10 @@ impl Arguments {
     fn parsed_matchers(&self) -> Result<Vec<Vec<Matcher>>, String> {
         let texts = self.form.values("match[]").chain(self.address.values("match[]"));
         let limits = Limits::default();
+        let mut regexes = RegexStates::default();
         let parse = |text: &str| {
             let matchers = parse_selector(text, &limits).map_err(|error| error.text)?;
+            matchers.iter().try_for_each(|matcher| regexes.add(matcher)).map_err(|error| error.text)?;
             if matchers.iter().all(|matcher| matcher.matches("")) {
                 return Err("match[] must contain at least one non-empty matcher".to_owned());
             }

@@ -107,8 +107,20 @@ impl Catalogue {
         let series = self.shared.series.read();
         let values =
             |sets: &[Vec<Condition<'_>>]| series.label_values(label, sets, &|owner| sees(seen, owner));
-        let conditions: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
+        let mut conditions: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
+        let mut renamed: BTreeSet<Arc<str>> = BTreeSet::new();
+        if label == METRIC_NAME {
+            // What is found by an exporter's name is returned under it.
+            conditions.retain(|conditions| {
+                let Some(name) = exported_name(conditions) else { return true };
+                if !values(std::slice::from_ref(conditions)).is_empty() {
+                    renamed.insert(Arc::from(name));
+                }
+                false
+            });
+        }
         let mut found = values(&conditions);
+        found.append(&mut renamed);
         if label == METRIC_NAME && sets.is_empty() && self.ceilometer_names {
             // Clients check here whether a metric exists before they query it.
             let of_resources =
@@ -139,6 +151,14 @@ impl Catalogue {
         renamed[exported] = Condition::ExportedAs(&matchers[exported].value);
         vec![plain, renamed]
     }
+}
+
+/// The name of a condition [`Condition::ExportedAs`] among these.
+fn exported_name<'c>(conditions: &[Condition<'c>]) -> Option<&'c str> {
+    conditions.iter().find_map(|condition| match condition {
+        Condition::ExportedAs(name) => Some(*name),
+        Condition::Matcher(_) => None,
+    })
 }
 
 fn sees(seen: Option<&MetricScope>, owner: &Owner) -> bool {

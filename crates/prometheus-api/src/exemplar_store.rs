@@ -2,7 +2,11 @@
 //!
 //! Each process has only those it received, and none after a restart.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
 
 use gnudi_promql::Labels;
 use parking_lot::RwLock;
@@ -10,7 +14,7 @@ use parking_lot::RwLock;
 /// The maximum size of all exemplars.
 const BYTES_MAX: usize = 16 << 20;
 /// The approximate size of an exemplar without its texts.
-const ENTRY_BYTES: usize = 160;
+const ENTRY_BYTES: usize = 190;
 /// The maximum length of an exemplar's labels, names and values: `OpenMetrics`' limit.
 const LABELS_CHARACTERS_MAX: usize = 128;
 
@@ -28,38 +32,71 @@ pub struct StoredExemplar {
 #[derive(Debug, Default)]
 pub struct ExemplarStore(RwLock<Ring>);
 
-/// In order of arrival, oldest first.
 #[derive(Debug, Default)]
 struct Ring {
+    /// In order of arrival, oldest first.
     exemplars: VecDeque<StoredExemplar>,
+    /// How many were dropped before these: the number of the first.
+    first: u64,
+    /// The number of each series' newest exemplar, by the hash of writer and series.
+    newest: HashMap<u64, u64>,
+    hasher: RandomState,
     bytes: usize,
 }
 
 impl ExemplarStore {
-    /// Stores an exemplar; drops the oldest ones for lack of room. A duplicate counts as stored.
+    /// Stores an exemplar; drops the oldest ones for lack of room. As in Prometheus, one that equals its series' newest
+    /// counts as stored.
     ///
-    /// Returns whether it is stored: false if its labels are too long.
+    /// Returns false if it is too large, or before its series' newest.
     pub fn put(&self, exemplar: StoredExemplar) -> bool {
         if !are_short(exemplar.labels.iter()) || bytes(&exemplar) > BYTES_MAX {
             return false;
         }
         let mut ring = self.0.write();
-        let ring = &mut *ring;
-        if ring.exemplars.back().is_some_and(|last| is_same(last, &exemplar)) {
-            return true;
+        let series = ring.series(&exemplar);
+        if let Some(newest) = ring.newest.get(&series).map(|number| ring.get(*number)) {
+            if is_same(newest, &exemplar) {
+                return true;
+            }
+            // Prometheus' order, in which scrapes send those of the same time.
+            let key = |one: &StoredExemplar| (one.time_ms, one.value, one.labels.hash64());
+            if key(&exemplar) < key(newest) {
+                return false;
+            }
         }
-        ring.bytes += bytes(&exemplar);
-        ring.exemplars.push_back(exemplar);
-        while ring.bytes > BYTES_MAX {
-            let oldest = ring.exemplars.pop_front().expect("what has bytes is there");
-            ring.bytes -= bytes(&oldest);
-        }
+        ring.push(series, exemplar);
         true
     }
 
     /// The exemplars for which `is_wanted` is true, in order of arrival.
     pub fn find(&self, is_wanted: impl Fn(&StoredExemplar) -> bool) -> Vec<StoredExemplar> {
         self.0.read().exemplars.iter().filter(|exemplar| is_wanted(exemplar)).cloned().collect()
+    }
+}
+
+impl Ring {
+    fn series(&self, exemplar: &StoredExemplar) -> u64 {
+        self.hasher.hash_one((&exemplar.creator, &exemplar.series))
+    }
+
+    fn get(&self, number: u64) -> &StoredExemplar {
+        &self.exemplars[(number - self.first) as usize]
+    }
+
+    fn push(&mut self, series: u64, exemplar: StoredExemplar) {
+        self.bytes += bytes(&exemplar);
+        self.newest.insert(series, self.first + self.exemplars.len() as u64);
+        self.exemplars.push_back(exemplar);
+        while self.bytes > BYTES_MAX {
+            let oldest = self.exemplars.pop_front().expect("only exemplars have bytes");
+            self.bytes -= bytes(&oldest);
+            let series = self.series(&oldest);
+            if self.newest.get(&series) == Some(&self.first) {
+                self.newest.remove(&series);
+            }
+            self.first += 1;
+        }
     }
 }
 
@@ -113,6 +150,37 @@ mod tests {
         assert!(store.0.read().bytes <= BYTES_MAX && kept.len() > 10_000);
         assert_eq!(kept.last().unwrap().time_ms, 199_999);
         assert_eq!(kept.first().unwrap().time_ms, 200_000 - kept.len() as i64);
+        let other = StoredExemplar { creator: "b".into(), ..exemplar("x", 0) };
+        assert!(store.put(other) && store.0.read().newest.len() == 2);
+        for time_ms in 200_000..400_000 {
+            assert!(store.put(exemplar("x", time_ms)));
+        }
+        assert_eq!(store.0.read().newest.len(), 1, "the other's was dropped");
+    }
+
+    #[test]
+    fn a_request_that_is_repeated_adds_nothing() {
+        let store = ExemplarStore::default();
+        let of = |creator: &str, trace, time_ms, value| StoredExemplar {
+            creator: creator.into(),
+            value,
+            ..exemplar(trace, time_ms)
+        };
+        let request =
+            [of("a", "x", 1, 0.5), of("a", "y", 2, 0.5), of("a", "z", 2, 0.7), of("b", "x", 1, 0.5)];
+        assert_eq!(request.clone().map(|exemplar| store.put(exemplar)), [true; 4]);
+        // All but the newest of each series are too old now.
+        assert_eq!(request.clone().map(|exemplar| store.put(exemplar)), [false, false, true, true]);
+        assert_eq!(store.find(|_| true), request);
+        // These differ in their labels only.
+        let same = [of("c", "x", 3, 0.5), of("c", "y", 3, 0.5)];
+        let stored = [(); 2].map(|()| {
+            for exemplar in &same {
+                store.put(exemplar.clone());
+            }
+            store.find(|_| true).len()
+        });
+        assert_eq!(stored[0], stored[1]);
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl<'c> Gathering<'c> {
     /// # Errors
     /// Those of [`provision::find_or_make`] and of the log of measures; nothing is stored then.
     pub async fn store(mut self) -> Result<Stored> {
-        self.drop_unknown_ends().await?;
+        drop_unknown_ends(self.call, &mut self.parcels).await?;
         let options = &self.call.api.options;
         let resource_type = place::resource_type();
         let to = Destination {
@@ -260,31 +260,6 @@ impl<'c> Gathering<'c> {
         Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }
 
-    /// Drops end markers of unknown series: they do not create metrics.
-    async fn drop_unknown_ends(&mut self) -> Result<()> {
-        let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
-        let ends: Vec<(Uuid, &str)> = self
-            .parcels
-            .iter()
-            .flat_map(|parcel| {
-                parcel.names().zip(parcel.measures()).map(|(name, all)| (parcel.id, name, all))
-            })
-            .filter(|(_, _, measures)| is_end(measures))
-            .map(|(resource, name, _)| (resource, name))
-            .collect();
-        if ends.is_empty() {
-            return Ok(());
-        }
-        let found = self.call.indexer().named_metrics(&ends).await?;
-        let unknown = ends.iter().zip(found).filter(|(_, metric)| metric.is_none());
-        let unknown: HashSet<(Uuid, String)> =
-            unknown.map(|((resource, name), _)| (*resource, (*name).to_owned())).collect();
-        self.parcels.retain(|resource, name, measures| {
-            !is_end(measures) || !unknown.contains(&(resource, name.to_owned()))
-        });
-        Ok(())
-    }
-
     fn reported_faults(&mut self) -> String {
         let mut faults = mem::take(&mut self.faults);
         let omitted = self.faults_len - faults.len();
@@ -293,6 +268,28 @@ impl<'c> Gathering<'c> {
         }
         faults.join("\n")
     }
+}
+
+/// Drops end markers of unknown series: they do not create metrics.
+pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result<()> {
+    let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
+    let ends: Vec<(Uuid, &str)> = parcels
+        .iter()
+        .flat_map(|parcel| parcel.names().zip(parcel.measures()).map(|(name, all)| (parcel.id, name, all)))
+        .filter(|(_, _, measures)| is_end(measures))
+        .map(|(resource, name, _)| (resource, name))
+        .collect();
+    if ends.is_empty() {
+        return Ok(());
+    }
+    let found = call.indexer().named_metrics(&ends).await?;
+    let unknown = ends.iter().zip(found).filter(|(_, metric)| metric.is_none());
+    let unknown: HashSet<(Uuid, String)> =
+        unknown.map(|((resource, name), _)| (*resource, (*name).to_owned())).collect();
+    parcels.retain(|resource, name, measures| {
+        !is_end(measures) || !unknown.contains(&(resource, name.to_owned()))
+    });
+    Ok(())
 }
 
 /// A series in an error text.

@@ -1,7 +1,7 @@
 //! Metadata of metrics as sent by writers: type, help and unit, in memory.
 //!
 //! Stored per creator: creators do not see the metadata of others. Writers resend metadata periodically, so it is
-//! complete again soon after a restart. Entries beyond the limits are dropped.
+//! complete again soon after a restart. An entry that would exceed a limit is not stored.
 
 use std::collections::{BTreeMap, HashMap};
 

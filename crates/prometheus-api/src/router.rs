@@ -87,9 +87,9 @@ pub fn routes(api: PrometheusApi) -> Vec<Route> {
     };
     let own = own.into_iter().map(|route| Route { also_below: Some(PREFIX), ..route });
     // Gnocchi's remote write, at Gnocchi's path.
-    let gnocchis = gnudi_app::routes! {
+    let gnocchi = gnudi_app::routes! {
         by handler;
         "/v1/prometheus/write" Nothing [BARE POST Items(WRITE), routes::write];
     };
-    own.chain(gnocchis).collect()
+    own.chain(gnocchi).collect()
 }

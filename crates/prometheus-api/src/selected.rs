@@ -121,8 +121,9 @@ impl<'c> Reader<'c> {
         interrupt: &Arc<dyn Fn() -> Option<Interrupt> + Send + Sync>,
     ) -> Result<Read<Selected>, Failure> {
         let mut read = Read::default();
+        let mut limits = *limits;
         for (index, selection) in plan.selections(self.lookback_ms).iter().enumerate() {
-            let Some(pushdown) = plan.pushdown(index, self.lookback_ms, limits) else {
+            let Some(pushdown) = plan.pushdown(index, self.lookback_ms, &limits) else {
                 let series = self.each_series(selection, &mut read.held, whole).await?;
                 read.series.push(Selected::Samples(series.into_iter().map(labelled).collect()));
                 continue;
@@ -135,6 +136,7 @@ impl<'c> Reader<'c> {
                 (steps, points)
             };
             let series = self.each_series(selection, &mut read.held, evaluate).await?;
+            limits.memory_bytes_max = limits.memory_bytes_max.saturating_sub(pushdown.held_bytes());
             let series = series.into_iter().map(|(labels, steps)| Ok(StepSeries { labels, steps: steps? }));
             read.series.push(pushdown.finish(series.collect::<Result<_, gnudi_promql::Error>>()?));
         }
@@ -181,7 +183,7 @@ fn labelled((labels, samples): (Labels, Samples)) -> Series {
 }
 
 /// The matching series for whose metrics the rule allows the caller.
-pub async fn find(
+async fn find(
     call: &Call<'_>,
     rule: Rule,
     matchers: &[Matcher],
@@ -191,10 +193,27 @@ pub async fn find(
     let found = call.api.catalogue.select(matchers, seen, series_max).await?;
     call.reads_metrics(found.len());
     // `seen` is exact for Gnocchi's rules; an operator's rule may deny single metrics.
-    if call.app.options().policy.is_overridden(rule) {
+    if call.app.options().policy.is_customised(rule) {
         return Ok(permitted(call, rule, found).await?);
     }
     Ok(found)
+}
+
+/// The series of each set of matchers, at most [`Limits::series_max`] in all; one that several sets match is there several
+/// times. A set without matchers has all series.
+pub async fn find_all(
+    call: &Call<'_>,
+    rule: Rule,
+    sets: &[Vec<Matcher>],
+    seen: Option<&MetricScope>,
+) -> Result<Vec<FoundSeries>, Failure> {
+    let mut all = Vec::new();
+    for matchers in sets {
+        let matchers = if matchers.is_empty() { Vec::new() } else { choice(matchers)?.0 };
+        let left = Limits::default().series_max - all.len();
+        all.append(&mut find(call, rule, &matchers, seen, left).await?);
+    }
+    Ok(all)
 }
 
 /// The series for whose metrics the rule allows the caller.

@@ -146,6 +146,9 @@ async fn series_have_the_labels_of_their_metrics() {
     assert_eq!(select(catalogue, "ceilometer_disk_read", None).await, [vm("ceilometer_disk_read", "h1")]);
     assert!(select(catalogue, "ceilometer_up", None).await.is_empty(), "was written so");
     assert!(select(catalogue, "{__name__=~\"ceilometer_.*\"}", None).await.is_empty());
+    let exported = matchers("ceilometer_disk_read");
+    let names = catalogue.label_values("__name__", &[&exported], None).await.unwrap();
+    assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["ceilometer_disk_read"]);
     let names = catalogue.label_values("__name__", &[], None).await.unwrap();
     assert_eq!(
         names.iter().map(|name| &**name).collect::<Vec<_>>(),

@@ -1,4 +1,5 @@
-//! What the index of labels takes and how fast it is: a million series of exporters on many machines, or of Ceilometer's meters.
+//! Measures the memory and the speed of the label index, with a million series of node exporters or of Ceilometer's
+//! meters.
 //!
 //!     cargo run -p gnudi-prometheus --example label_index [-- SERIES]
 
@@ -23,7 +24,7 @@ const INSTANCES_PER_PROJECT: u64 = 100;
 
 type Labels = BTreeMap<String, String>;
 
-/// As node-exporter has them: 250 names, the rest by a device or a processor and its mode.
+/// Series like those of node-exporter: 250 names per machine, with several devices, or processors and modes, each.
 fn exported(number: u64) -> (Owner, Labels) {
     let (machine, series) = (number / SERIES_PER_MACHINE, number % SERIES_PER_MACHINE);
     let mut labels = Labels::from([
@@ -46,7 +47,7 @@ fn exported(number: u64) -> (Owner, Labels) {
     (Owner { creator: "prometheus".into(), ..Owner::default() }, labels)
 }
 
-/// As Gnocchi's instances have them.
+/// Series like those of Gnocchi's resources of type `instance`.
 fn measured(number: u64) -> (Owner, Labels) {
     let (instance, meter) = (number / METERS_PER_INSTANCE, number % METERS_PER_INSTANCE);
     let project = instance / INSTANCES_PER_PROJECT;
@@ -73,9 +74,9 @@ fn measured(number: u64) -> (Owner, Labels) {
     (Owner { creator: creator.into(), project, resource_creator: Some(creator.into()) }, labels)
 }
 
-/// Bytes of this process that lie in memory.
+/// The resident memory of this process.
 fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux tells it");
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux has /proc");
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
 }
 
@@ -105,21 +106,21 @@ fn fill(series: u64, make: fn(u64) -> (Owner, Labels)) -> Index {
     index
 }
 
-fn ask(index: &Index, query: &str, project: Option<&str>) {
+fn measure_query(index: &Index, query: &str, project: Option<&str>) {
     let plan = parse(query, QueryTimes::instant(0), &Limits::default()).expect("a query");
     let matchers: Vec<Matcher> = plan.selections(0)[0].matchers.to_vec();
     let conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
     let sees = |owner: &Owner| project.is_none_or(|project| owner.project.as_deref() == Some(project));
     let mut found = 0;
-    let mut took: Vec<Duration> = (0..9)
+    let mut times: Vec<Duration> = (0..9)
         .map(|_| {
             let start = Instant::now();
             found = index.select(&conditions, &sees, usize::MAX).expect("no limit").len();
             start.elapsed()
         })
         .collect();
-    took.sort_unstable();
-    println!("  {query}: {found} series, {:.2} ms", took[4].as_secs_f64() * 1e3);
+    times.sort_unstable();
+    println!("  {query}: {found} series, {:.2} ms", times[4].as_secs_f64() * 1e3);
 }
 
 fn main() {
@@ -135,7 +136,7 @@ fn main() {
         r#"{instance=~"compute-00007.example.org:9100|compute-00008.example.org:9100"}"#,
         r#"{__name__=~"node_figure_1.*",rack="rack-7",cpu=""}"#,
     ] {
-        ask(&index, query, None);
+        measure_query(&index, query, None);
     }
     drop(index);
     println!("meters, {INSTANCES_PER_PROJECT} machines a project");
@@ -147,7 +148,7 @@ fn main() {
         r#"{__name__="disk.device.figure3",display_name=~"vm-1.*7"}"#,
         r#"{flavor_name="m1.3",__name__=~".*figure7"}"#,
     ] {
-        ask(&index, query, None);
-        ask(&index, query, project.as_deref());
+        measure_query(&index, query, None);
+        measure_query(&index, query, project.as_deref());
     }
 }

@@ -1,4 +1,5 @@
-//! How long the parts of a remote write take that is of both versions and has one sample a series, as Prometheus' scrapes do.
+//! Measures the steps of a remote write request, in both versions, with one sample per series, as Prometheus sends
+//! them.
 //!
 //!     cargo run --release -p gnudi-prometheus --example remote_write_speed
 
@@ -20,7 +21,7 @@ fn main() {
     for (version, message) in [(1, version_1(&all)), (2, version_2(&all))] {
         let body = snap::raw::Encoder::new().compress_vec(&message).expect("it is short");
         let read = |message| if version == 1 { v1::read(message, LIMITS) } else { v2::read(message, LIMITS) };
-        let request = read(&message).expect("it is sound");
+        let request = read(&message).expect("it is valid");
         println!(
             "version {version}: {} bytes a series, {} compressed",
             message.len() / SERIES,
@@ -52,7 +53,7 @@ fn keys(request: &WriteRequest<'_>) {
 fn places(request: &WriteRequest<'_>) {
     for series in &request.series {
         let labels = request.labels(series, LABELS_MAX).expect("they are texts");
-        check(&labels).expect("they are sound");
+        check(&labels).expect("they are valid");
         black_box(place(&labels, Labels::Exact));
     }
 }

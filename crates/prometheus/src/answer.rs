@@ -1,10 +1,10 @@
-//! The JSON of Prometheus' answers, written as it goes into a body: no tree is built first.
+//! The JSON of Prometheus' responses, written directly as text, without an intermediate tree.
 
 use gnudi_promql::{Labels, QueryResult, Sample, SampleSeries, Value};
 
 use crate::number::{write_time, write_value};
 
-/// The whole answer to a request: `data` as it is, and what the author of a query should know about it.
+/// A successful response. `data` is its encoded JSON value; `warnings` and `infos` are annotations, omitted if empty.
 pub fn success(data: &[u8], warnings: &[String], infos: &[String]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len() + 64);
     out.extend_from_slice(BEGIN);
@@ -27,7 +27,7 @@ fn finish(out: &mut Vec<u8>, warnings: &[String], infos: &[String]) {
     out.push(b'}');
 }
 
-/// The answer to a request that fails.
+/// The response to a failed request. `error_type` is one of Prometheus' types, like `bad_data`, and is not escaped.
 pub fn error(error_type: &str, text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 64);
     out.extend_from_slice(b"{\"status\":\"error\",\"errorType\":\"");
@@ -38,15 +38,18 @@ pub fn error(error_type: &str, text: &str) -> Vec<u8> {
     out
 }
 
-/// The answer to a query, written piece by piece.
+/// The response to a query, as an iterator over pieces of about 64 KiB.
 #[derive(Debug)]
 pub struct QueryPieces {
+    /// The result's elements that are not yet written.
     rest: Rest,
-    /// A series of a matrix that is being written, and how many of its samples are.
+    /// The series of a matrix that is being written, and the number of its samples already written.
     open: Option<(SampleSeries, usize)>,
+    /// No element is written yet.
     is_first: bool,
-    /// What comes behind the result.
+    /// The text after the result.
     tail: Vec<u8>,
+    /// The text before the result, until it is written.
     head: Option<Vec<u8>>,
 }
 
@@ -57,11 +60,11 @@ enum Rest {
     Matrix(std::vec::IntoIter<SampleSeries>),
 }
 
-/// How large a piece gets.
+/// A piece ends when it has reached this size.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl QueryPieces {
-    /// `stats` is a document that the answer ends with, if there is one.
+    /// `stats` is the encoded JSON of the field `stats`, if it was requested.
     pub fn new(result: QueryResult, stats: Option<&[u8]>) -> QueryPieces {
         let QueryResult { value, warnings, infos, .. } = result;
         let mut head = BEGIN.to_vec();
@@ -104,8 +107,9 @@ impl QueryPieces {
         }
     }
 
-    /// Writes a sample of a vector, a series' head or some of its samples; false where nothing is left.
-    fn write_some(&mut self, out: &mut Vec<u8>) -> bool {
+    /// Writes a sample of a vector, the labels of a series, or some of a series' samples. Returns whether there was
+    /// anything to write.
+    fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some((series, written)) = &mut self.open {
             while out.len() < PIECE_BYTES {
                 let Some((time_ms, value)) = series.samples.get(*written) else {
@@ -152,7 +156,7 @@ impl Iterator for QueryPieces {
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut out = self.head.take().unwrap_or_default();
         while out.len() < PIECE_BYTES {
-            if !self.write_some(&mut out) {
+            if !self.write_next(&mut out) {
                 out.append(&mut self.tail);
                 break;
             }
@@ -169,7 +173,7 @@ fn write_sample(time_ms: i64, value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"]");
 }
 
-/// Labels as an object, by name.
+/// Appends labels as an object, sorted by name.
 pub fn write_labels(labels: &Labels, out: &mut Vec<u8>) {
     out.push(b'{');
     for (index, (name, value)) in labels.iter().enumerate() {
@@ -183,7 +187,7 @@ pub fn write_labels(labels: &Labels, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A list.
+/// Appends a list; `write` appends an item.
 pub fn write_list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut Vec<u8>,
@@ -199,12 +203,12 @@ pub fn write_list<T>(
     out.push(b']');
 }
 
-/// A list of texts.
+/// Appends a list of strings.
 pub fn write_texts<'a>(texts: impl IntoIterator<Item = &'a str>, out: &mut Vec<u8>) {
     write_list(texts, out, write_text);
 }
 
-/// A text within quotes.
+/// Appends a string, with quotes and escapes.
 pub fn write_text(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_prometheus_forms() {
+    fn results_have_prometheus_format() {
         let labels = Labels::new([("__name__", "x.y"), ("a", "1\"\n\u{1}")]);
         let vector = Value::Vector(vec![Sample { labels, time_ms: 1500, value: 0.5 }]);
         let expected = r#"{"resultType":"vector","result":[{"metric":{"__name__":"x.y","a":"1\"\n\u0001"},"value":[1.5,"0.5"]}]}"#;
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_come_in_pieces() {
+    fn long_results_are_split_into_pieces() {
         let samples = (0..20_000).map(|at| (at, at as f64)).collect();
         let value = Value::Matrix(vec![SampleSeries { labels: Labels::empty(), samples }]);
         let result = QueryResult { value, warnings: Vec::new(), infos: Vec::new(), usage: Usage::default() };
@@ -281,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_prometheus_forms() {
+    fn responses_have_prometheus_format() {
         let warnings = ["w".to_owned()];
         assert_eq!(success(b"[]", &warnings, &[]), br#"{"status":"success","data":[],"warnings":["w"]}"#);
         let expected = br#"{"status":"error","errorType":"bad_data","error":"a \"b\""}"#;

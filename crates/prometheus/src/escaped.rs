@@ -1,20 +1,20 @@
-//! Names beyond `[a-zA-Z_:][a-zA-Z0-9_:]*` where they must not stand as they are: `U__` and, for each such character, its code between
-//! underscores; an underscore is two.
+//! Prometheus' escaping of names that do not match `[a-zA-Z_:][a-zA-Z0-9_:]*` (value encoding): the prefix `U__`, each
+//! invalid character as its hexadecimal code point between underscores, and each underscore doubled.
 
 use std::fmt::Write;
 
 const PREFIX: &str = "U__";
 
-/// The most digits of a character's code.
+/// The maximum number of digits of a code point.
 const DIGITS_MAX: usize = 6;
 
-/// Whether a name may stand as it is everywhere.
+/// Whether a name is valid without escaping: `[a-zA-Z_:][a-zA-Z0-9_:]*`.
 pub fn is_plain(name: &str) -> bool {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || c == ':';
     name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
 }
 
-/// The name that an escaped one means; any other is itself.
+/// Unescapes a name. Returns it unchanged if it is not an escaped name.
 pub fn unescape(name: &str) -> String {
     unescaped(name).unwrap_or_else(|| name.to_owned())
 }
@@ -26,22 +26,22 @@ fn unescaped(name: &str) -> Option<String> {
         rest = &rest[character.len_utf8()..];
         if character != '_' {
             out.push(character);
-        } else if let Some(behind) = rest.strip_prefix('_') {
+        } else if let Some(after) = rest.strip_prefix('_') {
             out.push('_');
-            rest = behind;
+            rest = after;
         } else {
-            let (digits, behind) = rest.split_once('_')?;
+            let (digits, after) = rest.split_once('_')?;
             if digits.is_empty() || digits.len() > DIGITS_MAX || digits.starts_with('+') {
                 return None;
             }
             out.push(char::from_u32(u32::from_str_radix(digits, 16).ok()?)?);
-            rest = behind;
+            rest = after;
         }
     }
     Some(out)
 }
 
-/// The escaped form of a name; itself where it may stand as it is.
+/// Escapes a name. Returns it unchanged if it is valid without escaping.
 pub fn escape(name: &str) -> String {
     if is_plain(name) {
         return name.to_owned();
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_escaped_is_found_again(name in "[^U]\\PC*") {
+        fn escaped_names_unescape_to_the_same(name in "[^U]\\PC*") {
             prop_assert!(is_plain(&escape(&name)));
             prop_assert_eq!(unescape(&escape(&name)), name);
         }

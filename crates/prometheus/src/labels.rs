@@ -1,8 +1,10 @@
 //! The labels of a metric.
 //!
-//! What Prometheus or OpenTelemetry wrote has the labels it came with: they are its name and the job and instance of its resource.
-//! Everything else has its name, its resource's fields and the attributes of the resource's type. `notation` reads names. Values of
-//! labels are never empty. No two metrics have the same labels, but series of several writers, who may send the same.
+//! A metric that Prometheus or OpenTelemetry wrote has the labels it was sent with: job and instance are attributes of
+//! its resource, all others are encoded in its name, which `notation` parses. Any other metric gets labels from its
+//! name, its unit and its resource.
+//!
+//! Label values are never empty. Two metrics have equal labels only if different creators wrote the same series.
 
 mod notation;
 
@@ -13,20 +15,22 @@ use gnudi_promql::METRIC_NAME;
 
 pub use notation::{WrittenName, read};
 
-/// The type of the resources of what Prometheus or OpenTelemetry wrote.
+/// The type of the resources that Prometheus and OpenTelemetry write to.
 pub const RESOURCE_TYPE: &str = "prometheus";
-/// Its attributes.
+/// An attribute of [`RESOURCE_TYPE`], and the label that it holds.
 pub const JOB: &str = "job";
+/// An attribute of [`RESOURCE_TYPE`], and the label that it holds.
 pub const INSTANCE: &str = "instance";
-/// What stands in an attribute for a job or an instance that a series has not. A series that has this very text has a whole name.
+/// The attribute value for a missing job or instance. A series whose job or instance is this text has a whole name,
+/// which tells the two apart.
 pub const NONE: &str = "none";
-/// The characters that a name or an attribute has at most; a longer one is cut.
+/// The maximum length of a stored name or attribute; longer ones are truncated.
 const CHARACTERS_MAX: usize = 255;
 
-/// What Ceilometer's exporters for Prometheus put before the names of its meters.
+/// The prefix that Ceilometer's exporters for Prometheus add to the names of meters.
 pub const CEILOMETER_PREFIX: &str = "ceilometer_";
 
-/// The label that metrics of resources have, and series that Prometheus wrote mostly not.
+/// The label with the id of a metric's resource. Series written by Prometheus have it only if they were sent with it.
 pub const RESOURCE_ID: &str = "resource_id";
 
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
@@ -34,57 +38,59 @@ type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 /// The labels of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricLabels<'a> {
-    /// By name, each once.
+    /// Name and value, sorted by name, each name once.
     pub pairs: Vec<Pair<'a>>,
-    /// Whether it was written with them.
+    /// Whether the metric was written with these labels, by Prometheus or OpenTelemetry.
     pub is_written: bool,
 }
 
-/// Whether the metric may have a whole name, by which its labels must be found: only then the index need be asked.
+/// Whether the metric may have a whole name: its untruncated name, which the indexer stores separately. `false` saves
+/// the lookup.
 pub fn may_have_whole_name(metric: &Metric, resource: &Resource) -> bool {
     let is_long = |text: &str| text.len() >= CHARACTERS_MAX && text.chars().count() >= CHARACTERS_MAX;
-    let is_doubtful = |name| {
+    let may_differ = |name| {
         let value = attribute(resource, name);
         is_long(value) || value == NONE || value.contains("\\x00")
     };
     resource.resource_type == RESOURCE_TYPE
-        && (metric.name.as_deref().is_some_and(is_long) || is_doubtful(JOB) || is_doubtful(INSTANCE))
+        && (metric.name.as_deref().is_some_and(is_long) || may_differ(JOB) || may_differ(INSTANCE))
 }
 
-/// The labels of a metric, with its resource, if it has one, and its whole name, if its name was cut.
+/// The labels of a metric. `whole_name` is its untruncated name, if the indexer has one.
 ///
-/// A whole name that has a job or an instance has all labels; another one lacks both, and those of the resource count.
+/// A whole name with a job or an instance has all labels. Otherwise job and instance are those of the resource.
 pub fn labels<'a>(
     metric: &'a Metric,
     resource: Option<&'a Resource>,
     whole_name: Option<&'a str>,
 ) -> MetricLabels<'a> {
     let written = match (resource, whole_name, metric.name.as_deref()) {
-        (Some(resource), Some(whole_name), _) => written(resource, whole_name, true),
-        (Some(resource), None, Some(name)) => written(resource, name, false),
+        (Some(resource), Some(whole_name), _) => written_labels(resource, whole_name, true),
+        (Some(resource), None, Some(name)) => written_labels(resource, name, false),
         _ => None,
     };
     let (mut pairs, is_written) = match written {
         Some(pairs) => (pairs, true),
-        None => (described(metric, resource), false),
+        None => (resource_labels(metric, resource), false),
     };
     pairs.retain(|(_, value)| !value.is_empty());
     pairs.sort_unstable();
     MetricLabels { pairs, is_written }
 }
 
-/// The labels that a series was written with; `None` where it was not, or its name was cut.
-fn written<'a>(resource: &'a Resource, name: &'a str, is_whole: bool) -> Option<Vec<Pair<'a>>> {
+/// The labels that a series was written with; `None` if the metric was not written from labels. Only whole names have a
+/// job or an instance, so another name that has one is no series' name.
+fn written_labels<'a>(resource: &'a Resource, name: &'a str, is_whole: bool) -> Option<Vec<Pair<'a>>> {
     if resource.resource_type != RESOURCE_TYPE {
         return None;
     }
     let WrittenName { name, labels: mut pairs } = read(name)?;
-    let has_place = pairs.iter().any(|(label, _)| label == JOB || label == INSTANCE);
-    if has_place && !is_whole {
+    let has_job_or_instance = pairs.iter().any(|(label, _)| label == JOB || label == INSTANCE);
+    if has_job_or_instance && !is_whole {
         return None;
     }
     pairs.push((METRIC_NAME.into(), name));
-    if !has_place {
+    if !has_job_or_instance {
         for label in [JOB, INSTANCE] {
             let value = attribute(resource, label);
             if value != NONE {
@@ -95,7 +101,7 @@ fn written<'a>(resource: &'a Resource, name: &'a str, is_whole: bool) -> Option<
     Some(pairs)
 }
 
-/// A text among the resource's attributes, "" if it has none of this name.
+/// The value of an attribute that is a text, otherwise "".
 fn attribute<'a>(resource: &'a Resource, name: &str) -> &'a str {
     match resource.attributes.get(name) {
         Some(AttributeValue::String(text)) => text,
@@ -103,7 +109,8 @@ fn attribute<'a>(resource: &'a Resource, name: &str) -> &'a str {
     }
 }
 
-fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair<'a>> {
+/// The labels of a metric that was not written with labels; some may be empty.
+fn resource_labels<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     let mut put = |label: &'static str, value: Option<&'a str>| {
         pairs.extend(value.map(|value| (label.into(), value.into())));
@@ -120,9 +127,9 @@ fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair
     put("user", resource.user_id.as_deref());
     pairs.push((RESOURCE_ID.into(), resource.id.to_string().into()));
     for (name, value) in &resource.attributes {
-        let Some(value) = text(value) else { continue };
+        let Some(value) = label_value(value) else { continue };
         let mut label = Cow::from(name.as_str());
-        while is_own(&label) || pairs.iter().any(|(taken, _)| *taken == label) {
+        while is_reserved(&label) || pairs.iter().any(|(taken, _)| *taken == label) {
             label = format!("attribute_{label}").into();
         }
         pairs.push((label, value));
@@ -130,13 +137,13 @@ fn described<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Vec<Pair
     pairs
 }
 
-/// Whether a label means something else than an attribute.
-fn is_own(label: &str) -> bool {
+/// Whether a label is set from something other than an attribute.
+fn is_reserved(label: &str) -> bool {
     [METRIC_NAME, "unit", "resource", RESOURCE_ID, "type", "project", "user"].contains(&label)
 }
 
-/// An attribute's value as a label has it; `None` for none.
-fn text(value: &AttributeValue) -> Option<Cow<'_, str>> {
+/// An attribute's value as a label value; `None` if it is null.
+fn label_value(value: &AttributeValue) -> Option<Cow<'_, str>> {
     Some(match value {
         AttributeValue::Null => return None,
         AttributeValue::String(text) => text.as_str().into(),
@@ -147,20 +154,22 @@ fn text(value: &AttributeValue) -> Option<Cow<'_, str>> {
     })
 }
 
-/// What Ceilometer's exporters call a meter behind [`CEILOMETER_PREFIX`]: with underscores in place of all characters that a plain name of
-/// Prometheus may not have.
-fn plain(meter: &str) -> impl Iterator<Item = char> {
+/// The name that Ceilometer's exporters give a meter, without [`CEILOMETER_PREFIX`]: all characters other than ASCII
+/// letters and digits are replaced by underscores.
+fn without_prefix(meter: &str) -> impl Iterator<Item = char> {
     meter.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
 }
 
-/// What Ceilometer's exporters call a meter.
+/// The metric name that Ceilometer's exporters give a meter: `ceilometer_disk_device_read_bytes`.
 pub fn exported(meter: &str) -> String {
-    CEILOMETER_PREFIX.chars().chain(plain(meter)).collect()
+    CEILOMETER_PREFIX.chars().chain(without_prefix(meter)).collect()
 }
 
-/// Whether Ceilometer's exporters call a meter so.
+/// Whether `exported` is the metric name that Ceilometer's exporters give a meter.
 pub fn is_exported_as(meter: &str, exported: &str) -> bool {
-    exported.strip_prefix(CEILOMETER_PREFIX).is_some_and(|exported| plain(meter).eq(exported.chars()))
+    exported
+        .strip_prefix(CEILOMETER_PREFIX)
+        .is_some_and(|exported| without_prefix(meter).eq(exported.chars()))
 }
 
 #[cfg(test)]
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_has_the_labels_it_came_with() {
+    fn written_metrics_have_the_labels_they_were_sent_with() {
         let (up, plain) = (scraped("node", "h:9100"), metric(Some("up")));
         let found = labels(&plain, Some(&up), None);
         assert!(found.is_written);
@@ -229,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_names_give_what_was_cut() {
+    fn whole_names_have_the_truncated_labels() {
         let (cut, place) = (metric(Some("x{a=\"1~")), scraped("node", "h"));
         let found = shown(&labels(&cut, Some(&place), Some(r#"x{a="1111"}"#)));
         assert_eq!(found, pairs([("__name__", "x"), ("a", "1111"), ("job", "node"), ("instance", "h")]));
@@ -238,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_were_not_written_are_names() {
+    fn names_that_do_not_parse_are_kept_as_they_are() {
         for name in ["x{a", r#"x{job="other"}"#, r#"x{b="1",a="2"}"#, r#"x{a=""}"#] {
             let metric = metric(Some(name));
             let place = scraped("node", "h");
@@ -250,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_their_resource() {
+    fn other_metrics_have_labels_of_their_resource() {
         let attributes = [
             ("host", AttributeValue::String("h1".into())),
             ("flavor", AttributeValue::Null),
@@ -280,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_doubtful_ones_may_have_a_whole_name() {
+    fn only_long_names_and_changed_attributes_may_have_a_whole_name() {
         let long = "é".repeat(255);
         let may = |name: &str, job: &str| may_have_whole_name(&metric(Some(name)), &scraped(job, "h"));
         assert!(!may("up", "node") && !may(&"é".repeat(254), "node"));
@@ -289,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn exporters_have_underscores() {
+    fn exporters_replace_characters_by_underscores() {
         let is_called = |meter, exported: &str| is_exported_as(meter, &format!("ceilometer_{exported}"));
         assert!(is_called("disk.device.read-bytes", "disk_device_read_bytes"));
         assert!(is_called("a_é", "a__") && !is_called("a_é", "a___") && !is_called("a", "ab"));

@@ -1,5 +1,7 @@
-//! Series as Prometheus and OpenTelemetry see them, pure: the labels of a metric and the index over them, the forms of requests and
-//! answers. No I/O, no clock; who may see what, the API decides.
+//! Prometheus' and OpenTelemetry's data formats: the labels of a metric, an index over labels, and the parsers and
+//! encoders of requests and responses.
+//!
+//! No I/O and no clock. Access control is left to the API.
 
 pub mod answer;
 pub mod escaped;

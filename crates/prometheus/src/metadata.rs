@@ -1,8 +1,9 @@
-//! What is said of a metric: its type, a text, its unit.
+//! Metadata of a metric: its type, help text and unit.
 
 use std::borrow::Cow;
 
-/// A metric's type, by Prometheus' numbers, which both versions of remote write share.
+/// A metric's type. Converts from its number in remote write, which is the same in both versions; unknown numbers
+/// become `Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MetricKind {
     #[default]
@@ -17,7 +18,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// As `/api/v1/metadata` shows it.
+    /// Its name in `/api/v1/metadata`.
     pub fn name(self) -> &'static str {
         match self {
             MetricKind::Unknown => "unknown",
@@ -31,14 +32,16 @@ impl MetricKind {
         }
     }
 
-    /// The metrics that a series of this name may belong to: itself, and those of whose series it has the name.
+    /// The names of the metrics that a series may belong to, for any type of metric: the series' name, and the same
+    /// without a suffix of histograms or summaries. May repeat a name.
     pub fn families(series_name: &str) -> impl Iterator<Item = &str> {
-        let all = [MetricKind::Histogram, MetricKind::GaugeHistogram];
-        let suffixes = all.into_iter().flat_map(MetricKind::suffixes);
+        // A histogram has all suffixes of a summary.
+        let kinds = [MetricKind::Histogram, MetricKind::GaugeHistogram];
+        let suffixes = kinds.into_iter().flat_map(MetricKind::suffixes);
         std::iter::once(series_name).chain(suffixes.filter_map(|suffix| series_name.strip_suffix(suffix)))
     }
 
-    /// What the names of the metric's series may have behind the metric's own name.
+    /// The suffixes that a metric of this type adds to its name in the names of its series.
     fn suffixes(self) -> &'static [&'static str] {
         match self {
             MetricKind::Histogram => &["_bucket", "_sum", "_count"],
@@ -64,6 +67,7 @@ impl From<u64> for MetricKind {
     }
 }
 
+/// What writers send about a metric. An empty help text or unit is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Metadata<'a> {
     pub kind: MetricKind,
@@ -72,11 +76,12 @@ pub struct Metadata<'a> {
 }
 
 impl Metadata<'_> {
+    /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.kind == MetricKind::Unknown && self.help.is_empty() && self.unit.is_empty()
     }
 
-    /// The metric that a series of this name belongs to.
+    /// The name of the metric that a series of this name belongs to.
     pub fn family<'n>(&self, series_name: &'n str) -> &'n str {
         self.kind.suffixes().iter().find_map(|suffix| series_name.strip_suffix(suffix)).unwrap_or(series_name)
     }

@@ -1,4 +1,4 @@
-//! Numbers as Prometheus' API prints them: the shortest digits that read back as the same double, in Go's layout.
+//! Numbers in the format of Prometheus' API: the shortest digits that parse to the same double, formatted as Go does.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ const FIXED: std::ops::Range<f64> = 1e-4..1e15;
 /// Within this range of magnitudes Prometheus writes no exponent.
 const PLAIN: std::ops::Range<f64> = 1e-6..1e21;
 
-/// A sample's value, as Prometheus' JSON has it within quotes: `1.5`, `-0`, `1e-07`, `+Inf`, `NaN`.
+/// Appends a sample's value as in Prometheus' JSON, without the quotes: `1.5`, `-0`, `1e-07`, `+Inf`, `NaN`.
 pub fn write_value(value: f64, out: &mut Vec<u8>) {
     let magnitude = value.abs();
     if value.is_nan() {
@@ -26,7 +26,7 @@ pub fn write_value(value: f64, out: &mut Vec<u8>) {
     } else if PLAIN.contains(&magnitude) {
         write!(out, "{value}").expect("memory takes it");
     } else {
-        // Go's exponents have a sign and two digits at least.
+        // Go's exponents have a sign and at least two digits.
         let text = format!("{value:e}");
         let (digits, exponent) = text.split_once('e').expect("it has an exponent");
         let (sign, exponent) = match exponent.strip_prefix('-') {
@@ -37,7 +37,7 @@ pub fn write_value(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A time in milliseconds as seconds: `1.5`, `-0.001`, `1435781430`.
+/// Appends a time in milliseconds as seconds: `1.5`, `-0.001`, `1435781430`.
 pub fn write_time(time_ms: i64, out: &mut Vec<u8>) {
     if time_ms < 0 {
         out.push(b'-');
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_gos() {
+    fn values_are_formatted_as_in_go() {
         for (number, text) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_read_back(bits: u64) {
+        fn values_parse_to_the_same_double(bits: u64) {
             let number = f64::from_bits(bits);
             let text = value(number);
             let read: f64 = text.parse().unwrap();

@@ -1,8 +1,9 @@
-//! Protobuf's wire format: the fields of a message, read where they lie, and written.
+//! Protobuf's wire format: decodes the fields of a message without copying, and encodes fields.
 //!
-//! What the fields mean, the readers of each message know. Any bytes give fields or an error.
+//! Knows no message types: the decoder of each message interprets the fields. Arbitrary bytes give fields or an error,
+//! never a panic.
 
-/// Why bytes are no message of the kind that was expected.
+/// Why bytes cannot be decoded as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("the message ends early")]
@@ -23,10 +24,12 @@ pub(crate) enum FieldValue<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Bytes(&'a [u8]),
+    /// The value is not needed: no field that is decoded has this type.
     Fixed32,
 }
 
 impl<'a> FieldValue<'a> {
+    /// The error for a field with this value, which should have another wire type.
     pub(crate) fn unexpected(self, field: u64) -> Malformed {
         let wire_type = match self {
             FieldValue::Varint(_) => 0,
@@ -61,13 +64,13 @@ impl<'a> FieldValue<'a> {
         if let FieldValue::Varint(number) = self { Ok(number) } else { Err(self.unexpected(field)) }
     }
 
-    /// An `int64` or `int32`: negative numbers are sent in two's complement of 64 bits.
+    /// An `int64` or `int32`: negative numbers are encoded in two's complement of 64 bits.
     pub(crate) fn signed(self, field: u64) -> Result<i64, Malformed> {
         self.varint(field).map(u64::cast_signed)
     }
 }
 
-/// The fields of a message, up to the first fault.
+/// The fields of a message with their numbers, up to and including the first error.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -116,11 +119,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Takes a number off the front.
+/// Decodes a varint and advances `bytes` past it.
 #[inline]
 pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     match bytes.split_first() {
-        // Tags and most lengths.
+        // The fast path for tags and most lengths.
         Some((&byte, rest)) if byte < 0x80 => {
             *bytes = rest;
             Ok(byte.into())
@@ -154,19 +157,19 @@ pub(crate) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// How many bytes [`put_varint`] takes.
+/// The number of bytes that [`put_varint`] writes.
 fn varint_bytes(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// A field of bytes or text, or a message that is encoded already.
+/// Appends a field of bytes or text, or an encoded message.
 pub(crate) fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
     put_varint(field << 3 | 2, out);
     put_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-/// A number; zero is left out, as proto3 does.
+/// Appends a field with an `int64`; zero is omitted, as in proto3.
 pub(crate) fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
     if number != 0 {
         put_varint(field << 3, out);
@@ -174,7 +177,7 @@ pub(crate) fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// A number; positive zero is left out, as proto3 does.
+/// Appends a field with a `double`; positive zero is omitted, as in proto3.
 pub(crate) fn put_double(field: u64, number: f64, out: &mut Vec<u8>) {
     if number.to_bits() != 0 {
         put_varint(field << 3 | 1, out);
@@ -182,12 +185,12 @@ pub(crate) fn put_double(field: u64, number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A message within a message: `write` appends its fields.
+/// Appends a nested message, whose fields `write` appends.
 pub(crate) fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(field << 3 | 2, out);
     let start = out.len();
     write(out);
-    // The length comes before the bytes, and how long it is, is known only now.
+    // The length precedes the bytes but is known only now: move the bytes to make room for it.
     let length = (out.len() - start) as u64;
     let width = varint_bytes(length);
     out.resize(out.len() + width, 0);
@@ -205,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(number: i64, value: f64, text in ".{0,200}", nested in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn encoded_fields_are_decoded(number: i64, value: f64, text in ".{0,200}", nested in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut out = Vec::new();
             put_signed(1, number, &mut out);
             put_double(2, value, &mut out);
@@ -229,7 +232,7 @@ mod tests {
         }
 
         #[test]
-        fn a_number_takes_as_many_bytes_as_told(number: u64, shift in 0_u32..64) {
+        fn varint_bytes_is_the_encoded_length(number: u64, shift in 0_u32..64) {
             let mut out = Vec::new();
             put_varint(number >> shift, &mut out);
             prop_assert_eq!(out.len(), varint_bytes(number >> shift));
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_64_bits_are_refused() {
+    fn numbers_beyond_64_bits_are_rejected() {
         assert_eq!(read_varint(&mut &[0xff; 11][..]), Err(Malformed::Varint));
         assert_eq!(
             read_varint(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..]),

@@ -1,18 +1,20 @@
-//! Times and durations as parameters of Prometheus' API: seconds or RFC 3339, seconds or Go's units.
+//! Parses the times (seconds or RFC 3339) and durations (seconds, or numbers with units like `1h30m`) that are
+//! parameters of Prometheus' API.
 
 use gnudi_model::timestamp::{days_from_civil, days_in_month};
 
-/// What Prometheus' own clients send for no limit.
+/// What Prometheus' clients send as the start of an unlimited range.
 const MIN_TIME: &str = "-292273086-05-16T16:47:06Z";
+/// The same as the end.
 const MAX_TIME: &str = "292277025-08-18T07:12:54.999999999Z";
 
-/// Milliseconds beyond this are of no use: sums of a few of them must not overflow.
+/// Times are clamped to this magnitude, so that sums of a few of them do not overflow.
 const MILLISECONDS_MAX: i64 = i64::MAX / 32;
 
-/// A time in milliseconds.
+/// Parses a time. Returns milliseconds since the epoch, rounded from seconds and truncated from RFC 3339.
 ///
 /// # Errors
-/// Prometheus' text.
+/// Prometheus' error text, if it is not a valid time.
 pub fn parse_time(text: &str) -> Result<i64, String> {
     let seconds = parse_float(text).filter(|seconds| seconds.is_finite());
     let milliseconds = match (seconds, text) {
@@ -25,10 +27,10 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
     Ok(milliseconds.clamp(-MILLISECONDS_MAX, MILLISECONDS_MAX))
 }
 
-/// A duration in nanoseconds.
+/// Parses a duration. Returns nanoseconds; they may be negative.
 ///
 /// # Errors
-/// Prometheus' text.
+/// Prometheus' error text, if it is not a valid duration or overflows.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let cannot = || format!("cannot parse {text:?} to a valid duration");
     if let Some(seconds) = parse_float(text) {
@@ -48,7 +50,7 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
     Ok(sign * parse_units(rest).ok_or_else(cannot)?)
 }
 
-/// Go's `ParseFloat`, but for hexadecimal digits.
+/// Go's `ParseFloat`, without hexadecimal numbers.
 fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok()
 }
@@ -63,7 +65,7 @@ const UNITS_NS: [(&str, i64); 7] = [
     ("ms", 1_000_000),
 ];
 
-/// Whole numbers with units, the larger ones first: `1h30m`.
+/// Parses integers with units, each unit at most once and larger units first: `1h30m`. Returns nanoseconds.
 fn parse_units(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut sum: i64 = 0;
@@ -81,15 +83,15 @@ fn parse_units(text: &str) -> Option<i64> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// `2006-01-02T15:04:05.999Z`, `...+07:00`.
+/// Parses `2006-01-02T15:04:05.999Z` or `...+07:00`. Returns milliseconds since the epoch.
 fn parse_rfc3339(text: &str) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| -> Option<i64> {
         let digits = text.get(range)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
     };
-    let has = |at: usize, what: u8| text.as_bytes().get(at) == Some(&what);
-    let separated = has(4, b'-') && has(7, b'-') && has(10, b'T') && has(13, b':') && has(16, b':');
-    if !separated {
+    let has = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);
+    let has_separators = has(4, b'-') && has(7, b'-') && has(10, b'T') && has(13, b':') && has(16, b':');
+    if !has_separators {
         return None;
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);

@@ -1,4 +1,4 @@
-//! The index against a list of series that is searched from one end to the other.
+//! Compares the index with a model that searches a plain list of series.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,9 +14,9 @@ use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-/// Matchers as a query has them.
+/// Parses matchers.
 fn matchers(text: &str) -> Vec<Matcher> {
-    // A selector needs one that does not match what is absent.
+    // A selector needs a matcher that does not match an absent label.
     let query = format!("{{any!=\"\",{text}}}");
     let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).unwrap();
     plan.selections(0)[0].matchers[1..].to_vec()
@@ -109,7 +109,7 @@ fn matcher() -> impl Strategy<Value = String> {
     (label, condition).prop_map(|(label, condition)| format!("{label}{condition}"))
 }
 
-fn fulfils(known: &Known, conditions: &[Condition<'_>]) -> bool {
+fn matches(known: &Known, conditions: &[Condition<'_>]) -> bool {
     let value = |label: &str| known.labels.get(label).map_or("", String::as_str);
     conditions.iter().all(|condition| match condition {
         Condition::Matcher(matcher) => matcher.matches(value(&matcher.name)),
@@ -120,7 +120,7 @@ fn fulfils(known: &Known, conditions: &[Condition<'_>]) -> bool {
     })
 }
 
-/// What is found of a query, in an order.
+/// The selected series by metric: the archive policy and the labels.
 fn found(
     index: &Index,
     conditions: &[Condition<'_>],
@@ -146,11 +146,11 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
     if alias {
         conditions.push(Condition::ExportedAs("ceilometer_disk_read"));
     }
-    let fulfilling: Vec<(&MetricId, &Known)> = model
+    let matching: Vec<(&MetricId, &Known)> = model
         .iter()
-        .filter(|(_, known)| seen.contains(&known.owner) && fulfils(known, &conditions))
+        .filter(|(_, known)| seen.contains(&known.owner) && matches(known, &conditions))
         .collect();
-    let as_asked = |known: &Known| {
+    let expected_series = |known: &Known| {
         let mut labels = known.labels.clone();
         if alias {
             labels.insert("__name__".to_owned(), "ceilometer_disk_read".to_owned());
@@ -158,7 +158,7 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
         (known.policy.clone(), labels)
     };
     let expected: BTreeMap<_, _> =
-        fulfilling.iter().map(|(metric, known)| (**metric, as_asked(known))).collect();
+        matching.iter().map(|(metric, known)| (**metric, expected_series(known))).collect();
     assert_eq!(found(index, &conditions, seen), expected, "{texts:?}");
     let sees = |owner: &Owner| is_of(owner, seen);
     if let Some(limit) = expected.len().checked_sub(1) {
@@ -171,7 +171,7 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
         let names = known.iter().flat_map(|known| known.labels.keys().cloned()).collect();
         (names, known.iter().filter_map(|known| known.labels.get("x").cloned()).collect())
     };
-    let known: Vec<&Known> = fulfilling.iter().map(|(_, known)| *known).collect();
+    let known: Vec<&Known> = matching.iter().map(|(_, known)| *known).collect();
     for (sets, known) in [
         (vec![conditions.clone(), conditions], known),
         (Vec::new(), model.values().filter(|known| seen.contains(&known.owner)).collect()),
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn answers_as_a_list_does(
+    fn the_index_equals_the_model(
         steps in prop::collection::vec(step(), 1..12),
         queries in prop::collection::vec((prop::collection::vec(matcher(), 0..4), any::<bool>()), 1..8),
         seen in prop::collection::btree_set(0..4u8, 0..5),
@@ -247,9 +247,9 @@ proptest! {
     }
 }
 
-/// Some hundred series at a time come and go, so that what is left is put together anew.
+/// Thousands of series are inserted and removed in each round, so that parts are compacted.
 #[test]
-fn what_was_removed_leaves_no_trace() {
+fn removed_series_leave_no_trace() {
     let (mut index, mut model) = (Index::default(), Model::new());
     let known = |round: u128, number: u128| Known {
         policy: "low".to_owned(),
@@ -271,7 +271,10 @@ fn what_was_removed_leaves_no_trace() {
         for query in ["__name__=\"m3\",x=~\".+\"", "y=\"12\"", "x!=\"1\"", "y=~\"1.\",x=\"2\""] {
             check(&index, &model, &[query.to_owned()], false, &[0, 2, 3]);
         }
-        check_census(&index.census(&|owner| is_of(owner, &[1]), 9), &model, &[1], 9);
+        let census = index.census(&|owner| is_of(owner, &[1]), 9);
+        check_census(&census, &model, &[1], 9);
+        let found = index.select(&[], &|owner| is_of(owner, &[1]), usize::MAX).unwrap();
+        assert_eq!(Census::of(found.iter().map(|series| &series.labels), 9), census);
     }
     let all = model.keys().copied().collect();
     apply(&mut index, &mut model, Step::Remove(all));

@@ -1,4 +1,4 @@
-//! OpenTelemetry's metrics: both encodings say the same, limits hold, and no bytes are too much.
+//! OTLP: both encodings decode to the same request, limits are enforced, and invalid bytes do not panic.
 
 mod support;
 
@@ -10,7 +10,7 @@ use proptest::{collection, prelude::*};
 use serde_json::{Value, json};
 use support::{LIMITS, varint};
 
-/// Of random requests, whose `target_info` may have a thousand samples for each resource.
+/// Limits for random requests, whose `target_info` may have a thousand samples per resource.
 const ROOMY: Limits = Limits { samples_max: 100_000, labels_bytes_max: 10_000_000 };
 
 fn field(number: u64, payload: &[u8]) -> Vec<u8> {
@@ -82,7 +82,7 @@ fn attribute() -> impl Strategy<Value = Both> {
     })
 }
 
-/// A data point: `attributes` is the number of the field.
+/// A data point. `attributes` and `flags` are the numbers of these fields.
 fn point(attributes: u64, flags: u64, own: impl Strategy<Value = Both>) -> impl Strategy<Value = Both> {
     let time = prop_oneof![1_700_000_000_000_000_000..1_700_000_900_000_000_000_u64, any::<u64>()];
     (collection::vec(attribute(), 0..3), time, 0..2_u64, own).prop_map(move |(all, time, flag, own)| {
@@ -188,7 +188,7 @@ fn request() -> impl Strategy<Value = Both> {
     })
 }
 
-/// What is handed over, as text, and what is rejected.
+/// The samples as texts, and the rejected data points.
 fn translated(body: &[u8], encoding: Encoding, limits: Limits) -> Result<(Vec<String>, Rejected), OtlpError> {
     let request = read(body, encoding, limits)?;
     let mut all = Vec::new();
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn both_encodings_say_the_same(request in request()) {
+    fn both_encodings_have_the_same_result(request in request()) {
         let json = request.json.to_string();
         let read_json = read(json.as_bytes(), Encoding::Json, ROOMY).unwrap();
         prop_assert_eq!(&read(&request.protobuf, Encoding::Protobuf, ROOMY).unwrap(), &read_json);
@@ -213,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn a_body_that_is_cut_or_changed_is_read_or_refused(request in request(), at: prop::sample::Index, byte: u8) {
+    fn truncated_and_changed_bodies_do_not_panic(request in request(), at: prop::sample::Index, byte: u8) {
         for (mut body, encoding) in [(request.protobuf, Encoding::Protobuf), (request.json.to_string().into_bytes(), Encoding::Json)] {
             if body.is_empty() {
                 continue;
@@ -232,7 +232,7 @@ fn gauge(points: usize, attributes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn there_are_bounds() {
+fn limits_are_enforced() {
     let result = |body: &[u8], encoding| translated(body, encoding, LIMITS).map(|(all, _)| all.len());
     assert_eq!(result(&gauge(900, b""), Encoding::Protobuf).unwrap(), 900);
     assert!(matches!(result(&gauge(1_000, b""), Encoding::Protobuf), Err(OtlpError::TooManyItems(1_000))));
@@ -244,7 +244,7 @@ fn there_are_bounds() {
     let long = [field(1, b"a"), field(2, &field(1, &[b'x'; 1_000]))].concat();
     let body = gauge(200, &field(7, &long));
     assert!(matches!(result(&body, Encoding::Protobuf), Err(OtlpError::LabelsTooLarge(100_000))));
-    // One data point that makes as many samples as it has buckets.
+    // One data point with more buckets than samples are allowed.
     let buckets = [field(6, &[0; 8 * 2_000]), field(7, &[0; 8 * 2_000])].concat();
     let histogram = [field(1, &buckets), number(2, 2)].concat();
     let body = field(1, &field(2, &field(2, &[field(1, b"m"), field(9, &histogram)].concat())));
@@ -252,4 +252,36 @@ fn there_are_bounds() {
     let objects = format!("{{\"resourceMetrics\":[{}{{}}]}}", "{},".repeat(2_000));
     let result = result(objects.as_bytes(), Encoding::Json);
     assert!(matches!(&result, Err(error @ OtlpError::TooManyObjects(2_000)) if error.is_too_large()));
+}
+
+#[test]
+fn data_points_of_several_types_are_rejected() {
+    let point = json!({"timeUnixNano": "1700000000000000000", "asDouble": 1.0});
+    let of = |fields: &[&str]| {
+        let metric = fields.iter().map(|field| ((*field).to_owned(), json!({"dataPoints": [&point]})));
+        let metric: serde_json::Map<_, _> = metric.chain([("name".to_owned(), json!("m"))]).collect();
+        let body = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).to_string();
+        let (samples, rejected) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+        (samples.len(), rejected.data_points)
+    };
+    assert_eq!(of(&["gauge"]), (1, 0));
+    // The deltas would be stored as a gauge.
+    assert_eq!(of(&["gauge", "histogram"]), (0, 2));
+}
+
+#[test]
+fn infinite_bounds_are_written_as_in_prometheus() {
+    let point = json!({
+        "timeUnixNano": "1700000000000000000", "count": "3", "bucketCounts": ["1", "1", "1"],
+        "explicitBounds": ["-Infinity", 0.5],
+    });
+    let histogram = json!({"dataPoints": [point], "aggregationTemporality": 2});
+    let body = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "m", "histogram": histogram}]}]}]});
+    let (samples, _) = translated(body.to_string().as_bytes(), Encoding::Json, ROOMY).unwrap();
+    for bound in ["-Inf", "0.5", "+Inf"] {
+        assert!(
+            samples.iter().any(|sample| sample.contains(&format!("(\"le\", \"{bound}\")"))),
+            "{samples:?}"
+        );
+    }
 }

@@ -1,4 +1,5 @@
-//! Remote write: what is written is read in both versions, parts of later versions are passed over, and no bytes are too much.
+//! Remote write: both versions decode what was encoded and ignore unknown fields; limits are enforced; invalid bytes do
+//! not panic.
 
 mod support;
 
@@ -13,7 +14,7 @@ use gnudi_prometheus::{
 use proptest::{collection, prelude::*};
 use support::{LIMITS, field, number, varint};
 
-/// Fields that no version has yet, of every wire type.
+/// Appends unknown fields of every wire type.
 fn unknown(out: &mut Vec<u8>) {
     field(100, b"later", out);
     varint(101 << 3, out);
@@ -27,9 +28,10 @@ fn unknown(out: &mut Vec<u8>) {
 #[derive(Clone, Debug, Default)]
 struct Series {
     labels: Vec<(String, String)>,
+    /// The bits of the value, and the time.
     samples: Vec<(u64, i64)>,
     histograms: usize,
-    /// The bits of the value, the time; each has the first label of its series, if there is one.
+    /// The bits of the value, and the time. Each exemplar has the first label of its series, if there is one.
     exemplars: Vec<(u64, i64)>,
     help: String,
 }
@@ -50,7 +52,7 @@ fn sample((bits, time): (u64, i64), with_unknown: bool) -> Vec<u8> {
     bytes
 }
 
-/// An exemplar behind its labels.
+/// Appends the value and the time of an exemplar to its labels.
 fn exemplar((bits, time): (u64, i64), mut labels: Vec<u8>) -> Vec<u8> {
     labels.push(2 << 3 | 1);
     labels.extend_from_slice(&bits.to_le_bytes());
@@ -68,7 +70,7 @@ fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
             field(2, value.as_bytes(), &mut label);
             if with_unknown {
                 unknown(&mut label);
-                // Labels need not be side by side.
+                // Labels need not be adjacent.
                 if index == 1 {
                     unknown(&mut series);
                 }
@@ -107,8 +109,8 @@ fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
     message
 }
 
-/// With references packed or one by one, and the table in front or behind.
-fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
+/// `is_unusual`: the references are not packed, the symbol table comes last, and there are unknown fields.
+fn write_v2(all: &[Series], is_unusual: bool) -> Vec<u8> {
     let mut symbols = vec![String::new()];
     let mut symbol = |text: &str| {
         symbols.iter().position(|known| known == text).unwrap_or_else(|| {
@@ -121,7 +123,7 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
         let (mut series, mut packed) = (Vec::new(), Vec::new());
         for text in one.labels.iter().flat_map(|(name, value)| [name, value]) {
             let reference = symbol(text);
-            if is_odd {
+            if is_unusual {
                 number(1, reference, &mut series);
                 unknown(&mut series);
             } else {
@@ -132,7 +134,7 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
             field(1, &packed, &mut series);
         }
         for one in &one.samples {
-            field(2, &sample(*one, is_odd), &mut series);
+            field(2, &sample(*one, is_unusual), &mut series);
         }
         for _ in 0..one.histograms {
             field(3, b"", &mut series);
@@ -155,7 +157,7 @@ fn write_v2(all: &[Series], is_odd: bool) -> Vec<u8> {
     for text in &symbols {
         field(4, text.as_bytes(), &mut table);
     }
-    if is_odd {
+    if is_unusual {
         unknown(&mut bodies);
         bodies.extend(table);
         bodies
@@ -220,8 +222,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_is_read(all in all_series(), is_odd: bool) {
-        let message = write_v1(&all, is_odd);
+    fn encoded_requests_are_decoded(all in all_series(), is_unusual: bool) {
+        let message = write_v1(&all, is_unusual);
         let read = v1::read(&message, LIMITS).unwrap();
         prop_assert!(same(&read_back(&read), &all, false));
         let metadata: Vec<_> = all
@@ -229,17 +231,17 @@ proptest! {
             .map(|one| ("name", Metadata { kind: MetricKind::Gauge, help: one.help.as_str().into(), unit: "".into() }))
             .collect();
         prop_assert_eq!(&read.metadata, &metadata);
-        let message_2 = write_v2(&all, is_odd);
+        let message_2 = write_v2(&all, is_unusual);
         let read = v2::read(&message_2, LIMITS).unwrap();
         prop_assert!(same(&read_back(&read), &all, true));
-        // Snappy's own encoder and our bound agree.
+        // The limit is inclusive: the exact size is accepted.
         let body = snap::raw::Encoder::new().compress_vec(&message).unwrap();
         prop_assert_eq!(inflated_bytes(&body, message.len()).and_then(|_| inflate(&body)).ok(), Some(message));
     }
 
-    /// Keys differ where labels do, whatever the other parts of a series are.
+    /// Keys differ exactly if labels differ, independently of the samples.
     #[test]
-    fn keys_are_as_different_as_labels(
+    fn keys_differ_exactly_if_labels_differ(
         a in collection::vec(("[ab]{0,2}", "[ab]{0,2}"), 0..4),
         b in collection::vec(("[ab]{0,2}", "[ab]{0,2}"), 0..4),
         samples in collection::vec((any::<u64>(), any::<i64>()), 0..3),
@@ -255,24 +257,24 @@ proptest! {
     }
 
     #[test]
-    fn a_message_that_is_cut_or_changed_is_read_or_refused(all in all_series(), at: prop::sample::Index, byte: u8) {
+    fn truncated_and_changed_messages_do_not_panic(all in all_series(), at: prop::sample::Index, byte: u8) {
         for mut message in [write_v1(&all, true), write_v2(&all, true), write_v2(&all, false)] {
             let at = at.index(message.len());
             message[at] = byte;
-            look_at_all(&message);
-            look_at_all(&message[..at]);
+            access_everything(&message);
+            access_everything(&message[..at]);
         }
     }
 
     #[test]
-    fn no_bytes_are_too_much(bytes in collection::vec(any::<u8>(), 0..60)) {
-        look_at_all(&bytes);
+    fn random_bytes_do_not_panic(bytes in collection::vec(any::<u8>(), 0..60)) {
+        access_everything(&bytes);
         let _ = inflated_bytes(&bytes, 1000).and_then(|_| inflate(&bytes));
     }
 
-    /// Two series get the same place only where their labels are the same.
+    /// Two series have the same metric name exactly if their labels are equal.
     #[test]
-    fn places_are_as_different_as_labels(
+    fn metric_names_differ_exactly_if_labels_differ(
         a in collection::btree_map("[ab=\"\\\\,{}/]{1,3}", "[ab=\"\\\\,{}/\n]{1,4}", 0..3),
         b in collection::btree_map("[ab=\"\\\\,{}/]{1,3}", "[ab=\"\\\\,{}/\n]{1,4}", 0..3),
         names in ("[a{}\"=/\\\\]{1,4}", "[a{}\"=/\\\\]{1,4}"),
@@ -291,7 +293,7 @@ proptest! {
     }
 }
 
-fn look_at_all(message: &[u8]) {
+fn access_everything(message: &[u8]) {
     for request in [v1::read(message, LIMITS), v2::read(message, LIMITS)].into_iter().flatten() {
         for series in &request.series {
             let _ = (request.labels(series, 100), request.metadata(series), request.samples(series));
@@ -301,7 +303,7 @@ fn look_at_all(message: &[u8]) {
 }
 
 #[test]
-fn version_1_has_bounds() {
+fn version_1_has_limits() {
     let labels = vec![("a".to_owned(), "b".to_owned()); 10];
     let all = [Series { labels, samples: vec![(0, 1); 10], ..Series::default() }];
     let message = write_v1(&all, false);
@@ -317,11 +319,11 @@ fn version_1_has_bounds() {
 }
 
 #[test]
-fn version_2_has_bounds() {
+fn version_2_has_limits() {
     let limits = |samples_max, labels_bytes_max| Limits { samples_max, labels_bytes_max };
     assert_eq!(v2::read(&[34, 0].repeat(9), limits(2, 0)), Err(ReadError::TooManySymbols(8)));
     assert_eq!(v2::read(&[42, 0].repeat(3), limits(2, 0)), Err(ReadError::TooManySeries(2)));
-    // A text of 1,000 bytes that stands for itself a hundred times.
+    // A symbol of 1,000 bytes with a hundred references.
     let mut message = Vec::new();
     field(4, &[b'x'; 1000], &mut message);
     let mut series = Vec::new();
@@ -332,7 +334,7 @@ fn version_2_has_bounds() {
 }
 
 #[test]
-fn references_that_lead_nowhere_are_one_series_fault() {
+fn invalid_references_affect_one_series_only() {
     let mut message = Vec::new();
     field(4, b"", &mut message);
     for references in [&[0, 0][..], &[0, 1], &[0], &[0x80]] {
@@ -341,7 +343,7 @@ fn references_that_lead_nowhere_are_one_series_fault() {
         field(5, &series, &mut message);
     }
     let request = v2::read(&message, LIMITS);
-    // A number that ends early is no message.
+    // A truncated varint makes the whole message invalid.
     assert!(matches!(request, Err(ReadError::Malformed(_))));
     let request = v2::read(&message[..message.len() - 5], LIMITS).unwrap();
     let labels: Vec<_> = request.series.iter().map(|series| request.labels(series, 9)).collect();

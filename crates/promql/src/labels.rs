@@ -74,7 +74,8 @@ impl Labels {
         self.get(METRIC_NAME)
     }
 
-    pub(crate) fn hash64(&self) -> u64 {
+    /// Prometheus' hash.
+    pub fn hash64(&self) -> u64 {
         self.hash
     }
 

@@ -28,7 +28,9 @@ pub use error::{Error, ErrorKind, Interrupt};
 pub use eval::{EvaluatedSeries, Evaluation, Options, Pushdown, Selected, StepSeries, Steps};
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
-pub use plan::{MatchKind, Matcher, Plan, QueryTimes, Selection, ValueKind, Windows, parse, parse_selector};
+pub use plan::{
+    MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, ValueKind, Windows, parse, parse_selector,
+};
 pub use series::{STALE_NAN_BITS, Series};
 pub use syntax::{format, syntax_tree};
 pub use value::{QueryResult, Sample, SampleSeries, Usage, Value};

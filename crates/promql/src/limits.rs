@@ -16,7 +16,8 @@ pub struct Limits {
     pub series_max: usize,
     /// Samples in memory at a time, counted as in Prometheus (`--query.max-samples`).
     pub samples_max: usize,
-    /// Bytes of intermediate results. Columns have a slot for each step, with or without a sample.
+    /// Bytes of intermediate results, and of the label values that functions make. Columns have a slot for each step,
+    /// with or without a sample.
     pub memory_bytes_max: usize,
 }
 
@@ -39,6 +40,7 @@ pub(crate) struct Budget {
     bytes_max: usize,
     samples: AtomicUsize,
     bytes: AtomicUsize,
+    texts: AtomicUsize,
     peak_samples: AtomicUsize,
     queried_samples: AtomicU64,
     read_samples: AtomicU64,
@@ -50,6 +52,10 @@ pub(crate) struct Budget {
 pub(crate) struct Mark {
     samples: usize,
     bytes: usize,
+}
+
+fn too_much_memory() -> Error {
+    Error::execution("query processing would take too much memory in expression evaluation")
 }
 
 fn too_many_samples() -> Error {
@@ -68,6 +74,7 @@ impl Budget {
             bytes_max: limits.memory_bytes_max,
             samples: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            texts: AtomicUsize::new(0),
             peak_samples: AtomicUsize::new(0),
             queried_samples: AtomicU64::new(0),
             read_samples: AtomicU64::new(0),
@@ -135,9 +142,22 @@ impl Budget {
         let count = count.min(usize::MAX / 4);
         let before = self.bytes.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > self.bytes_max {
-            return Err(Error::execution(
-                "query processing would take too much memory in expression evaluation",
-            ));
+            return Err(too_much_memory());
+        }
+        Ok(())
+    }
+
+    /// Bytes that are reserved.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts the texts of new label values, before they are allocated. They are not released before the query ends.
+    pub(crate) fn texts(&self, count: usize) -> Result<()> {
+        let count = count.min(usize::MAX / 4);
+        let before = self.texts.fetch_add(count, Ordering::Relaxed);
+        if before.saturating_add(count) > self.bytes_max {
+            return Err(too_much_memory());
         }
         Ok(())
     }

@@ -185,7 +185,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-fn small(delayed: bool, threads: usize) -> Options<'static> {
+fn options(delayed: bool, threads: usize) -> Options<'static> {
     Options { delayed_name_removal: delayed, threads, ..Options::default() }
 }
 
@@ -223,11 +223,11 @@ proptest! {
         // `start()` and `end()` are those of the whole query.
         let query = query.replace("@ end()", "@ 700").replace("@ start()", "@ 100");
         let times = QueryTimes { start_ms: start * MINUTE_MS, end_ms: 15 * MINUTE_MS, step_ms: step * 1000 };
-        let Ok(ranged) = store.query(&query, times, small(delayed, 1)) else { return Ok(()) };
-        let parallel = store.query(&query, times, small(delayed, 4));
+        let Ok(ranged) = store.query(&query, times, options(delayed, 1)) else { return Ok(()) };
+        let parallel = store.query(&query, times, options(delayed, 4));
         prop_assert_eq!(format!("{:?}", parallel.map(|result| result.value)), format!("{:?}", Ok::<_, Error>(&ranged.value)));
         for time in (times.start_ms..=times.end_ms).step_by(step as usize * 1000) {
-            let instant = store.query(&query, QueryTimes::instant(time), small(delayed, 1));
+            let instant = store.query(&query, QueryTimes::instant(time), options(delayed, 1));
             let instant = instant.map_err(|error| TestCaseError::fail(format!("{query} at {time}: {error}")))?;
             let (expected, given) = (at(&instant.value, time), at(&ranged.value, time));
             let same = expected.len() == given.len()
@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn no_expression_panics(query in expression(), store in store()) {
         let times = QueryTimes { start_ms: -7_000, end_ms: 900_000, step_ms: 7_777 };
-        let _ = store.query(&query, times, small(true, 2));
+        let _ = store.query(&query, times, options(true, 2));
     }
 
     #[test]
@@ -249,7 +249,8 @@ proptest! {
             let series: Vec<Selected> = plan.selections(1).iter().map(|_| Selected::Samples(Vec::new())).collect();
             let _ = Evaluation { plan: &plan, series: &series, options: Options::default() }.run();
             let text = formatted(&query, &limits).map_err(|error| TestCaseError::fail(error.to_string()))?;
-            // Printed with a sign, an infinity that is the base of a power is read as a power behind a sign, by Prometheus too.
+            // As in Prometheus, infinity is printed as `+Inf`. Before `^`, that sign is parsed as one of the power,
+            // and a second sign is printed.
             let again = formatted(&text, &limits).map(|again| again.replace("++Inf", "+Inf"));
             prop_assert_eq!(again, Ok(text.replace("++Inf", "+Inf")), "{}", query);
         }
@@ -265,7 +266,7 @@ fn most_expressions_have_a_value() {
         let tree = |runner: &mut _| (store(), expression()).new_tree(runner).expect("a case");
         let (store, query) = tree(&mut runner).current();
         let times = QueryTimes { start_ms: 0, end_ms: 900_000, step_ms: 60_000 };
-        if let Ok(result) = store.query(&query, times, small(true, 1)) {
+        if let Ok(result) = store.query(&query, times, options(true, 1)) {
             valid += 1;
             filled += usize::from(matches!(result.value, Value::Matrix(matrix) if !matrix.is_empty()));
         }
@@ -334,6 +335,26 @@ fn limits_answer_as_prometheus() {
     // A year in steps of a millisecond.
     let error = with_limits("sum_over_time(vector(1)[1y:1ms])", Limits::default()).expect_err("much memory");
     assert_eq!(error.kind, ErrorKind::Execution);
+    // Also without a series.
+    for query in ["none + none", "none and none", "none unless none"] {
+        let query = format!("count_over_time(({query})[290y:1ms])");
+        let error = with_limits(&query, Limits::default()).expect_err("much memory");
+        assert_eq!(error.kind, ErrorKind::Execution, "{query}");
+    }
+}
+
+#[test]
+fn label_values_are_limited() {
+    let limits = Limits { memory_bytes_max: 1 << 20, ..Limits::default() };
+    let replace = |vector: &str| {
+        format!("label_replace({vector}, \"host\", \"{}\", \"host\", \"(.*)\")", "$1".repeat(5_000))
+    };
+    let join = |vector: &str| format!("label_join({vector}, \"host\", \"\"{})", ", \"host\"".repeat(200));
+    for (few, many) in [(replace("x"), replace(&replace("x"))), (join("x"), join(&join(&join("x"))))] {
+        with_limits(&few, limits).expect("a few kilobytes");
+        let error = with_limits(&many, limits).expect_err("many megabytes");
+        assert_eq!(error.kind, ErrorKind::Execution, "{error}");
+    }
 }
 
 #[test]

@@ -31,6 +31,21 @@ fn sums_of_measurements_are_counted_by_these() {
 }
 
 #[test]
+fn what_is_evaluated_while_it_is_read_is_limited() {
+    let times = QueryTimes { start_ms: 0, end_ms: 99_000, step_ms: 1000 };
+    let plan = parse("x + y", times, &Limits::default()).unwrap();
+    let series = Series::new(Labels::empty(), vec![0], vec![1.0]);
+    // Enough for one series of 100 steps.
+    let limits = Limits { memory_bytes_max: 1_500, ..Limits::default() };
+    let first = plan.pushdown(0, 300_000, &limits).unwrap();
+    first.evaluate(&series, &|| None).unwrap();
+    assert!(first.held_bytes() > 800);
+    let rest = limits.memory_bytes_max - first.held_bytes();
+    let second = plan.pushdown(1, 300_000, &Limits { memory_bytes_max: rest, ..limits }).unwrap();
+    assert!(second.evaluate(&series, &|| None).is_err());
+}
+
+#[test]
 fn a_series_may_be_looked_back_for_longer() {
     let short = Series::new(Labels::new([("__name__", "x")]), vec![0], vec![1.0]);
     let long = Series { lookback_ms: Some(600_000), ..short.clone() };

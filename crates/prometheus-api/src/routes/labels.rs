@@ -7,14 +7,14 @@ use gnudi_prometheus::{
     answer::{success, write_texts},
     escaped::unescape,
 };
-use gnudi_promql::{Limits, Matcher};
+use gnudi_promql::Matcher;
 
 use crate::{
     arguments::Arguments,
     evaluation::TRUNCATED,
     failure::Failure,
     routes::prelude::*,
-    selected::{choice, find},
+    selected::{choice, find_all},
 };
 
 /// `GET` and `POST /api/v1/labels`
@@ -46,21 +46,31 @@ async fn list(
     arguments.times()?;
     let sets: Vec<Vec<Matcher>> =
         sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect::<Result<_, Failure>>()?;
-    let texts = if call.app.options().policy.is_overridden(Rule::ListMetric) {
-        of_permitted(call, name, &sets, seen).await?
-    } else {
-        let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
-        let catalogue = &call.api.catalogue;
-        match name {
-            Some(name) => catalogue.label_values(name, &sets, seen).await?,
-            None => catalogue.label_names(&sets, seen).await?,
-        }
-    };
+    let texts = texts(call, name, &sets, seen).await?;
     let limit = limit.unwrap_or(usize::MAX);
     let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
     let mut data = Vec::new();
     write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
     Ok(reply::ok(success(&data, warnings, &[])))
+}
+
+/// The sorted label names, or the values of a label, of the series that the caller may list: of those that match any of
+/// the matcher sets, of all if `sets` is empty.
+pub(super) async fn texts(
+    call: &Call<'_>,
+    name: Option<&str>,
+    sets: &[Vec<Matcher>],
+    seen: Option<&MetricScope>,
+) -> Result<Vec<Arc<str>>, Failure> {
+    if call.app.options().policy.is_customised(Rule::ListMetric) {
+        return of_permitted(call, name, sets, seen).await;
+    }
+    let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
+    let catalogue = &call.api.catalogue;
+    Ok(match name {
+        Some(name) => catalogue.label_values(name, &sets, seen).await?,
+        None => catalogue.label_names(&sets, seen).await?,
+    })
 }
 
 /// The same if an operator's rule must be checked per metric.
@@ -73,15 +83,13 @@ async fn of_permitted(
     let everything = [Vec::new()];
     let sets = if sets.is_empty() { &everything[..] } else { sets };
     let mut texts: BTreeSet<Arc<str>> = BTreeSet::new();
-    for matchers in sets {
-        for series in find(call, Rule::ListMetric, matchers, seen, Limits::default().series_max).await? {
-            for (label, value) in series.labels.iter() {
-                match name {
-                    Some(name) if name == label => texts.insert(value.into()),
-                    Some(_) => false,
-                    None => texts.insert(label.into()),
-                };
-            }
+    for series in find_all(call, Rule::ListMetric, sets, seen).await? {
+        for (label, value) in series.labels.iter() {
+            match name {
+                Some(name) if name == label => texts.insert(value.into()),
+                Some(_) => false,
+                None => texts.insert(label.into()),
+            };
         }
     }
     Ok(texts.into_iter().collect())

@@ -8,7 +8,10 @@ use gnudi_prometheus::{
 };
 use gnudi_promql::{METRIC_NAME, Matcher};
 
-use crate::{failure::Failure, routes::prelude::*};
+use crate::{
+    failure::Failure,
+    routes::{labels::texts, prelude::*},
+};
 
 /// The default limit on metrics in a response.
 const METRICS_MAX: usize = 10_000;
@@ -28,22 +31,29 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let limit = count("limit")?.unwrap_or(METRICS_MAX);
         let per_metric_max = count("limit_per_metric")?.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
         let asked = arguments.get("metric");
-        let catalogue = &call.api.catalogue;
-        let of_name = |name: &str| [Matcher::equal(METRIC_NAME, name)];
+        let of_name = |name: &str| vec![Matcher::equal(METRIC_NAME, name)];
         let sets = if asked.is_empty() { Vec::new() } else { vec![of_name(asked)] };
-        let sets: Vec<&[Matcher]> = sets.iter().map(|matchers| &matchers[..]).collect();
-        let names = catalogue.label_values(METRIC_NAME, &sets, seen).await?;
+        let names = texts(call, Some(METRIC_NAME), &sets, seen).await?;
         let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
         for (name, metadata) in call.api.metadata.seen(|creator| super::sees_creator(seen, creator)) {
             if asked.is_empty() || asked == name {
-                listed.entry(name).or_default().push(metadata);
+                let said = listed.entry(name).or_default();
+                // Several writers may have sent the same.
+                if !said.contains(&metadata) {
+                    said.push(metadata);
+                }
             }
         }
         // The series of a histogram or summary are covered by its own entry.
-        let is_part = |name: &str| MetricKind::families(name).any(|family| listed.contains_key(family));
+        let is_part = |name: &str| {
+            MetricKind::families(name).any(|family| {
+                let of_family = listed.get(family).map_or(&[][..], Vec::as_slice);
+                of_family.iter().any(|metadata| family == name || metadata.family(name) == family)
+            })
+        };
         let others: Vec<_> = names.into_iter().filter(|name| !is_part(name)).take(limit).collect();
         for name in others {
-            let mut units = catalogue.label_values(UNIT, &[&of_name(&name)], seen).await?;
+            let mut units = texts(call, Some(UNIT), &[of_name(&name)], seen).await?;
             if units.is_empty() {
                 units.push("".into());
             }

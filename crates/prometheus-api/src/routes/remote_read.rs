@@ -1,5 +1,7 @@
 //! `POST /api/v1/read`: remote read, as samples or as a stream of chunks.
 
+use std::sync::Arc;
+
 use gnudi_app::Share;
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
@@ -9,7 +11,7 @@ use gnudi_prometheus::{
     },
     remote_write::{inflate, inflated_bytes},
 };
-use gnudi_promql::{Limits, MatchKind, Matcher, Selection, Series};
+use gnudi_promql::{Limits, MatchKind, Matcher, RegexStates, Selection, Series};
 use gnudi_server::ReplyBody;
 use hyper::{
     StatusCode,
@@ -23,6 +25,9 @@ const MESSAGE_SAMPLES_MAX: usize = 5_000_000;
 
 /// The memory of a sample.
 const SAMPLE_BYTES: usize = size_of::<i64>() + size_of::<f64>();
+
+/// The memory of a label without its texts.
+const LABEL_BYTES: usize = 2 * size_of::<Arc<str>>();
 
 /// `POST /api/v1/read`
 pub async fn remote_read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -41,6 +46,7 @@ async fn answered(
     let message = inflate(&input).map_err(unreadable::body)?;
     let request = read(&message).map_err(|error| Failure::bad_data(error.to_string()))?;
     let mut matchers: Vec<Vec<Matcher>> = Vec::with_capacity(request.queries.len());
+    let mut regexes = RegexStates::default();
     for query in &request.queries {
         let matcher = |matcher: &gnudi_prometheus::remote_read::LabelMatcher| {
             let kind = match matcher.kind {
@@ -49,7 +55,9 @@ async fn answered(
                 MatcherKind::Matches => MatchKind::Matches,
                 MatcherKind::NotMatches => MatchKind::NotMatches,
             };
-            Matcher::new(kind, &matcher.name, &matcher.value).map_err(|error| Failure::bad_data(error.text))
+            let matcher = Matcher::new(kind, &matcher.name, &matcher.value);
+            let counted = matcher.and_then(|matcher| regexes.add(&matcher).map(|()| matcher));
+            counted.map_err(|error| Failure::bad_data(error.text))
         };
         matchers.push(query.matchers.iter().map(matcher).collect::<Result<_, Failure>>()?);
     }
@@ -77,7 +85,9 @@ async fn answered(
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
     }
     let mut share = Share::new(&call.app.answers);
-    share.grow(selected.samples() * SAMPLE_BYTES)?;
+    let labels = selected.series.iter().flatten().flat_map(|series| series.labels.iter());
+    let labels_bytes: usize = labels.map(|(name, value)| name.len() + value.len() + LABEL_BYTES).sum();
+    share.grow(selected.samples() * SAMPLE_BYTES + labels_bytes)?;
     Ok(match request.response {
         ResponseKind::Samples => {
             let message = call.app.engine().compute(move || encode_samples(&selected.series)).await;

@@ -1,15 +1,9 @@
 //! `/api/v1/series`
 
-use std::collections::HashSet;
-
 use gnudi_prometheus::answer::{success, write_labels, write_list};
-use gnudi_promql::{Labels, Limits};
+use gnudi_promql::Labels;
 
-use crate::{
-    evaluation::TRUNCATED,
-    routes::prelude::*,
-    selected::{choice, find},
-};
+use crate::{evaluation::TRUNCATED, routes::prelude::*, selected::find_all};
 
 /// `GET` and `POST /api/v1/series`
 pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -18,23 +12,14 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     super::respond(call, body, async |arguments| {
         let limit = arguments.limit()?;
         let sets = arguments.required_matchers()?;
+        // Only validated: series are listed whatever the times of their samples.
         arguments.times()?;
-        let series_max = Limits::default().series_max;
-        let mut known: HashSet<Labels> = HashSet::new();
-        let mut found: Vec<Labels> = Vec::new();
-        for matchers in &sets {
-            let (matchers, _) = choice(matchers)?;
-            let series = find(call, Rule::ListMetric, &matchers, seen, series_max).await?;
-            let labels = series.into_iter().map(|series| series.labels);
-            if sets.len() == 1 {
-                found.extend(labels);
-            } else {
-                found.extend(labels.filter(|labels| known.insert(labels.clone())));
-            }
-        }
+        let series = find_all(call, Rule::ListMetric, &sets, seen).await?;
+        let mut found: Vec<Labels> = series.into_iter().map(|series| series.labels).collect();
+        found.sort();
+        found.dedup();
         let limit = limit.unwrap_or(usize::MAX);
         let warnings: &[String] = if found.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
-        found.sort();
         found.truncate(limit);
         let mut data = Vec::new();
         write_list(&found, &mut data, write_labels);

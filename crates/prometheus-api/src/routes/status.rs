@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gnudi_prometheus::answer::{success, write_list, write_text};
 
-use crate::{failure::Failure, routes::prelude::*};
+use crate::{catalogue::Census, failure::Failure, routes::prelude::*, selected::find_all};
 
 /// The emulated version of Prometheus: clients check it.
 const PROMETHEUS_VERSION: &str = "3.5.0";
@@ -74,7 +74,12 @@ pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         Some(limit @ 1..=CENSUS_MAX) => limit as usize,
         Some(_) => return Err(Failure::bad_data("limit must be a positive number up to 10000")),
     };
-    let census = call.api.catalogue.census(seen, limit).await?;
+    let census = if call.app.options().policy.is_customised(Rule::ListMetric) {
+        let series = find_all(call, Rule::ListMetric, &[Vec::new()], seen).await?;
+        Census::of(series.iter().map(|series| &series.labels), limit)
+    } else {
+        call.api.catalogue.census(seen, limit).await?
+    };
     let (series, label_pairs) = (census.series, census.label_pairs);
     let mut data = format!(
         "{{\"headStats\":{{\"numSeries\":{series},\"numLabelPairs\":{label_pairs},\"chunkCount\":0,\"minTime\":0,\"maxTime\":0}}"

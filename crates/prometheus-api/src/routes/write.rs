@@ -9,7 +9,9 @@ use gnudi_prometheus::{
 use hyper::{StatusCode, header::CONTENT_TYPE};
 
 use crate::{
-    PrometheusLabels as Labels, place,
+    PrometheusLabels as Labels,
+    gathering::drop_unknown_ends,
+    place,
     routes::prelude::*,
     unreadable::{self, limits},
 };
@@ -34,11 +36,7 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     };
     let mut parcels = body.long_work.run(inflated_bytes, read).await?;
     drop(input);
-    // End markers of unknown series do not create metrics.
-    let is_known = |resource, name: &str| call.indexer().cached_named_metric(resource, name).is_some();
-    parcels.retain(|resource, name, measures| {
-        !measures.iter().all(Measure::is_end_marker) || is_known(resource, name)
-    });
+    drop_unknown_ends(call, &mut parcels).await?;
     let resource_type = place::resource_type();
     let to = Destination {
         resource_type: RESOURCE_TYPE,
@@ -59,7 +57,7 @@ fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Pa
         if !labels.iter().any(|(label, value)| *label == "__name__" && !value.is_empty()) {
             return Err(name_is_missing());
         }
-        // Including stale markers, which policies with raw points keep.
+        // Including staleness markers, which policies with raw points keep.
         let measures: Vec<Measure> = request
             .samples(series)
             .iter()

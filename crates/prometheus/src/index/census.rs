@@ -1,22 +1,24 @@
-//! How many series there are, and of what.
+//! Counts the series, and which labels and values have the most.
 
-use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, mem, sync::Arc};
 
-use gnudi_promql::METRIC_NAME;
+use gnudi_promql::{Labels, METRIC_NAME};
 
 use super::{Index, Sees, texts::address};
 
-/// What of an index is seen. Lists have the largest first.
+/// Counts over the series that a caller may see. Lists are sorted by count, descending, then by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     pub series: u64,
-    /// Labels with a value, each pair once.
+    /// The number of different pairs of a label and a value.
     pub label_pairs: u64,
+    /// The number of series, by metric name.
     pub series_by_metric_name: Vec<(Arc<str>, u64)>,
-    /// The numbers of different values.
+    /// The number of different values, by label name.
     pub values_by_label: Vec<(Arc<str>, u64)>,
-    /// Bytes of the different values.
+    /// The total length of the different values in bytes, by label name.
     pub value_bytes_by_label: Vec<(Arc<str>, u64)>,
+    /// The number of series, by label name and value.
     pub series_by_label_pair: Vec<(LabelPair, u64)>,
 }
 
@@ -24,7 +26,7 @@ pub struct Census {
 pub type LabelPair = (Arc<str>, Arc<str>);
 
 impl Index {
-    /// Counts what is seen, with the first `limit` of each list.
+    /// Counts the series of the owners for which `sees` is true; each list is truncated to `limit` entries.
     pub fn census(&self, sees: Sees<'_>, limit: usize) -> Census {
         let mut names: HashMap<usize, Arc<str>> = HashMap::new();
         let mut census = Census::default();
@@ -33,32 +35,17 @@ impl Index {
             names.extend(part.names.iter().map(|name| (address(&name.text), name.text.clone())));
         }
         for name in names.values() {
-            let values = self.series_by_value(name, sees);
-            if values.is_empty() {
-                continue;
-            }
-            census.label_pairs += values.len() as u64;
-            let bytes = values.iter().map(|(value, _)| value.len() as u64).sum();
-            census.values_by_label.push((name.clone(), values.len() as u64));
-            census.value_bytes_by_label.push((name.clone(), bytes));
-            let values = first(values, limit);
-            if **name == *METRIC_NAME {
-                census.series_by_metric_name.clone_from(&values);
-            }
-            let pairs = values.into_iter().map(|(value, count)| ((name.clone(), value), count));
-            census.series_by_label_pair.extend(pairs);
+            census.add(name, self.series_by_value(name, sees), limit);
         }
-        census.values_by_label = first(census.values_by_label, limit);
-        census.value_bytes_by_label = first(census.value_bytes_by_label, limit);
-        census.series_by_label_pair = first(census.series_by_label_pair, limit);
+        census.truncate(limit);
         census
     }
 
-    /// How many series have each value of a label.
+    /// The number of series of each value of a label.
     fn series_by_value(&self, name: &Arc<str>, sees: Sees<'_>) -> Vec<(Arc<str>, u64)> {
         let mut counts: HashMap<usize, (Arc<str>, u64)> = HashMap::new();
         for part in self.seen(sees) {
-            let Some(name) = part.name(name) else { continue };
+            let Some(name) = part.find_name(name) else { continue };
             for pair in &part.names[name as usize].pairs {
                 let pair = &part.pairs[*pair as usize];
                 if !pair.postings.is_empty() {
@@ -71,8 +58,51 @@ impl Index {
     }
 }
 
-/// Those with the highest counts, and of equal ones the first by name.
-fn first<T: Ord>(mut counts: Vec<(T, u64)>, limit: usize) -> Vec<(T, u64)> {
+impl Census {
+    /// Counts these series; each list is truncated to `limit` entries.
+    pub fn of<'a>(series: impl IntoIterator<Item = &'a Labels>, limit: usize) -> Self {
+        let mut counts: HashMap<&str, HashMap<&str, u64>> = HashMap::new();
+        let mut census = Census::default();
+        for labels in series {
+            census.series += 1;
+            for (name, value) in labels.iter() {
+                *counts.entry(name).or_default().entry(value).or_default() += 1;
+            }
+        }
+        for (name, values) in counts {
+            let values = values.into_iter().map(|(value, count)| (Arc::<str>::from(value), count));
+            census.add(&Arc::from(name), values.collect(), limit);
+        }
+        census.truncate(limit);
+        census
+    }
+
+    /// Adds a label with the number of series of each value.
+    fn add(&mut self, name: &Arc<str>, values: Vec<(Arc<str>, u64)>, limit: usize) {
+        if values.is_empty() {
+            return;
+        }
+        self.label_pairs += values.len() as u64;
+        let bytes = values.iter().map(|(value, _)| value.len() as u64).sum();
+        self.values_by_label.push((name.clone(), values.len() as u64));
+        self.value_bytes_by_label.push((name.clone(), bytes));
+        let values = largest(values, limit);
+        if **name == *METRIC_NAME {
+            self.series_by_metric_name.clone_from(&values);
+        }
+        let pairs = values.into_iter().map(|(value, count)| ((name.clone(), value), count));
+        self.series_by_label_pair.extend(pairs);
+    }
+
+    fn truncate(&mut self, limit: usize) {
+        self.values_by_label = largest(mem::take(&mut self.values_by_label), limit);
+        self.value_bytes_by_label = largest(mem::take(&mut self.value_bytes_by_label), limit);
+        self.series_by_label_pair = largest(mem::take(&mut self.series_by_label_pair), limit);
+    }
+}
+
+/// The `limit` entries with the highest counts, sorted by count, descending, then by name.
+fn largest<T: Ord>(mut counts: Vec<(T, u64)>, limit: usize) -> Vec<(T, u64)> {
     counts.sort_unstable_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     counts.truncate(limit);
     counts

@@ -1,10 +1,11 @@
-//! An inverted index over the labels of series, in memory.
+//! An in-memory inverted index over the labels of series.
 //!
-//! Series are kept apart by who owns them: each owner has a part of his own, with label values, and for each pair of a label and a
-//! value the numbers of its series (`part`, `postings`). So a query of one who sees some owners costs what those have, and neither its
-//! answer nor its time tells of others. Parts share texts only (`texts`). `select` finds series, `census` counts.
+//! The index is partitioned by owner: each owner has a part with its series and, for each pair of a label and a value,
+//! the numbers of the series that have it (`part`, `postings`). So, apart from one access check per owner, the cost of
+//! a query depends only on the series of the owners that the caller may see, and its result reveals nothing about
+//! others. Parts share only interned texts (`texts`). `select` finds series, `census` counts them.
 //!
-//! A series takes 150 to 200 bytes with the labels that exporters and Ceilometer give (`examples/label_index.rs`).
+//! A series takes 150 to 200 bytes with typical labels of exporters and Ceilometer (`examples/label_index.rs`).
 
 mod census;
 mod part;
@@ -28,26 +29,28 @@ use texts::Texts;
 
 use crate::labels::MetricLabels;
 
-/// Who may see a series is decided by this.
+/// What access to a series depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
-    /// Who has created the metric.
+    /// The creator of the metric.
     pub creator: Arc<str>,
-    /// The project of its resource, and who has created that.
+    /// The project of the metric's resource.
     pub project: Option<Arc<str>>,
+    /// The creator of the metric's resource.
     pub resource_creator: Option<Arc<str>>,
 }
 
-/// A series as it is put into the index.
+/// A series to put into the index.
 #[derive(Clone, Debug)]
 pub struct NewSeries<'a> {
     pub metric: MetricId,
     pub archive_policy_name: &'a str,
     pub owner: Owner,
+    /// Not empty.
     pub labels: MetricLabels<'a>,
 }
 
-/// A series that was found.
+/// A selected series.
 #[derive(Clone, Debug)]
 pub struct FoundSeries {
     pub metric: MetricId,
@@ -55,19 +58,20 @@ pub struct FoundSeries {
     pub labels: Labels,
 }
 
-/// What series must fulfil.
+/// A condition on the labels of a series.
 #[derive(Clone, Copy, Debug)]
 pub enum Condition<'a> {
     Matcher(&'a Matcher),
-    /// Was not written with its labels, and has a metric name that Ceilometer's exporters turn into this one, which it is found by.
+    /// The series was not written with its labels, and this is the name that Ceilometer's exporters give its metric
+    /// name. It is returned under this name.
     ExportedAs(&'a str),
 }
 
-/// More series fulfil the conditions than may be found.
+/// More series match than the limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySeries;
 
-/// Whether an owner's series are seen.
+/// Whether the caller may see an owner's series.
 pub type Sees<'a> = &'a dyn Fn(&Owner) -> bool;
 
 /// The index.
@@ -76,14 +80,15 @@ pub struct Index {
     texts: Texts,
     parts: Vec<Part>,
     by_owner: HashMap<Owner, u32>,
-    /// Parts without series, to be used again.
+    /// Empty parts, for reuse.
     free: Vec<u32>,
-    places: Places,
+    locations: Locations,
 }
 
 impl Index {
+    /// The number of series.
     pub fn len(&self) -> usize {
-        self.places.table.len()
+        self.locations.table.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -91,7 +96,7 @@ impl Index {
     }
 
     pub fn contains(&self, metric: MetricId) -> bool {
-        self.places.find(metric, &self.parts).is_some()
+        self.locations.find(metric, &self.parts).is_some()
     }
 
     /// The metrics of all series.
@@ -99,15 +104,15 @@ impl Index {
         self.parts.iter().flat_map(|part| part.live().map(|(_, series)| series.metric))
     }
 
-    /// Puts series in, each in place of the one of its metric. Each metric comes once.
+    /// Inserts series; each replaces the former series of its metric. No metric may occur twice in `series`.
     pub fn put(&mut self, series: &[NewSeries<'_>]) {
-        let is_as_before = |new: &NewSeries<'_>| {
-            let place = self.places.find(new.metric, &self.parts)?;
-            let part = &self.parts[place.part as usize];
-            Some(part.owner == new.owner && part.is_same(place.number, new))
+        let is_unchanged = |new: &NewSeries<'_>| {
+            let location = self.locations.find(new.metric, &self.parts)?;
+            let part = &self.parts[location.part as usize];
+            Some(part.owner == new.owner && part.is_same(location.number, new))
         };
         let changes: Vec<(&NewSeries<'_>, Option<bool>)> =
-            series.iter().map(|new| (new, is_as_before(new))).collect();
+            series.iter().map(|new| (new, is_unchanged(new))).collect();
         let changed: Vec<MetricId> =
             changes.iter().filter(|(_, same)| *same == Some(false)).map(|(new, _)| new.metric).collect();
         self.remove(&changed);
@@ -115,26 +120,27 @@ impl Index {
             if same != Some(true) {
                 let part = self.part_of(&new.owner);
                 let number = self.parts[part as usize].push(new, &mut self.texts);
-                self.places.insert(new.metric, Place { part, number }, &self.parts);
+                self.locations.insert(new.metric, Location { part, number }, &self.parts);
             }
         }
     }
 
-    /// Removes the series of metrics; those that have none are passed over.
+    /// Removes the series of metrics. Metrics without a series are ignored.
     pub fn remove(&mut self, metrics: &[MetricId]) {
         let mut removed: HashMap<u32, Vec<u32>> = HashMap::new();
         for metric in metrics {
-            if let Some(place) = self.places.remove(*metric, &self.parts) {
-                removed.entry(place.part).or_default().push(place.number);
+            if let Some(location) = self.locations.remove(*metric, &self.parts) {
+                removed.entry(location.part).or_default().push(location.number);
             }
         }
         for (part, numbers) in removed {
             self.parts[part as usize].remove(numbers);
-            self.tidy(part);
+            self.free_or_compact(part);
         }
         self.texts.sweep(metrics.len());
     }
 
+    /// The number of an owner's part, which is created if missing.
     fn part_of(&mut self, owner: &Owner) -> u32 {
         if let Some(part) = self.by_owner.get(owner) {
             return *part;
@@ -154,63 +160,66 @@ impl Index {
         part
     }
 
-    /// Gives back what a part needs no more after a removal.
-    fn tidy(&mut self, number: u32) {
+    /// Frees a part if it is empty, or compacts it if many of its series are removed.
+    fn free_or_compact(&mut self, number: u32) {
         let part = &mut self.parts[number as usize];
         if part.is_empty() {
             self.by_owner.remove(&part.owner);
             *part = Part::default();
             self.free.push(number);
         } else if let Some(compacted) = part.compacted() {
-            // Series keep their order and get other numbers.
-            self.places.table.retain(|place| place.part != number);
-            *part = compacted;
-            let moved: Vec<_> = part.live().map(|(at, series)| (series.metric, at)).collect();
-            for (metric, at) in moved {
-                self.places.insert(metric, Place { part: number, number: at }, &self.parts);
+            // Series keep their order but get new numbers.
+            let metrics: Vec<MetricId> = part.live().map(|(_, series)| series.metric).collect();
+            for metric in metrics {
+                self.locations.remove(metric, &self.parts);
+            }
+            self.parts[number as usize] = compacted;
+            let moved = self.parts[number as usize].live().map(|(at, series)| (series.metric, at));
+            for (metric, at) in moved.collect::<Vec<_>>() {
+                self.locations.insert(metric, Location { part: number, number: at }, &self.parts);
             }
         }
     }
 }
 
-/// Where a series is.
+/// The location of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     part: u32,
     number: u32,
 }
 
-/// Where the series of each metric is. Ids lie with the series only.
+/// The location of each metric's series. To save memory, the ids are stored only with the series.
 #[derive(Debug, Default)]
-struct Places {
-    table: HashTable<Place>,
+struct Locations {
+    table: HashTable<Location>,
     hasher: RandomState,
 }
 
-impl Places {
+impl Locations {
     fn hash(&self, metric: MetricId) -> u64 {
         self.hasher.hash_one(metric)
     }
 
-    fn find(&self, metric: MetricId, parts: &[Part]) -> Option<Place> {
-        self.table.find(self.hash(metric), |place| metric_at(parts, *place) == metric).copied()
+    fn find(&self, metric: MetricId, parts: &[Part]) -> Option<Location> {
+        self.table.find(self.hash(metric), |location| metric_at(parts, *location) == metric).copied()
     }
 
-    /// The series is there already.
-    fn insert(&mut self, metric: MetricId, place: Place, parts: &[Part]) {
+    /// The series must be in its part already: rehashing reads its id.
+    fn insert(&mut self, metric: MetricId, location: Location, parts: &[Part]) {
         let hash = self.hash(metric);
         let hasher = &self.hasher;
-        self.table.insert_unique(hash, place, |place| hasher.hash_one(metric_at(parts, *place)));
+        self.table.insert_unique(hash, location, |location| hasher.hash_one(metric_at(parts, *location)));
     }
 
-    /// The series is there still.
-    fn remove(&mut self, metric: MetricId, parts: &[Part]) -> Option<Place> {
+    /// The series must still be in its part, which has its id.
+    fn remove(&mut self, metric: MetricId, parts: &[Part]) -> Option<Location> {
         let hash = self.hash(metric);
-        let found = self.table.find_entry(hash, |place| metric_at(parts, *place) == metric).ok()?;
+        let found = self.table.find_entry(hash, |location| metric_at(parts, *location) == metric).ok()?;
         Some(found.remove().0)
     }
 }
 
-fn metric_at(parts: &[Part], place: Place) -> MetricId {
-    parts[place.part as usize].metric(place.number)
+fn metric_at(parts: &[Part], location: Location) -> MetricId {
+    parts[location.part as usize].metric(location.number)
 }

@@ -1,4 +1,5 @@
-//! The series of one owner.
+//! The series of one owner. Series, label names and pairs are referred to by numbers, their indexes in the part's
+//! lists.
 
 use std::{
     collections::HashMap,
@@ -16,21 +17,21 @@ use super::{
     texts::{Texts, address},
 };
 
-/// So many removed series may stay in any case, and as many as there are others.
+/// A part is compacted when more series are removed than live by this number.
 const REMOVED_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) owner: Owner,
-    /// By number, in the order in which they came.
+    /// In the order of insertion, including removed ones.
     series: Vec<Series>,
-    /// How many were not removed.
+    /// The number of series that are not removed.
     live: usize,
     pub(super) names: Vec<Name>,
-    /// Numbers of names by the address of their text.
+    /// The numbers of names, by the address of the interned text.
     by_name: HashMap<usize, u32>,
     pub(super) pairs: Vec<Pair>,
-    /// Numbers of pairs by name and value.
+    /// The numbers of pairs, hashed by name and value.
     by_value: HashTable<u32>,
     hasher: RandomState,
 }
@@ -39,16 +40,16 @@ pub(super) struct Part {
 pub(super) struct Series {
     pub(super) metric: MetricId,
     archive_policy_name: Arc<str>,
-    /// Numbers of pairs, in the order of their names; none once it is removed.
+    /// Numbers of pairs, sorted by label name; empty if the series is removed.
     pub(super) pairs: Box<[u32]>,
     pub(super) is_written: bool,
 }
 
-/// The name of a label.
+/// A label name.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) text: Arc<str>,
-    /// Numbers of the pairs that have it, also of those without series.
+    /// Numbers of the pairs with this name, including those without series.
     pub(super) pairs: Vec<u32>,
 }
 
@@ -82,12 +83,12 @@ impl Part {
         &self.series[number as usize]
     }
 
-    /// Series that were not removed, with their numbers.
+    /// The series that are not removed, with their numbers.
     pub(super) fn live(&self) -> impl Iterator<Item = (u32, &Series)> {
         (0..).zip(&self.series).filter(|(_, series)| !series.pairs.is_empty())
     }
 
-    /// Whether a series is what it would be now.
+    /// Whether a series equals `new`, apart from metric and owner.
     pub(super) fn is_same(&self, number: u32, new: &NewSeries<'_>) -> bool {
         let series = self.series(number);
         let labels = &new.labels.pairs;
@@ -106,7 +107,7 @@ impl Part {
         (&self.names[pair.name as usize].text, pair)
     }
 
-    /// Puts a series in, which has a label at least; returns its number.
+    /// Inserts a series, which must have a label; returns its number.
     pub(super) fn push(&mut self, new: &NewSeries<'_>, texts: &mut Texts) -> u32 {
         assert!(!new.labels.pairs.is_empty(), "a series has its metric's name or id");
         let policy = texts.intern(new.archive_policy_name);
@@ -115,6 +116,7 @@ impl Part {
         self.push_shared(new.metric, policy, new.labels.is_written, labels)
     }
 
+    /// Like `push`, with interned texts.
     fn push_shared(
         &mut self,
         metric: MetricId,
@@ -132,6 +134,7 @@ impl Part {
         number
     }
 
+    /// The number of a pair of interned texts, which is created if missing.
     fn pair_of(&mut self, name: &Arc<str>, value: Arc<str>) -> u32 {
         let name = self.name_of(name);
         if let Some(pair) = self.find_pair(name, &value) {
@@ -149,6 +152,7 @@ impl Part {
         number
     }
 
+    /// The number of an interned label name, which is created if missing.
     fn name_of(&mut self, text: &Arc<str>) -> u32 {
         *self.by_name.entry(address(text)).or_insert_with(|| {
             self.names.push(Name { text: text.clone(), pairs: Vec::new() });
@@ -160,21 +164,21 @@ impl Part {
         self.hasher.hash_one((name, address(value)))
     }
 
-    /// The number of a label's name, which is one of the index's texts.
-    pub(super) fn name(&self, text: &Arc<str>) -> Option<u32> {
+    /// The number of an interned label name, if the part has it.
+    pub(super) fn find_name(&self, text: &Arc<str>) -> Option<u32> {
         self.by_name.get(&address(text)).copied()
     }
 
-    /// The number of a pair, whose value is one of the index's texts.
+    /// The number of a pair with an interned value, if the part has it.
     pub(super) fn find_pair(&self, name: u32, value: &Arc<str>) -> Option<u32> {
-        let is_it = |pair: &u32| {
+        let is_equal = |pair: &u32| {
             let pair = &self.pairs[*pair as usize];
             pair.name == name && Arc::ptr_eq(&pair.value, value)
         };
-        self.by_value.find(self.hash(name, value), is_it).copied()
+        self.by_value.find(self.hash(name, value), is_equal).copied()
     }
 
-    /// Removes series, which are there.
+    /// Removes series, none of which may be removed already.
     pub(super) fn remove(&mut self, mut numbers: Vec<u32>) {
         numbers.sort_unstable();
         self.live -= numbers.len();
@@ -189,7 +193,7 @@ impl Part {
         }
     }
 
-    /// The same without what removed series have left, if that is much.
+    /// The part without the remains of removed series, or `None` if compacting it would not save much.
     pub(super) fn compacted(&self) -> Option<Self> {
         if self.series.len() - self.live <= self.live + REMOVED_MAX {
             return None;
@@ -211,20 +215,20 @@ impl Part {
         Some(compacted)
     }
 
-    /// Gives back memory that was taken for growth.
-    pub(super) fn shrink(&mut self) {
+    /// Frees spare capacity.
+    fn shrink(&mut self) {
         self.series.shrink_to_fit();
         self.pairs.shrink_to_fit();
         self.pairs.iter_mut().for_each(|pair| pair.postings.shrink());
         self.names.iter_mut().for_each(|name| name.pairs.shrink_to_fit());
     }
 
-    /// A series as it is found, under another metric name if it was asked for so.
-    pub(super) fn found(&self, number: u32, asked: Option<&Arc<str>>) -> FoundSeries {
+    /// A selected series, with `exported_name` in place of its metric name if that is set.
+    pub(super) fn found(&self, number: u32, exported_name: Option<&Arc<str>>) -> FoundSeries {
         let series = self.series(number);
         let labels = series.pairs.iter().map(|pair| {
             let (name, pair) = self.pair(*pair);
-            let value = asked.filter(|_| **name == *METRIC_NAME).unwrap_or(&pair.value);
+            let value = exported_name.filter(|_| **name == *METRIC_NAME).unwrap_or(&pair.value);
             (name.clone(), value.clone())
         });
         FoundSeries {

@@ -1,12 +1,12 @@
-//! The numbers of the series that have a label with a value, ascending.
+//! A posting list: the ascending numbers of the series that have a pair of a label and a value.
 //!
-//! Most pairs are of one series or a few: those lie as they are. Many are a roaring bitmap.
+//! Most pairs have one series or a few, which are stored as plain numbers. Long lists are roaring bitmaps.
 
 use std::mem;
 
 use roaring::RoaringBitmap;
 
-/// A bitmap has some hundred bytes of its own.
+/// Longer lists become bitmaps. A bitmap has an overhead of some hundred bytes.
 const FEW_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) enum Postings {
 }
 
 impl Postings {
-    /// A number above all others.
+    /// Appends a number, which must be greater than all others.
     pub(super) fn push(&mut self, number: u32) {
         match self {
             Postings::None => *self = Postings::One(number),
@@ -33,7 +33,7 @@ impl Postings {
         }
     }
 
-    /// Numbers that are there, ascending.
+    /// Removes numbers, which must be ascending and in the list.
     pub(super) fn remove(&mut self, removed: &[u32]) {
         let is_kept = |number: &u32| removed.binary_search(number).is_err();
         *self = match mem::take(self) {
@@ -86,7 +86,7 @@ impl Postings {
         }
     }
 
-    /// Appends them.
+    /// Appends the numbers of the list to `numbers`.
     pub(super) fn append_to(&self, numbers: &mut Vec<u32>) {
         match self {
             Postings::None => {}
@@ -96,7 +96,7 @@ impl Postings {
         }
     }
 
-    /// Gives back memory that was taken for growth.
+    /// Frees spare capacity.
     pub(super) fn shrink(&mut self) {
         if let Postings::Few(numbers) = self {
             numbers.shrink_to_fit();
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn are_a_sorted_set(
+        fn postings_are_a_sorted_set(
             rounds in prop::collection::vec((prop::collection::vec(1..400u32, 0..300), 0..4u32), 1..6)
         ) {
             let (mut postings, mut model) = (Postings::default(), BTreeSet::new());

@@ -1,7 +1,8 @@
-//! Finds series that fulfil conditions, within the parts of owners who are seen.
+//! Selects the series that match conditions, in the parts of the owners that the caller may see.
 //!
-//! Conditions that an absent label does not fulfil name pairs whose series are looked through: those of the condition with the fewest.
-//! The other conditions are tested on these, by the series' own labels or by the numbers of a single pair.
+//! A condition that an absent label does not match restricts the series to the posting lists of the matching pairs. Per
+//! part, the series of the condition with the fewest are the candidates. The other conditions are tested on the
+//! candidates: a condition with a single matching pair by the pair's posting list, others by the labels of the series.
 
 use std::{
     cell::RefCell,
@@ -19,10 +20,10 @@ use super::{
 use crate::labels::is_exported_as;
 
 impl Index {
-    /// The series that fulfil all conditions, in no order.
+    /// The series that match all conditions, unordered.
     ///
     /// # Errors
-    /// Where there are more than `series_max`.
+    /// More than `series_max` series match.
     pub fn select(
         &self,
         conditions: &[Condition<'_>],
@@ -41,14 +42,14 @@ impl Index {
             found.push((part, numbers));
         }
         let found = found.into_iter();
-        let asked = query.asked.as_ref();
+        let exported_name = query.exported_name.as_ref();
         let of_part = |(part, numbers): (&'_ Part, Vec<u32>)| {
-            numbers.into_iter().map(|number| part.found(number, asked)).collect::<Vec<_>>()
+            numbers.into_iter().map(|number| part.found(number, exported_name)).collect::<Vec<_>>()
         };
         Ok(found.flat_map(of_part).collect())
     }
 
-    /// The names of labels that the series have which fulfil all conditions of one of the sets; of all series without sets.
+    /// The label names of the series that match all conditions of any of the sets; of all series if `sets` is empty.
     pub fn label_names(&self, sets: &[Vec<Condition<'_>>], sees: Sees<'_>) -> BTreeSet<Arc<str>> {
         let mut names = BTreeSet::new();
         if sets.is_empty() {
@@ -58,7 +59,7 @@ impl Index {
                 names.extend(used.map(|name| name.text.clone()));
             }
         }
-        self.each_found(sets, sees, |part, series| {
+        self.for_each_match(sets, sees, |part, series| {
             for pair in &series.pairs {
                 let (name, _) = part.pair(*pair);
                 if !names.contains(name) {
@@ -69,7 +70,7 @@ impl Index {
         names
     }
 
-    /// As [`Index::label_names`], the values of one label.
+    /// Like [`Index::label_names`], for the values of one label.
     pub fn label_values(
         &self,
         label: &str,
@@ -80,14 +81,14 @@ impl Index {
         let Some(label) = self.texts.find(label) else { return values };
         if sets.is_empty() {
             for part in self.seen(sees) {
-                let Some(name) = part.name(label) else { continue };
+                let Some(name) = part.find_name(label) else { continue };
                 let pairs = part.names[name as usize].pairs.iter().map(|pair| &part.pairs[*pair as usize]);
                 let used = pairs.filter(|pair| !pair.postings.is_empty());
                 values.extend(used.map(|pair| pair.value.clone()));
             }
         }
-        self.each_found(sets, sees, |part, series| {
-            if let Some(value) = part.name(label).and_then(|name| value_of(part, series, name))
+        self.for_each_match(sets, sees, |part, series| {
+            if let Some(value) = part.find_name(label).and_then(|name| value_of(part, series, name))
                 && !values.contains(value)
             {
                 values.insert(value.clone());
@@ -96,7 +97,13 @@ impl Index {
         values
     }
 
-    fn each_found(&self, sets: &[Vec<Condition<'_>>], sees: Sees<'_>, mut found: impl FnMut(&Part, &Series)) {
+    /// Calls `found` for each series that matches all conditions of a set; more than once if it matches several sets.
+    fn for_each_match(
+        &self,
+        sets: &[Vec<Condition<'_>>],
+        sees: Sees<'_>,
+        mut found: impl FnMut(&Part, &Series),
+    ) {
         for conditions in sets {
             let query = Query::new(conditions, &self.texts);
             for part in self.seen(sees) {
@@ -107,99 +114,102 @@ impl Index {
         }
     }
 
+    /// The parts of the owners that the caller may see, without empty ones.
     pub(super) fn seen(&self, sees: Sees<'_>) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| !part.is_empty() && sees(&part.owner))
     }
 }
 
-/// The value that a series has of a label.
+/// The value of a series' label, which is given by its number.
 fn value_of<'p>(part: &'p Part, series: &Series, name: u32) -> Option<&'p Arc<str>> {
     let pairs = series.pairs.iter().map(|pair| &part.pairs[*pair as usize]);
     pairs.into_iter().find(|pair| pair.name == name).map(|pair| &pair.value)
 }
 
-/// Conditions, looked at once for all parts.
+/// Conditions, prepared once for all parts.
 struct Query<'c> {
     tests: Vec<Test<'c>>,
-    /// The exporters' name by which only series are found that were not written with their labels.
-    asked: Option<Arc<str>>,
-    /// A condition can't be fulfilled.
+    /// The name of a condition [`Condition::ExportedAs`]. If set, series that were written with their labels do not
+    /// match.
+    exported_name: Option<Arc<str>>,
+    /// No series of any part can match.
     is_empty: bool,
 }
 
 /// A condition on one label.
 struct Test<'c> {
     condition: &'c Condition<'c>,
-    /// `None` where no series has the label.
+    /// The interned label name; `None` if no series has the label.
     name: Option<&'c Arc<str>>,
-    /// Whether it is fulfilled where the label is absent.
-    takes_absent: bool,
-    /// All values that fulfil it, as far as there are series with them; `None` where they must be looked for.
+    /// Whether a series without the label matches.
+    matches_absent: bool,
+    /// All interned values that match; `None` if they cannot be listed.
     values: Option<Vec<&'c Arc<str>>>,
-    /// What values that fulfil it begin with.
+    /// The common prefix of all values that match, possibly empty.
     prefix: String,
-    /// Which values fulfil it, by address, as far as was asked.
-    known: RefCell<HashMap<usize, bool>>,
+    /// Whether values match, by address: a cache of the slow tests.
+    cache: RefCell<HashMap<usize, bool>>,
 }
 
 impl<'c> Query<'c> {
     fn new(conditions: &'c [Condition<'c>], texts: &'c Texts) -> Self {
         let tests: Vec<Test<'c>> = conditions.iter().map(|condition| Test::new(condition, texts)).collect();
-        let asked = conditions.iter().find_map(|condition| match condition {
-            Condition::ExportedAs(asked) => Some((*asked).into()),
+        let exported_name = conditions.iter().find_map(|condition| match condition {
+            Condition::ExportedAs(name) => Some((*name).into()),
             Condition::Matcher(_) => None,
         });
-        let is_empty = tests.iter().any(|test| test.name.is_none() && !test.takes_absent);
-        Query { tests, asked, is_empty }
+        let is_empty = tests.iter().any(|test| test.name.is_none() && !test.matches_absent);
+        Query { tests, exported_name, is_empty }
     }
 
-    /// The numbers of a part's series that fulfil all conditions, ascending.
+    /// The numbers of a part's series that match all conditions, ascending.
     fn numbers(&self, part: &Part) -> Vec<u32> {
         if self.is_empty {
             return Vec::new();
         }
-        // Of each test the name's number; those of absent names that are fulfilled need no look.
+        // Tests with the number of their label name. A test of a label that the part lacks passes or fails for all
+        // series.
         let mut tests: Vec<(&Test<'c>, u32)> = Vec::with_capacity(self.tests.len());
         for test in &self.tests {
-            match test.name.and_then(|name| part.name(name)) {
+            match test.name.and_then(|name| part.find_name(name)) {
                 Some(name) => tests.push((test, name)),
-                None if test.takes_absent => {}
+                None if test.matches_absent => {}
                 None => return Vec::new(),
             }
         }
-        let Some(found) = Choice::make(part, &tests) else { return Vec::new() };
-        let Choice { numbers, chosen, singles } = found;
+        let Some(candidates) = Candidates::find(part, &tests) else { return Vec::new() };
+        let Candidates { numbers, passed, singles } = candidates;
         let others: Vec<&(&Test<'c>, u32)> = (0..)
             .zip(&tests)
-            .filter(|(at, _)| Some(*at) != chosen && !singles.iter().any(|(single, _)| single == at))
+            .filter(|(at, _)| Some(*at) != passed && !singles.iter().any(|(single, _)| single == at))
             .map(|(_, test)| test)
             .collect();
-        let is_wanted = |number: &u32| {
+        let is_match = |number: &u32| {
             let series = part.series(*number);
-            !(self.asked.is_some() && series.is_written)
+            !(self.exported_name.is_some() && series.is_written)
                 && singles.iter().all(|(_, pair)| part.pairs[*pair as usize].postings.contains(*number))
                 && others.iter().all(|(test, name)| match value_of(part, series, *name) {
-                    Some(value) => test.takes(value),
-                    None => test.takes_absent,
+                    Some(value) => test.matches(value),
+                    None => test.matches_absent,
                 })
         };
-        numbers.into_iter().filter(is_wanted).collect()
+        numbers.into_iter().filter(is_match).collect()
     }
 }
 
-/// Which series of a part are looked through.
-struct Choice {
-    /// Ascending.
+/// The series of a part on which the tests are run.
+struct Candidates {
+    /// The numbers of the series, ascending.
     numbers: Vec<u32>,
-    /// The test that they all pass.
-    chosen: Option<usize>,
-    /// Tests that the series of a single pair pass.
+    /// The index of the test that all candidates pass, if they were chosen by one.
+    passed: Option<usize>,
+    /// The indexes of other tests that exactly one pair passes, with the number of that pair.
     singles: Vec<(usize, u32)>,
 }
 
-impl Choice {
-    /// `None` where no series passes all tests.
-    fn make(part: &Part, tests: &[(&Test<'_>, u32)]) -> Option<Self> {
+impl Candidates {
+    /// `None` if no series can pass all tests.
+    fn find(part: &Part, tests: &[(&Test<'_>, u32)]) -> Option<Self> {
         let mut singles = Vec::new();
         let mut best: Option<(usize, Vec<u32>)> = None;
         let mut fewest = part.len();
@@ -215,20 +225,20 @@ impl Choice {
             count > 0
         };
         for (at, (test, name)) in tests.iter().enumerate() {
-            let Some(values) = test.values.as_ref().filter(|_| !test.takes_absent) else { continue };
+            let Some(values) = test.values.as_ref().filter(|_| !test.matches_absent) else { continue };
             let pairs = values.iter().filter_map(|value| part.find_pair(*name, value)).collect();
             if !try_pairs(at, pairs, &mut fewest) {
                 return None;
             }
         }
         for (at, (test, name)) in tests.iter().enumerate() {
-            let candidates = &part.names[*name as usize].pairs;
-            // Looking at values that are more than the series is the longer way.
-            if test.takes_absent || test.values.is_some() || candidates.len() > fewest {
+            let of_name = &part.names[*name as usize].pairs;
+            // If the label has more values than there are candidates, testing the candidates is cheaper.
+            if test.matches_absent || test.values.is_some() || of_name.len() > fewest {
                 continue;
             }
             let value = |pair: &u32| &part.pairs[*pair as usize].value;
-            let pairs = candidates.iter().copied().filter(|pair| test.takes(value(pair))).collect();
+            let pairs = of_name.iter().copied().filter(|pair| test.matches(value(pair))).collect();
             if !try_pairs(at, pairs, &mut fewest) {
                 return None;
             }
@@ -239,43 +249,44 @@ impl Choice {
                 for pair in pairs {
                     part.pairs[*pair as usize].postings.append_to(&mut numbers);
                 }
-                // No series has two values of a label.
+                // There are no duplicates, since a series has one value of a label.
                 if pairs.len() > 1 {
                     numbers.sort_unstable();
                 }
             }
             None => numbers.extend(part.live().map(|(number, _)| number)),
         }
-        let chosen = best.map(|(at, _)| at);
-        singles.retain(|(at, _)| Some(*at) != chosen);
-        Some(Choice { numbers, chosen, singles })
+        let passed = best.map(|(at, _)| at);
+        singles.retain(|(at, _)| Some(*at) != passed);
+        Some(Candidates { numbers, passed, singles })
     }
 }
 
 impl<'c> Test<'c> {
     fn new(condition: &'c Condition<'c>, texts: &'c Texts) -> Self {
-        let (name, takes_absent, values, prefix) = match condition {
+        let (name, matches_absent, values, prefix) = match condition {
             Condition::Matcher(matcher) => {
                 (&*matcher.name, matcher.matches(""), matcher.values(), matcher.prefix())
             }
             Condition::ExportedAs(_) => (METRIC_NAME, false, None, String::new()),
         };
         let values = values.map(|values| values.iter().filter_map(|value| texts.find(value)).collect());
-        Test { condition, name: texts.find(name), takes_absent, values, prefix, known: RefCell::default() }
+        Test { condition, name: texts.find(name), matches_absent, values, prefix, cache: RefCell::default() }
     }
 
-    fn takes(&self, value: &Arc<str>) -> bool {
+    /// Whether a series with this interned value of the label matches.
+    fn matches(&self, value: &Arc<str>) -> bool {
         match self.condition {
             Condition::Matcher(matcher) => match matcher.operator() {
                 "=" | "!=" => matcher.matches(value),
                 _ if !value.starts_with(&self.prefix) => false,
-                _ => self.remembered(value, || matcher.matches(value)),
+                _ => self.cached(value, || matcher.matches(value)),
             },
-            Condition::ExportedAs(exported) => self.remembered(value, || is_exported_as(value, exported)),
+            Condition::ExportedAs(exported) => self.cached(value, || is_exported_as(value, exported)),
         }
     }
 
-    fn remembered(&self, value: &Arc<str>, ask: impl FnOnce() -> bool) -> bool {
-        *self.known.borrow_mut().entry(address(value)).or_insert_with(ask)
+    fn cached(&self, value: &Arc<str>, test: impl FnOnce() -> bool) -> bool {
+        *self.cache.borrow_mut().entry(address(value)).or_insert_with(test)
     }
 }

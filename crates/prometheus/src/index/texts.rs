@@ -1,6 +1,6 @@
-//! Texts that are kept once: names and values of labels, names of archive policies.
+//! Interned texts: label names, label values, names of archive policies, and the texts of owners.
 //!
-//! Equal texts are the same allocation, so that they compare by their address. Those that nobody has any more go from time to time.
+//! Equal texts share one allocation, so they are compared by address. Unused texts are freed from time to time.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -9,14 +9,14 @@ use std::{
 
 use hashbrown::HashTable;
 
-/// After fewer removals texts are not looked through for those that nobody has.
-const SWEPT_MIN: usize = 1024;
+/// The minimum number of removed series between two sweeps.
+const SWEEP_REMOVED_MIN: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     table: HashTable<Arc<str>>,
     hasher: RandomState,
-    /// How many series were removed since the last sweep.
+    /// The number of series removed since the last sweep.
     removed: usize,
 }
 
@@ -32,10 +32,10 @@ impl Texts {
         self.table.find(self.hasher.hash_one(text), |known| **known == *text)
     }
 
-    /// To be called after so many series were removed: looks for texts that nobody has, if there may be many.
+    /// Frees unused texts if there may be many. To be called after each removal, with the number of removed series.
     pub(super) fn sweep(&mut self, removed: usize) {
         self.removed += removed;
-        if self.removed >= SWEPT_MIN.max(self.table.len() / 2) {
+        if self.removed >= SWEEP_REMOVED_MIN.max(self.table.len() / 2) {
             self.removed = 0;
             self.table.retain(|text| Arc::strong_count(text) > 1);
             let hasher = &self.hasher;
@@ -44,7 +44,7 @@ impl Texts {
     }
 }
 
-/// Which text it is: equal texts of one [`Texts`] have equal addresses.
+/// The identity of an interned text: equal texts of one [`Texts`] have equal addresses.
 pub(super) fn address(text: &Arc<str>) -> usize {
     Arc::as_ptr(text).cast::<u8>() as usize
 }

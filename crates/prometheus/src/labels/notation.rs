@@ -1,32 +1,32 @@
-//! Reads the names of metrics that were made of series' labels: `http_requests_total{code="200",handler="/"}`.
+//! Parses metric names that were written from a series' labels: `http_requests_total{code="200",handler="\x2f"}`.
 //!
-//! Only what the writer of such names would have written is read: labels by name, each once, none empty, and no other escapes
-//! than needed. So two names never mean the same labels.
+//! Accepts only what the writer, `remote_write::names::notation`, produces: labels sorted by name, each once, none
+//! empty, and no unnecessary escapes. So two names never parse to the same labels.
 
 use std::borrow::Cow;
 
 use gnudi_promql::METRIC_NAME;
 
-/// What a metric's name was made of.
+/// The parsed name of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenName<'a> {
     pub name: Cow<'a, str>,
-    /// By name.
+    /// Name and value, sorted by name, without the metric name.
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
-/// Characters that are escaped in each place, besides control characters and backslashes.
-const IN_NAMES: &str = "/{";
-const IN_LABELS: &str = "/=";
-const IN_VALUES: &str = "/\"";
+/// Characters that must be escaped in each part of a name, besides control characters and backslashes.
+const ESCAPED_IN_NAMES: &str = "/{";
+const ESCAPED_IN_LABELS: &str = "/=";
+const ESCAPED_IN_VALUES: &str = "/\"";
 
-/// Reads a name; `None` if it was not made of labels.
+/// Parses a name; `None` if the writer does not produce it.
 pub fn read(text: &str) -> Option<WrittenName<'_>> {
     let (name, labels) = match text.split_once('{') {
         None => (text, None),
         Some((name, labels)) => (name, Some(labels.strip_suffix('}')?)),
     };
-    let name = plain(name, IN_NAMES)?;
+    let name = unescaped(name, ESCAPED_IN_NAMES)?;
     if name.is_empty() {
         return None;
     }
@@ -42,9 +42,10 @@ fn pairs(mut text: &str) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
     loop {
         let (label, rest) = text.split_once("=\"")?;
         let end = end_of_value(rest)?;
-        let (label, value) = (plain(label, IN_LABELS)?, plain(&rest[..end], IN_VALUES)?);
-        let follows = pairs.last().is_none_or(|(before, _)| *before < label);
-        if !follows || label.is_empty() || label == METRIC_NAME || value.is_empty() {
+        let label = unescaped(label, ESCAPED_IN_LABELS)?;
+        let value = unescaped(&rest[..end], ESCAPED_IN_VALUES)?;
+        let is_sorted = pairs.last().is_none_or(|(before, _)| *before < label);
+        if !is_sorted || label.is_empty() || label == METRIC_NAME || value.is_empty() {
             return None;
         }
         pairs.push((label, value));
@@ -55,7 +56,7 @@ fn pairs(mut text: &str) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
     }
 }
 
-/// Where the quote is that ends a value.
+/// The offset of the quote that ends a value.
 fn end_of_value(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
@@ -68,16 +69,16 @@ fn end_of_value(text: &str) -> Option<usize> {
     None
 }
 
-/// A text without its escapes; `None` where one is missing, or needless.
-fn plain<'a>(text: &'a str, special: &str) -> Option<Cow<'a, str>> {
-    let is_escaped = |character: char| character.is_ascii_control() || special.contains(character);
+/// A text without its escapes; `None` if a necessary one is missing, or one is unnecessary.
+fn unescaped<'a>(text: &'a str, special: &str) -> Option<Cow<'a, str>> {
+    let needs_escape = |character: char| character.is_ascii_control() || special.contains(character);
     if !text.contains('\\') {
-        return (!text.contains(is_escaped)).then_some(text.into());
+        return (!text.contains(needs_escape)).then_some(text.into());
     }
-    let mut plain = String::with_capacity(text.len());
+    let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
-        plain.push(match character {
+        out.push(match character {
             '\\' => match characters.next()? {
                 '\\' => '\\',
                 'n' => '\n',
@@ -86,18 +87,18 @@ fn plain<'a>(text: &'a str, special: &str) -> Option<Cow<'a, str>> {
                     let (high, low) = (digit(characters.next()?)?, digit(characters.next()?)?);
                     let code = char::from_u32(high << 4 | low)?;
                     let has_own_escape = matches!(code, '\n' | '"');
-                    Some(code).filter(|code| is_escaped(*code) && !has_own_escape)?
+                    Some(code).filter(|code| needs_escape(*code) && !has_own_escape)?
                 }
                 _ => return None,
             },
-            _ if is_escaped(character) => return None,
+            _ if needs_escape(character) => return None,
             _ => character,
         });
     }
-    Some(plain.into())
+    Some(out.into())
 }
 
-/// A hexadecimal digit, in lower case.
+/// The value of a hexadecimal digit in lower case.
 fn digit(character: char) -> Option<u32> {
     character.to_digit(16).filter(|_| !character.is_ascii_uppercase())
 }
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read() {
+    fn names_are_parsed() {
         for (text, expected) in [
             ("up", r"up[]"),
             (r#"x{a="1"}"#, r#"x[("a", "1")]"#),
@@ -132,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_names_are_parsed(
             labels in prop::collection::btree_map("[a=\"{},/\\\\é\n\0]{1,3}", "[a\"{},/\\\\é\n\0x2f]{1,4}", 0..4),
             name in "[a{}/\"\\\\é\n\0=,]{1,4}",
         ) {
@@ -144,9 +145,9 @@ mod tests {
             prop_assert_eq!(found, pairs);
         }
 
-        /// Of two names that are read as the same labels at least one was never written.
+        /// A name that parses is the one that the writer produces for these labels.
         #[test]
-        fn what_is_read_is_written_so(text in "(a|x[{])[a-b\"=,}\\\\x27n/]{0,9}\"?[}]?") {
+        fn what_is_parsed_is_what_the_writer_writes(text in "(a|x[{])[a-b\"=,}\\\\x27n/]{0,9}\"?[}]?") {
             if let Some(WrittenName { name, labels }) = read(&text) {
                 let mut pairs = vec![(METRIC_NAME, &*name)];
                 pairs.extend(labels.iter().map(|(label, value)| (&**label, &**value)));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_would_write_is_not_read() {
+    fn other_names_are_not_parsed() {
         for text in [
             "",
             "{}",

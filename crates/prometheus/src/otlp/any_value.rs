@@ -1,5 +1,5 @@
-//! The values of attributes as texts, as OpenTelemetry's Go library writes them: texts as they are, numbers in JSON's form, bytes as
-//! base64, lists and maps as JSON with sorted keys.
+//! Converts attribute values to texts, like OpenTelemetry's Go library: texts are unchanged, numbers are formatted as
+//! in JSON, bytes are base64, lists and maps are JSON with sorted keys.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::{OtlpError, json};
 use crate::protobuf::Fields;
 
-/// Lists and maps within each other.
+/// The maximum depth of nested lists and maps in protobuf. In JSON, `serde_json` limits the depth.
 const DEPTH_MAX: usize = 32;
 
-/// A value, of which the last one that is there counts.
+/// A value; one field should be set. Of several fields the last one counts in protobuf, and in JSON the first in the
+/// order of `AnyValue::text`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_field_names, reason = "names of OTLP")]
@@ -56,25 +57,26 @@ struct KeyValue<'a> {
     value: AnyValue<'a>,
 }
 
-/// The text of a value in JSON.
+/// Decodes a value from JSON and converts it to a text.
 pub(super) fn text_of_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
     AnyValue::deserialize(deserializer).map(AnyValue::text)
 }
 
-/// The text of a value in protobuf. `attributes_left` bounds its parts.
+/// Decodes a value from protobuf and converts it to a text. `take_attribute` is called for the value and for each
+/// nested one; its error stops the decoding.
 pub(super) fn text_of_protobuf<'a>(
     message: &'a [u8],
-    attributes_left: &mut dyn FnMut() -> Result<(), OtlpError>,
+    take_attribute: &mut dyn FnMut() -> Result<(), OtlpError>,
 ) -> Result<Cow<'a, str>, OtlpError> {
-    read(message, DEPTH_MAX, attributes_left).map(AnyValue::text)
+    read(message, DEPTH_MAX, take_attribute).map(AnyValue::text)
 }
 
 fn read<'a>(
     message: &'a [u8],
-    depth_left: usize,
-    take: &mut dyn FnMut() -> Result<(), OtlpError>,
+    depth_remaining: usize,
+    take_attribute: &mut dyn FnMut() -> Result<(), OtlpError>,
 ) -> Result<AnyValue<'a>, OtlpError> {
-    take()?;
+    take_attribute()?;
     let mut value = AnyValue::default();
     for field in Fields(message) {
         let (number, field) = field?;
@@ -87,13 +89,13 @@ fn read<'a>(
             3 => value.int_value = Some(field.signed(3)?),
             4 => value.double_value = Some(field.double(4)?),
             5 | 6 => {
-                let depth_left = depth_left.checked_sub(1).ok_or(OtlpError::TooDeep(DEPTH_MAX))?;
+                let depth_remaining = depth_remaining.checked_sub(1).ok_or(OtlpError::TooDeep(DEPTH_MAX))?;
                 let parts = Fields(field.bytes(number)?);
                 if number == 5 {
                     let mut values = Vec::new();
                     for part in parts {
                         if let (1, part) = part? {
-                            values.push(read(part.bytes(1)?, depth_left, take)?);
+                            values.push(read(part.bytes(1)?, depth_remaining, take_attribute)?);
                         }
                     }
                     value.array_value = Some(ArrayValue { values });
@@ -101,7 +103,7 @@ fn read<'a>(
                     let mut values = Vec::new();
                     for part in parts {
                         if let (1, part) = part? {
-                            values.push(read_entry(part.bytes(1)?, depth_left, take)?);
+                            values.push(read_entry(part.bytes(1)?, depth_remaining, take_attribute)?);
                         }
                     }
                     value.kvlist_value = Some(MapValue { values });
@@ -116,14 +118,14 @@ fn read<'a>(
 
 fn read_entry<'a>(
     message: &'a [u8],
-    depth_left: usize,
-    take: &mut dyn FnMut() -> Result<(), OtlpError>,
+    depth_remaining: usize,
+    take_attribute: &mut dyn FnMut() -> Result<(), OtlpError>,
 ) -> Result<KeyValue<'a>, OtlpError> {
     let mut entry = KeyValue::default();
     for field in Fields(message) {
         match field? {
             (1, key) => entry.key = key.text(1)?.into(),
-            (2, value) => entry.value = read(value.bytes(2)?, depth_left, take)?,
+            (2, value) => entry.value = read(value.bytes(2)?, depth_remaining, take_attribute)?,
             _ => {}
         }
     }
@@ -139,16 +141,17 @@ impl<'a> AnyValue<'a> {
             AnyValue { double_value: Some(value), .. } => double_text(value).into(),
             AnyValue { bytes_value: Some(bytes), .. } => BASE64_STANDARD.encode(bytes).into(),
             AnyValue { array_value: None, kvlist_value: None, .. } => "".into(),
-            list_or_map => html_safe(&list_or_map.json().to_string()).into(),
+            list_or_map => escape_html(&list_or_map.json().to_string()).into(),
         }
     }
 
+    /// The value as an element of a list or map.
     fn json(self) -> Value {
         match self {
             AnyValue { string_value: Some(text), .. } => text.into(),
             AnyValue { bool_value: Some(value), .. } => value.into(),
             AnyValue { int_value: Some(value), .. } => value.into(),
-            // A number that JSON has not is a text, rather than nothing at all.
+            // JSON has no NaN or infinity: they become texts, so that they are not lost.
             AnyValue { double_value: Some(value), .. } if !value.is_finite() => double_text(value).into(),
             AnyValue { double_value: Some(value), .. } => {
                 serde_json::from_str(&double_text(value)).unwrap_or(Value::Null)
@@ -168,7 +171,8 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// A number as Go's encoder of JSON writes it: with an exponent where it is very small or large.
+/// Formats a number like Go's JSON encoder, with an exponent if it is very small or large. Values that are not finite
+/// become `NaN`, `+Inf` or `-Inf`.
 fn double_text(value: f64) -> String {
     let magnitude = value.abs();
     if value.is_nan() {
@@ -184,8 +188,8 @@ fn double_text(value: f64) -> String {
     value.to_string()
 }
 
-/// Characters with a meaning in HTML, which Go's encoder of JSON escapes.
-fn html_safe(json: &str) -> String {
+/// Escapes the same characters as Go's JSON encoder: those with a meaning in HTML, and two line separators.
+fn escape_html(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
         match character {
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_texts_as_gos_library_writes_them() {
+    fn values_are_formatted_as_in_go() {
         for (json, text) in [
             ("{}", ""),
             (r#"{"stringValue":"a<b"}"#, "a<b"),
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_within_lists_have_a_bound() {
+    fn the_depth_of_nested_lists_is_limited() {
         let nested = |depth: usize| {
             let mut message = Vec::new();
             put_bytes(1, b"x", &mut message);

@@ -1,5 +1,5 @@
-//! A request in JSON, by protobuf's rules for it: numbers of 64 bits may be texts, numbers that JSON has not are texts, bytes are
-//! base64. What a field is not known for is passed over.
+//! Decodes a request from JSON, by protobuf's JSON mapping: 64-bit integers may be strings, NaN and infinities are
+//! strings, bytes are base64. Unknown fields are ignored.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
@@ -12,11 +12,12 @@ use serde::{
 use super::{OtlpError, Request};
 use crate::remote_write::Limits;
 
-/// Objects and lists of a request, for each sample of `samples_max`.
+/// The maximum number of objects and lists of a request, per sample of `samples_max`.
 const OBJECTS_PER_SAMPLE_MAX: usize = 2;
 
 pub(super) fn read(body: &[u8], limits: Limits) -> Result<Request<'_>, OtlpError> {
-    // Each takes more memory than its text: they are counted first. Those in texts count, too, which there are few of.
+    // Decoded objects take more memory than their text, so they are counted first. Braces and brackets within strings
+    // are counted, too, but they are rare.
     let objects_max = limits.samples_max.saturating_mul(OBJECTS_PER_SAMPLE_MAX);
     if body.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() > objects_max {
         return Err(OtlpError::TooManyObjects(objects_max));
@@ -24,7 +25,7 @@ pub(super) fn read(body: &[u8], limits: Limits) -> Result<Request<'_>, OtlpError
     Ok(serde_json::from_slice(body)?)
 }
 
-/// A number or its text.
+/// Deserializes a number, or a string with a number.
 struct Flexible<T>(PhantomData<T>);
 
 trait Number: FromStr + Sized {
@@ -128,7 +129,7 @@ pub(super) fn optional_signed<'de, D: Deserializer<'de>>(deserializer: D) -> Res
     flexible(deserializer).map(Some)
 }
 
-/// A number of the list.
+/// An item of a list of numbers.
 struct Item<T>(T);
 
 impl<'de, T: Number> Deserialize<'de> for Item<T> {
@@ -154,7 +155,7 @@ pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(
     BASE64_STANDARD.decode(text).map(Some).map_err(de::Error::custom)
 }
 
-/// By its number, or by the name that protobuf's own writers give it.
+/// Deserializes an `AggregationTemporality` from its number or its name.
 pub(super) fn temporality<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     struct Temporality;
     impl Visitor<'_> for Temporality {

@@ -1,7 +1,8 @@
-//! OpenTelemetry's metrics (OTLP) as Prometheus' series.
+//! Translates OpenTelemetry's metrics (OTLP) into Prometheus' series.
 //!
-//! `protobuf` and `json` read a request into one `model`, `names` and `translate` make series of it as Prometheus 3 does by default (names
-//! escaped with underscores, with suffixes for units and types), `response` writes what is answered. Exemplars and scopes are passed over.
+//! `protobuf` and `json` decode a request into the same `model`. `names` and `translate` turn it into series as
+//! Prometheus 3 does by default (invalid characters become underscores, names get suffixes for unit and type).
+//! `response` encodes the response. Exemplars and scopes are ignored.
 
 mod any_value;
 mod json;
@@ -17,7 +18,7 @@ pub use translate::{Rejected, Translated, translate};
 
 use crate::{protobuf::Malformed, remote_write::Limits};
 
-/// Why a request is not taken.
+/// Why a request is rejected as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum OtlpError {
     #[error(transparent)]
@@ -39,16 +40,20 @@ pub enum OtlpError {
 }
 
 impl OtlpError {
-    /// Whether the request asks for more than is taken, though it is sound.
+    /// Whether the request may be valid but exceeds a limit on its size.
     pub fn is_too_large(&self) -> bool {
         !matches!(self, OtlpError::Malformed(_) | OtlpError::Json(_) | OtlpError::TooDeep(_))
     }
 }
 
-/// Attributes of a request and parts of their values, for each sample of `samples_max`.
+/// The maximum number of attributes of a request, including the elements of their values, per sample of `samples_max`.
 const ATTRIBUTES_PER_SAMPLE_MAX: usize = 8;
 
-/// The metrics of a body.
+/// Decodes a body. In protobuf, `samples_max` of `limits` is the maximum number of resources, scopes, metrics, data
+/// points and quantiles together; in JSON, the number of objects and lists is limited in proportion to it.
+///
+/// # Errors
+/// The body is malformed, or exceeds the limits.
 pub fn read(body: &[u8], encoding: Encoding, limits: Limits) -> Result<Request<'_>, OtlpError> {
     match encoding {
         Encoding::Protobuf => protobuf::read(body, limits),

@@ -1,5 +1,5 @@
-//! What of a request is read: `ExportMetricsServiceRequest` and its parts, by their names. JSON is read into it directly; texts borrow
-//! from the body where they can.
+//! The decoded parts of a request: `ExportMetricsServiceRequest` and its messages, with OTLP's names. JSON is
+//! deserialized into it directly. Texts borrow from the body if possible.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{any_value, json};
 
+/// A decoded request, for `translate`.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Request<'a> {
@@ -37,7 +38,7 @@ pub(super) struct ScopeMetrics<'a> {
     pub metrics: Vec<Metric<'a>>,
 }
 
-/// Its data are in one of the last five.
+/// A metric. Its data points are in one of the last five fields, depending on its type.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metric<'a> {
@@ -56,6 +57,21 @@ pub(super) struct Metric<'a> {
     pub exponential_histogram: Option<ExponentialHistogram>,
     #[serde(borrow)]
     pub summary: Option<Summary<'a>>,
+}
+
+impl Metric<'_> {
+    /// How many of the fields for data points are set: more than one only in invalid JSON.
+    pub fn types(&self) -> usize {
+        let Metric { gauge, sum, histogram, exponential_histogram, summary, .. } = self;
+        let set = [
+            gauge.is_some(),
+            sum.is_some(),
+            histogram.is_some(),
+            exponential_histogram.is_some(),
+            summary.is_some(),
+        ];
+        set.into_iter().filter(|is_set| *is_set).count()
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -84,7 +100,7 @@ pub(super) struct Histogram<'a> {
     pub aggregation_temporality: u64,
 }
 
-/// Only how many there are: they are not taken.
+/// Not supported: its data points are decoded only to count them as rejected, and for their times.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialHistogram {
@@ -164,7 +180,7 @@ pub(super) struct Quantile {
     pub value: f64,
 }
 
-/// An attribute, whose value is a text, whatever it was.
+/// An attribute, with its value converted to a text.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Attribute<'a> {

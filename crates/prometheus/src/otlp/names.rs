@@ -1,7 +1,7 @@
-//! Names of metrics and labels as Prometheus 3 makes them of OpenTelemetry's by default (`UnderscoreEscapingWithSuffixes`, of
-//! github.com/prometheus/otlptranslator).
+//! Translates OpenTelemetry's names of metrics, attributes and units like Prometheus 3 by default
+//! (`UnderscoreEscapingWithSuffixes` of github.com/prometheus/otlptranslator).
 
-/// What a metric's name gets a suffix for.
+/// The types of metrics that get different suffixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
     Gauge,
@@ -9,7 +9,7 @@ pub(super) enum NameKind {
     Other,
 }
 
-/// A name of which nothing is left.
+/// A name that would be empty or consist of underscores only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidName {
     #[error("the name {0:?} has no letter or digit")]
@@ -18,7 +18,7 @@ pub(super) enum InvalidName {
     Label(String),
 }
 
-/// Names of units, by their codes in UCUM.
+/// UCUM codes of units, and their names.
 const UNITS: &[(&str, &str)] = &[
     ("d", "days"),
     ("h", "hours"),
@@ -48,7 +48,7 @@ const UNITS: &[(&str, &str)] = &[
     ("%", "percent"),
 ];
 
-/// Names of units behind a slash.
+/// UCUM codes of units after a slash, and their names.
 const PER_UNITS: &[(&str, &str)] = &[
     ("s", "second"),
     ("m", "minute"),
@@ -59,12 +59,14 @@ const PER_UNITS: &[(&str, &str)] = &[
     ("y", "year"),
 ];
 
-/// The name of a metric: letters, digits, underscores and colons, with its unit and type behind it.
+/// The name of a metric: ASCII letters, digits, underscores and colons, with suffixes for unit and type.
 pub(super) fn metric_name(name: &str, unit: &str, kind: NameKind) -> Result<String, InvalidName> {
     let (main, per) = unit_parts(unit);
     let (main, per) = (clean_unit(&main), clean_unit(&per));
-    let mut parts: Vec<&str> =
-        name.split(|character: char| !is_of_metric(character)).filter(|part| !part.is_empty()).collect();
+    let mut parts: Vec<&str> = name
+        .split(|character: char| !is_valid_in_metric(character))
+        .filter(|part| !part.is_empty())
+        .collect();
     let per = if per == "per_" { "" } else { per.strip_suffix('_').unwrap_or(&per) };
     let main = if parts.contains(&main.as_str()) { "" } else { main.as_str() };
     let per = if parts.contains(&per) { "" } else { per };
@@ -89,7 +91,7 @@ pub(super) fn metric_name(name: &str, unit: &str, kind: NameKind) -> Result<Stri
     Ok(text)
 }
 
-/// The unit as metadata has it.
+/// The name of a unit for metadata.
 pub(super) fn unit_name(unit: &str) -> String {
     let (main, per) = unit_parts(unit);
     let (main, per) = (clean_unit(&main), clean_unit(&per));
@@ -102,7 +104,8 @@ pub(super) fn unit_name(unit: &str) -> String {
     text.strip_suffix('_').unwrap_or(text).to_owned()
 }
 
-/// The name of a label: letters, digits and underscores, and no digit or single underscore in front.
+/// The label name of an attribute: ASCII letters, digits and underscores, not starting with a digit or a single
+/// underscore.
 pub(super) fn label_name(name: &str) -> Result<String, InvalidName> {
     let mut text: String = name
         .chars()
@@ -119,11 +122,12 @@ pub(super) fn label_name(name: &str) -> Result<String, InvalidName> {
     Ok(text)
 }
 
-fn is_of_metric(character: char) -> bool {
+fn is_valid_in_metric(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == ':'
 }
 
-/// A unit and what stands behind its slash, by their names; nothing where braces make it an annotation.
+/// The names of a unit and of the unit after its slash (`per_second`). A part with braces is an annotation and becomes
+/// empty.
 fn unit_parts(unit: &str) -> (String, String) {
     let (main, per) = unit.split_once('/').unwrap_or((unit, ""));
     let named = |part: &str, names: &[(&str, &str)]| {
@@ -137,11 +141,11 @@ fn unit_parts(unit: &str) -> (String, String) {
     (named(main, UNITS), if per.is_empty() { per } else { format!("per_{per}") })
 }
 
-/// Without what a name may not have, and with no two underscores side by side.
+/// Replaces each run of invalid characters by one underscore, and removes a leading underscore.
 fn clean_unit(unit: &str) -> String {
     let mut text = String::with_capacity(unit.len());
     for character in unit.chars() {
-        let character = if is_of_metric(character) { character } else { '_' };
+        let character = if is_valid_in_metric(character) { character } else { '_' };
         if character != '_' || !text.ends_with('_') {
             text.push(character);
         }
@@ -153,9 +157,9 @@ fn clean_unit(unit: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Cases of otlptranslator's own tests, and what it gives for others.
+    /// Cases of otlptranslator's tests, and its results for other names.
     #[test]
-    fn metrics_are_named_as_prometheus_names_them() {
+    fn metric_names_are_those_of_prometheus() {
         use NameKind::{Gauge, MonotonicSum, Other};
         for (name, unit, kind, expected) in [
             ("system.io", "By/s", MonotonicSum, "system_io_bytes_per_second_total"),
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_named_as_prometheus_names_them() {
+    fn label_names_are_those_of_prometheus() {
         for (name, expected) in [
             ("http.method", "http_method"),
             ("a..b", "a__b"),
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_metadata_have_names() {
+    fn units_of_metadata_are_spelled_out() {
         for (unit, expected) in [
             ("By", "bytes"),
             ("By/s", "bytes_per_second"),

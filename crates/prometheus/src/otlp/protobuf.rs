@@ -1,4 +1,4 @@
-//! A request in protobuf (`opentelemetry.proto.collector.metrics.v1`), whose parts are counted while they are read.
+//! Decodes a request from protobuf (`opentelemetry.proto.collector.metrics.v1`). Limits are enforced while decoding.
 
 use super::{
     ATTRIBUTES_PER_SAMPLE_MAX, OtlpError, Request, any_value,
@@ -14,14 +14,16 @@ use crate::{
 
 type Read<T> = Result<T, OtlpError>;
 
-/// How many more are taken.
-struct Left {
+/// How many more the limits allow.
+struct Remaining {
     items_max: usize,
+    /// Resources, scopes, metrics, data points and quantiles together.
     items: usize,
+    /// Attributes and the elements of their values.
     attributes: usize,
 }
 
-impl Left {
+impl Remaining {
     fn take_item(&mut self) -> Read<()> {
         self.items = self.items.checked_sub(1).ok_or(OtlpError::TooManyItems(self.items_max))?;
         Ok(())
@@ -37,25 +39,25 @@ impl Left {
 pub(super) fn read(body: &[u8], limits: Limits) -> Read<Request<'_>> {
     let items = limits.samples_max;
     let attributes = items.saturating_mul(ATTRIBUTES_PER_SAMPLE_MAX);
-    let mut left = Left { items_max: items, items, attributes };
+    let mut remaining = Remaining { items_max: items, items, attributes };
     let mut request = Request::default();
     for field in Fields(body) {
         if let (1, value) = field? {
-            left.take_item()?;
-            request.resource_metrics.push(resource_metrics(value.bytes(1)?, &mut left)?);
+            remaining.take_item()?;
+            request.resource_metrics.push(resource_metrics(value.bytes(1)?, &mut remaining)?);
         }
     }
     Ok(request)
 }
 
-fn resource_metrics<'a>(message: &'a [u8], left: &mut Left) -> Read<ResourceMetrics<'a>> {
+fn resource_metrics<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<ResourceMetrics<'a>> {
     let mut all = ResourceMetrics::default();
     for field in Fields(message) {
         match field? {
-            (1, value) => all.resource = resource(value.bytes(1)?, left)?,
+            (1, value) => all.resource = resource(value.bytes(1)?, remaining)?,
             (2, value) => {
-                left.take_item()?;
-                all.scope_metrics.push(scope_metrics(value.bytes(2)?, left)?);
+                remaining.take_item()?;
+                all.scope_metrics.push(scope_metrics(value.bytes(2)?, remaining)?);
             }
             _ => {}
         }
@@ -63,33 +65,33 @@ fn resource_metrics<'a>(message: &'a [u8], left: &mut Left) -> Read<ResourceMetr
     Ok(all)
 }
 
-fn resource<'a>(message: &'a [u8], left: &mut Left) -> Read<Resource<'a>> {
+fn resource<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Resource<'a>> {
     let mut resource = Resource::default();
     for field in Fields(message) {
         if let (1, value) = field? {
-            resource.attributes.push(attribute(value.bytes(1)?, left)?);
+            resource.attributes.push(attribute(value.bytes(1)?, remaining)?);
         }
     }
     Ok(resource)
 }
 
-fn scope_metrics<'a>(message: &'a [u8], left: &mut Left) -> Read<ScopeMetrics<'a>> {
+fn scope_metrics<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<ScopeMetrics<'a>> {
     let mut scope = ScopeMetrics::default();
     for field in Fields(message) {
         if let (2, value) = field? {
-            left.take_item()?;
-            scope.metrics.push(metric(value.bytes(2)?, left)?);
+            remaining.take_item()?;
+            scope.metrics.push(metric(value.bytes(2)?, remaining)?);
         }
     }
     Ok(scope)
 }
 
-fn metric<'a>(message: &'a [u8], left: &mut Left) -> Read<Metric<'a>> {
+fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> {
     let mut metric = Metric::default();
     for field in Fields(message) {
         let (number, value) = field?;
         if matches!(number, 5 | 7 | 9 | 10 | 11) {
-            // Of several the last one counts.
+            // A oneof: the last one replaces the others.
             let Metric { name, description, unit, .. } = metric;
             metric = Metric { name, description, unit, ..Metric::default() };
         }
@@ -98,25 +100,25 @@ fn metric<'a>(message: &'a [u8], left: &mut Left) -> Read<Metric<'a>> {
             2 => metric.description = value.text(2)?.into(),
             3 => metric.unit = value.text(3)?.into(),
             5 => {
-                let data_points = points(value.bytes(5)?, left, number_point)?.0;
+                let data_points = points(value.bytes(5)?, remaining, number_point)?.0;
                 metric.gauge = Some(Gauge { data_points });
             }
             7 => {
                 let (data_points, aggregation_temporality, is_monotonic) =
-                    points(value.bytes(7)?, left, number_point)?;
+                    points(value.bytes(7)?, remaining, number_point)?;
                 metric.sum = Some(Sum { data_points, aggregation_temporality, is_monotonic });
             }
             9 => {
                 let (data_points, aggregation_temporality, _) =
-                    points(value.bytes(9)?, left, histogram_point)?;
+                    points(value.bytes(9)?, remaining, histogram_point)?;
                 metric.histogram = Some(Histogram { data_points, aggregation_temporality });
             }
             10 => {
-                let data_points = points(value.bytes(10)?, left, exponential_point)?.0;
+                let data_points = points(value.bytes(10)?, remaining, exponential_point)?.0;
                 metric.exponential_histogram = Some(ExponentialHistogram { data_points });
             }
             11 => {
-                let data_points = points(value.bytes(11)?, left, summary_point)?.0;
+                let data_points = points(value.bytes(11)?, remaining, summary_point)?.0;
                 metric.summary = Some(Summary { data_points });
             }
             _ => {}
@@ -125,18 +127,19 @@ fn metric<'a>(message: &'a [u8], left: &mut Left) -> Read<Metric<'a>> {
     Ok(metric)
 }
 
-/// The data points of a metric, its temporality, and whether it is monotonic: where each kind has them.
+/// Decodes the data of a metric of any type: the data points, the temporality, and whether it is monotonic. Types
+/// without one of the last two get its default.
 fn points<'a, T>(
     message: &'a [u8],
-    left: &mut Left,
-    point: fn(&'a [u8], &mut Left) -> Read<T>,
+    remaining: &mut Remaining,
+    point: fn(&'a [u8], &mut Remaining) -> Read<T>,
 ) -> Read<(Vec<T>, u64, bool)> {
     let (mut points, mut temporality, mut is_monotonic) = (Vec::new(), 0, false);
     for field in Fields(message) {
         match field? {
             (1, value) => {
-                left.take_item()?;
-                points.push(point(value.bytes(1)?, left)?);
+                remaining.take_item()?;
+                points.push(point(value.bytes(1)?, remaining)?);
             }
             (2, value) => temporality = value.varint(2)?,
             (3, value) => is_monotonic = value.varint(3)? != 0,
@@ -146,7 +149,7 @@ fn points<'a, T>(
     Ok((points, temporality, is_monotonic))
 }
 
-fn number_point<'a>(message: &'a [u8], left: &mut Left) -> Read<NumberPoint<'a>> {
+fn number_point<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<NumberPoint<'a>> {
     let mut point = NumberPoint::default();
     for field in Fields(message) {
         match field? {
@@ -155,7 +158,7 @@ fn number_point<'a>(message: &'a [u8], left: &mut Left) -> Read<NumberPoint<'a>>
             (6, value) => {
                 (point.as_double, point.as_int) = (None, Some(value.fixed64(6)?.cast_signed()));
             }
-            (7, value) => point.attributes.push(attribute(value.bytes(7)?, left)?),
+            (7, value) => point.attributes.push(attribute(value.bytes(7)?, remaining)?),
             (8, value) => point.flags = value.varint(8)?,
             _ => {}
         }
@@ -163,7 +166,7 @@ fn number_point<'a>(message: &'a [u8], left: &mut Left) -> Read<NumberPoint<'a>>
     Ok(point)
 }
 
-fn histogram_point<'a>(message: &'a [u8], left: &mut Left) -> Read<HistogramPoint<'a>> {
+fn histogram_point<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<HistogramPoint<'a>> {
     let mut point = HistogramPoint::default();
     for field in Fields(message) {
         match field? {
@@ -172,7 +175,7 @@ fn histogram_point<'a>(message: &'a [u8], left: &mut Left) -> Read<HistogramPoin
             (5, value) => point.sum = Some(value.double(5)?),
             (6, value) => put_fixed64(6, value, |bits| point.bucket_counts.push(bits))?,
             (7, value) => put_fixed64(7, value, |bits| point.explicit_bounds.push(f64::from_bits(bits)))?,
-            (9, value) => point.attributes.push(attribute(value.bytes(9)?, left)?),
+            (9, value) => point.attributes.push(attribute(value.bytes(9)?, remaining)?),
             (10, value) => point.flags = value.varint(10)?,
             _ => {}
         }
@@ -180,7 +183,7 @@ fn histogram_point<'a>(message: &'a [u8], left: &mut Left) -> Read<HistogramPoin
     Ok(point)
 }
 
-/// Numbers of 64 bits, packed or one by one.
+/// Decodes 64-bit numbers, packed or not.
 fn put_fixed64(field: u64, value: FieldValue<'_>, mut put: impl FnMut(u64)) -> Result<(), Malformed> {
     let FieldValue::Bytes(packed) = value else {
         put(value.fixed64(field)?);
@@ -196,7 +199,7 @@ fn put_fixed64(field: u64, value: FieldValue<'_>, mut put: impl FnMut(u64)) -> R
     Ok(())
 }
 
-fn exponential_point(message: &[u8], _: &mut Left) -> Read<ExponentialPoint> {
+fn exponential_point(message: &[u8], _: &mut Remaining) -> Read<ExponentialPoint> {
     let mut point = ExponentialPoint::default();
     for field in Fields(message) {
         if let (3, value) = field? {
@@ -206,7 +209,7 @@ fn exponential_point(message: &[u8], _: &mut Left) -> Read<ExponentialPoint> {
     Ok(point)
 }
 
-fn summary_point<'a>(message: &'a [u8], left: &mut Left) -> Read<SummaryPoint<'a>> {
+fn summary_point<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<SummaryPoint<'a>> {
     let mut point = SummaryPoint::default();
     for field in Fields(message) {
         match field? {
@@ -214,10 +217,10 @@ fn summary_point<'a>(message: &'a [u8], left: &mut Left) -> Read<SummaryPoint<'a
             (4, value) => point.count = value.fixed64(4)?,
             (5, value) => point.sum = value.double(5)?,
             (6, value) => {
-                left.take_item()?;
+                remaining.take_item()?;
                 point.quantile_values.push(quantile(value.bytes(6)?)?);
             }
-            (7, value) => point.attributes.push(attribute(value.bytes(7)?, left)?),
+            (7, value) => point.attributes.push(attribute(value.bytes(7)?, remaining)?),
             (8, value) => point.flags = value.varint(8)?,
             _ => {}
         }
@@ -237,15 +240,15 @@ fn quantile(message: &[u8]) -> Result<Quantile, Malformed> {
     Ok(quantile)
 }
 
-fn attribute<'a>(message: &'a [u8], left: &mut Left) -> Read<Attribute<'a>> {
-    left.take_attribute()?;
+fn attribute<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Attribute<'a>> {
+    remaining.take_attribute()?;
     let mut attribute = Attribute::default();
     for field in Fields(message) {
         match field? {
             (1, key) => attribute.key = key.text(1)?.into(),
             (2, value) => {
                 attribute.value =
-                    any_value::text_of_protobuf(value.bytes(2)?, &mut || left.take_attribute())?;
+                    any_value::text_of_protobuf(value.bytes(2)?, &mut || remaining.take_attribute())?;
             }
             _ => {}
         }

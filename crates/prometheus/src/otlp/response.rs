@@ -1,4 +1,5 @@
-//! What a request is answered: `ExportMetricsServiceResponse`, or a `Status` where it was refused, in the encoding of the request.
+//! Encodes the response: `ExportMetricsServiceResponse`, or `Status` if the request was rejected, in the encoding of
+//! the request.
 
 use serde_json::json;
 
@@ -8,6 +9,7 @@ use crate::protobuf::{put_bytes, put_message, put_signed};
 /// `google.rpc.Code.INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: i64 = 3;
 
+/// The encoding of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Protobuf,
@@ -23,12 +25,12 @@ impl Encoding {
     }
 }
 
-/// The answer to a request that was taken, with what of it was not.
+/// The response to an accepted request. Rejected data points are reported as partial success.
 pub fn export_response(rejected: &Rejected, encoding: Encoding) -> Vec<u8> {
     let message = rejected.reasons.join("; ");
-    let is_full = rejected.data_points == 0 && message.is_empty();
+    let is_complete = rejected.data_points == 0 && message.is_empty();
     match encoding {
-        Encoding::Protobuf if is_full => Vec::new(),
+        Encoding::Protobuf if is_complete => Vec::new(),
         Encoding::Protobuf => {
             let mut out = Vec::new();
             put_message(1, &mut out, |out| {
@@ -37,7 +39,7 @@ pub fn export_response(rejected: &Rejected, encoding: Encoding) -> Vec<u8> {
             });
             out
         }
-        Encoding::Json if is_full => b"{}".to_vec(),
+        Encoding::Json if is_complete => b"{}".to_vec(),
         Encoding::Json => {
             let data_points = rejected.data_points.to_string();
             let success =
@@ -47,7 +49,7 @@ pub fn export_response(rejected: &Rejected, encoding: Encoding) -> Vec<u8> {
     }
 }
 
-/// The answer to a request that was refused.
+/// The response to a rejected request, with the code `INVALID_ARGUMENT`.
 pub fn status(message: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Protobuf => {
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_rejected_is_told() {
+    fn rejected_data_points_are_reported() {
         let none = Rejected::default();
         assert_eq!(export_response(&none, Encoding::Protobuf), b"");
         assert_eq!(export_response(&none, Encoding::Json), b"{}");

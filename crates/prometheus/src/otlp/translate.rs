@@ -1,7 +1,8 @@
-//! Series of metrics: what each data point becomes, with which labels.
+//! Translates data points to samples of series.
 //!
-//! A data point that cannot be stored is told with its number, and the others are stored. Cumulative sums and histograms are taken as they
-//! are; differences (delta temporality) would need what was before them, and are refused, as Prometheus does unless told otherwise.
+//! A data point that cannot be translated is counted and reported as rejected; the others are accepted. Exponential
+//! histograms are rejected. Sums and histograms must be cumulative: delta temporality is rejected, as Prometheus does
+//! by default, since it would need the previous values.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Display};
 
@@ -20,43 +21,47 @@ use crate::{
     remote_write::{Limits, Sample},
 };
 
-/// `AggregationTemporality`.
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
 
-/// The bit of a data point's flags that says that there is no value any more.
+/// The flag of a data point without a value. It becomes a staleness marker.
 const NO_RECORDED_VALUE: u64 = 1;
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Attributes of a resource that are its job and its instance, and no labels of its `target_info`.
+// The attributes of a resource that become job and instance. `target_info` does not have them as labels.
 const SERVICE_NAME: &str = "service.name";
 const SERVICE_NAMESPACE: &str = "service.namespace";
 const SERVICE_INSTANCE: &str = "service.instance.id";
 const IDENTIFYING: [&str; 3] = [SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE];
 
+/// The series with the attributes of a resource.
 const TARGET_INFO: &str = "target_info";
 
-/// Half of the time that queries look back: `target_info` has a sample at least so often.
+/// The interval of the samples of `target_info`: half of the lookback of queries.
 const TARGET_INFO_INTERVAL_MS: i64 = 150_000;
-/// Of the latest ones; a single data point of long ago must not make millions.
+/// The maximum number of samples of `target_info` per resource, the newest ones. Otherwise a single old data point
+/// could cause millions.
 const TARGET_INFO_SAMPLES_MAX: i64 = 1_000;
 
-/// So many reasons of a request are told in full.
+/// The maximum number of reasons that are reported; further ones are dropped.
 const REASONS_MAX: usize = 10;
 
-/// One sample of a series.
+/// A sample with the labels of its series.
 #[derive(Clone, Copy, Debug)]
 pub struct Translated<'s> {
-    /// Sorted by name; none of them is empty.
+    /// Name and value, sorted by name; neither is empty.
     pub labels: &'s [(&'s str, &'s str)],
     pub sample: Sample,
     pub metadata: &'s Metadata<'s>,
 }
 
-/// What of a request is not stored.
+/// The rejected data points of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rejected {
+    /// The number of rejected data points.
     pub data_points: u64,
+    /// Error texts, at most `REASONS_MAX`. An error of `target_info` is reported, too, though it is no data point.
     pub reasons: Vec<String>,
 }
 
@@ -69,10 +74,10 @@ impl Rejected {
     }
 }
 
-/// Hands each sample of a request to `put`.
+/// Translates a request and calls `put` for each sample.
 ///
 /// # Errors
-/// It makes more samples, or longer labels, than the limits allow; some of them were handed over.
+/// The samples or the labels exceed the limits. `put` may have been called before.
 pub fn translate(
     request: &Request<'_>,
     limits: Limits,
@@ -85,10 +90,10 @@ pub fn translate(
     Ok(out.rejected)
 }
 
-/// Labels by name, as long as they are put together; none of them is empty then.
+/// Values by label name. Complete labels have no empty value.
 type Labels<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 
-/// Where samples go, within the limits.
+/// Counts the samples against the limits and passes them on.
 struct Output<'p> {
     put: &'p mut dyn FnMut(Translated<'_>),
     limits: Limits,
@@ -98,12 +103,13 @@ struct Output<'p> {
 }
 
 impl Output<'_> {
-    /// A sample of the series with these labels, and what else tells it from its neighbours.
+    /// Adds a sample. Its labels are `base`, the metric name, and `extra`, like the bound of a bucket. The latter two
+    /// replace labels of `base` with the same name.
     fn sample(
         &mut self,
         base: &Labels<'_>,
         name: &str,
-        more: Option<(&str, &str)>,
+        extra: Option<(&str, &str)>,
         sample: Sample,
         metadata: &Metadata<'_>,
     ) -> Result<(), OtlpError> {
@@ -111,8 +117,8 @@ impl Output<'_> {
         if self.samples > self.limits.samples_max {
             return Err(OtlpError::TooManySamples(self.limits.samples_max));
         }
-        let own = [Some((METRIC_NAME, name)), more].into_iter().flatten();
-        let is_own = |label: &str| label == METRIC_NAME || more.is_some_and(|(own, _)| own == label);
+        let own = [Some((METRIC_NAME, name)), extra].into_iter().flatten();
+        let is_own = |label: &str| label == METRIC_NAME || extra.is_some_and(|(own, _)| own == label);
         let rest = base.iter().map(|(label, value)| (label.as_ref(), value.as_ref()));
         let mut labels: Vec<(&str, &str)> = rest.filter(|(label, _)| !is_own(label)).chain(own).collect();
         labels.sort_unstable();
@@ -125,7 +131,7 @@ impl Output<'_> {
     }
 }
 
-/// What all data points of a resource have in common.
+/// The labels that all series of a resource have.
 struct Target<'a> {
     job: Option<String>,
     instance: Option<&'a str>,
@@ -142,7 +148,8 @@ impl<'a> Target<'a> {
         Target { job: job.filter(|job| !job.is_empty()), instance: value(SERVICE_INSTANCE).filter(is_set) }
     }
 
-    /// The labels of attributes without those that are `ignored`. Those whose names become one are joined, in the order of their keys.
+    /// The labels of attributes, without the keys in `ignored`, and job and instance. If several keys become the same
+    /// label name, their values are joined by `;` in the order of the keys.
     fn labels<'l>(
         &'l self,
         attributes: &'l [Attribute<'_>],
@@ -205,6 +212,12 @@ fn metric_times(metric: &Metric<'_>) -> impl Iterator<Item = u64> {
 }
 
 fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Result<(), OtlpError> {
+    if metric.types() > 1 {
+        // Protobuf cannot express it.
+        let reason = format_args!("{:?}: data points of several types", truncated(&metric.name));
+        out.rejected.add(metric_times(metric).count(), reason);
+        return Ok(());
+    }
     let (kind, name_kind, temporality, points) = match metric {
         Metric { gauge: Some(gauge), .. } => {
             (MetricKind::Gauge, NameKind::Gauge, None, gauge.data_points.len())
@@ -221,7 +234,8 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
             (MetricKind::Histogram, NameKind::Other, Some(*aggregation_temporality), data_points.len())
         }
         Metric { exponential_histogram: Some(histogram), .. } => {
-            let reason = format_args!("{:?}: exponential histograms are not supported", shown(&metric.name));
+            let reason =
+                format_args!("{:?}: exponential histograms are not supported", truncated(&metric.name));
             out.rejected.add(histogram.data_points.len(), reason);
             return Ok(());
         }
@@ -234,7 +248,7 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
         return Ok(());
     }
     if temporality.is_some_and(|temporality| temporality != CUMULATIVE) {
-        let reason = format_args!("{:?}: only cumulative temporality is supported", shown(&metric.name));
+        let reason = format_args!("{:?}: only cumulative temporality is supported", truncated(&metric.name));
         out.rejected.add(points, reason);
         return Ok(());
     }
@@ -265,7 +279,7 @@ struct MetricSeries<'m, 'p> {
 }
 
 impl<'m> MetricSeries<'m, '_> {
-    /// The labels and the time of a data point; `None` where it is refused.
+    /// The labels of a data point and its time in milliseconds; `None` if it is rejected.
     fn point<'l>(&mut self, attributes: &'l [Attribute<'_>], time: u64) -> Option<(Labels<'l>, i64)>
     where
         'm: 'l,
@@ -273,9 +287,11 @@ impl<'m> MetricSeries<'m, '_> {
         let labels = self.target.labels(attributes, &[METRIC_NAME]);
         match (labels, milliseconds(time)) {
             (Ok(labels), Some(time)) => return Some((labels, time)),
-            (Err(error), _) => self.out.rejected.add(1, format_args!("{}: {error}", shown(self.name))),
+            (Err(error), _) => self.out.rejected.add(1, format_args!("{}: {error}", truncated(self.name))),
             (_, None) => {
-                self.out.rejected.add(1, format_args!("{}: a time beyond what is stored", shown(self.name)));
+                self.out
+                    .rejected
+                    .add(1, format_args!("{}: a time beyond what is stored", truncated(self.name)));
             }
         }
         None
@@ -297,12 +313,12 @@ impl<'m> MetricSeries<'m, '_> {
         let count = of(point.count as f64);
         self.out.sample(&labels, &format!("{}_count", self.name), None, count, self.metadata)?;
         let name = format!("{}_bucket", self.name);
-        let mut below = 0_u64;
+        let mut cumulative = 0_u64;
         for (bound, in_bucket) in point.explicit_bounds.iter().zip(&point.bucket_counts) {
-            below = below.wrapping_add(*in_bucket);
-            // The last bucket is made of the count.
+            cumulative = cumulative.wrapping_add(*in_bucket);
+            // The bucket `+Inf` has the count instead.
             if *bound != f64::INFINITY {
-                let (bound, value) = (bound.to_string(), of(below as f64));
+                let (bound, value) = (decimal(*bound), of(cumulative as f64));
                 self.out.sample(&labels, &name, Some(("le", &bound)), value, self.metadata)?;
             }
         }
@@ -316,22 +332,33 @@ impl<'m> MetricSeries<'m, '_> {
         let count = of(point.count as f64);
         self.out.sample(&labels, &format!("{}_count", self.name), None, count, self.metadata)?;
         for quantile in &point.quantile_values {
-            let (text, value) = (quantile.quantile.to_string(), of(quantile.value));
+            let (text, value) = (decimal(quantile.quantile), of(quantile.value));
             self.out.sample(&labels, self.name, Some(("quantile", &text)), value, self.metadata)?;
         }
         Ok(())
     }
 }
 
-/// The series that tells what a resource is, where there is more to tell than job and instance.
+/// A bound or quantile as Prometheus writes it: without an exponent, infinities with their sign.
+fn decimal(number: f64) -> String {
+    if number.is_infinite() {
+        format!("{}Inf", if number > 0.0 { '+' } else { '-' })
+    } else {
+        number.to_string()
+    }
+}
+
+/// Adds `target_info`: a series with the attributes of a resource as labels, if it has any besides job and instance.
+/// Its samples cover the times of the resource's data points.
 fn target_info(
     resource: &Resource<'_>,
     target: &Target<'_>,
     (first, last): (i64, i64),
     out: &mut Output<'_>,
 ) -> Result<(), OtlpError> {
-    let is_telling = |own: &Attribute<'_>| !IDENTIFYING.contains(&own.key.as_ref());
-    if !resource.attributes.iter().any(is_telling) || (target.job.is_none() && target.instance.is_none()) {
+    let is_descriptive = |own: &Attribute<'_>| !IDENTIFYING.contains(&own.key.as_ref());
+    if !resource.attributes.iter().any(is_descriptive) || (target.job.is_none() && target.instance.is_none())
+    {
         return Ok(());
     }
     let labels = match target.labels(&resource.attributes, &IDENTIFYING) {
@@ -350,18 +377,19 @@ fn target_info(
     out.sample(&labels, TARGET_INFO, None, sample(last, 1.0, 0), &metadata)
 }
 
+/// A sample, which is a staleness marker if the flags say that there is no value.
 fn sample(timestamp_ms: i64, value: f64, flags: u64) -> Sample {
     let is_stale = flags & NO_RECORDED_VALUE != 0;
     Sample { timestamp_ms, value: if is_stale { f64::from_bits(STALE_NAN_BITS) } else { value } }
 }
 
-/// A time that is given in nanoseconds; `None` where a signed number has no place for them.
+/// Converts a time from nanoseconds; `None` if they exceed `i64`.
 fn milliseconds(time_unix_nano: u64) -> Option<i64> {
     i64::try_from(time_unix_nano).ok()?;
     Some((time_unix_nano / NANOSECONDS_PER_MILLISECOND).cast_signed())
 }
 
-/// The beginning of a name, for the text of a reason.
-fn shown(name: &str) -> &str {
+/// The first 100 characters of a name, for an error text.
+fn truncated(name: &str) -> &str {
     name.char_indices().nth(100).map_or(name, |(end, _)| &name[..end])
 }

@@ -1,7 +1,8 @@
-//! The answer as a stream of frames with compressed chunks (`prometheus.ChunkedReadResponse`).
+//! Encodes the response as a stream of frames with compressed chunks (`prometheus.ChunkedReadResponse`).
 //!
-//! A frame is the length of its message, the message's CRC-32 by Castagnoli's polynomial, and the message: chunks of one series. A
-//! series of many samples has several frames, one behind the other. There is no end but that of the body.
+//! A frame is the length of its message (varint), the message's CRC-32C (big-endian), and the message, which has chunks
+//! of one series. A series with many samples has several consecutive frames. There is no end marker: the stream ends
+//! with the body.
 
 use gnudi_promql::{Labels, Series};
 
@@ -10,16 +11,16 @@ use crate::protobuf::{put_bytes, put_message, put_signed, put_varint};
 
 pub const CHUNKS_CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
 
-/// Samples of a chunk: what Prometheus' own have.
+/// The maximum number of samples of a chunk, as in Prometheus.
 const CHUNK_SAMPLES: usize = 120;
 
-/// A frame has no more chunks once it has so many bytes, as Prometheus' default is.
+/// A frame ends when its chunks have reached this size, which is Prometheus' default.
 const FRAME_BYTES: usize = 1 << 20;
 
 /// `prometheus.Chunk.Encoding.XOR`.
 const XOR: i64 = 1;
 
-/// Appends the frames of one series; none where it has no samples. Within a query series are to come sorted by their labels.
+/// Appends the frames of one series; none if it has no samples. The series of a query must be written sorted by labels.
 pub fn write_frames(query_index: usize, series: &Series, out: &mut Vec<u8>) {
     let times = series.times_ms.chunks(CHUNK_SAMPLES);
     let mut chunks = Vec::new();
@@ -105,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_streamed_is_read(
+        fn encoded_frames_are_decoded(
             samples in collection::btree_map(any::<i64>(), any::<u64>(), 0..500),
             query in 0_usize..300,
             labels in collection::btree_map("[a-z]{1,4}", ".{1,5}", 0..4),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_has_several_frames() {
+    fn long_series_have_several_frames() {
         let times_ms: Vec<i64> = (0..300_000).map(|number| number * 15_000 + number % 7).collect();
         let values: Vec<f64> = times_ms.iter().map(|time| (*time as f64).sqrt()).collect();
         let series = Series::new(Labels::new([("__name__", "m")]), times_ms, values);

@@ -1,7 +1,7 @@
-//! Remote read: the request as protobuf, and both forms of the answer.
+//! Remote read: decodes the request and encodes both kinds of responses.
 //!
-//! `request` reads, `samples` answers with samples as they are, `chunks` with a stream of compressed chunks (`xor`). What is read, and how
-//! much of it, the caller decides.
+//! `request` decodes the request. `samples` encodes a response with plain samples, `chunks` a stream of compressed
+//! chunks (`xor`). Selecting the series and limiting their samples is left to the caller.
 
 mod chunks;
 mod request;
@@ -16,7 +16,7 @@ use gnudi_promql::Labels;
 
 use crate::protobuf::{put_bytes, put_message};
 
-/// The labels of a series, sorted by name, as fields of this number.
+/// Appends the labels of a series, sorted by name, each as a field of this number.
 fn put_labels(field: u64, labels: &Labels, out: &mut Vec<u8>) {
     for (name, value) in labels.iter() {
         put_message(field, out, |out| {

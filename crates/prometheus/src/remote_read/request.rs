@@ -1,15 +1,16 @@
-//! The message of a remote read (`prometheus.ReadRequest`, protobuf). Its hints are passed over: they promise no other result.
+//! The message of remote read (`prometheus.ReadRequest`, protobuf). Its hints are ignored: they do not change the
+//! result.
 
 use crate::protobuf::{FieldValue, Fields, Malformed, read_varint};
 
-/// Queries of a request.
+/// The maximum number of queries of a request.
 const QUERIES_MAX: usize = 1_000;
-/// Matchers of all queries.
+/// The maximum number of matchers of all queries together.
 const MATCHERS_MAX: usize = 10_000;
-/// How many kinds of answers a request may list.
+/// The maximum number of accepted response types; further ones are ignored.
 const ACCEPTED_MAX: usize = 100;
 
-/// Why a request is not read.
+/// Why a request is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRequestError {
     #[error(transparent)]
@@ -26,23 +27,25 @@ pub enum ReadRequestError {
     NoSupportedResponse,
 }
 
-/// How the answer is to be.
+/// The type of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResponseKind {
     /// One message with all samples, compressed with Snappy.
     #[default]
     Samples,
-    /// Frames with a series' chunks each.
+    /// A stream of frames, each with chunks of one series.
     StreamedXorChunks,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadRequest {
     pub queries: Vec<Query>,
+    /// The first accepted type that is supported; samples if the request lists none.
     pub response: ResponseKind,
 }
 
-/// Series, and which of their samples: from the first to the last of the times, both included.
+/// Selects the series that match all matchers, and their samples from `start_ms` to `end_ms`, inclusive, in
+/// milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pub start_ms: i64,
@@ -66,7 +69,11 @@ pub enum MatcherKind {
     NotMatches,
 }
 
-/// The queries of a message.
+/// Decodes a message.
+///
+/// # Errors
+/// The message is malformed, exceeds a limit, has an unknown matcher type, or accepts only response types that are not
+/// supported.
 pub fn read(message: &[u8]) -> Result<ReadRequest, ReadRequestError> {
     let mut queries = Vec::new();
     let mut accepted = Vec::new();
@@ -185,12 +192,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(request in request(), hints in collection::vec(any::<u8>(), 0..30)) {
+        fn encoded_requests_are_decoded(request in request(), hints in collection::vec(any::<u8>(), 0..30)) {
             prop_assert_eq!(read(&write(&request, &hints)), Ok(request));
         }
 
         #[test]
-        fn no_bytes_are_too_much(request in request(), at: prop::sample::Index, byte: u8, any in collection::vec(any::<u8>(), 0..60)) {
+        fn invalid_messages_do_not_panic(request in request(), at: prop::sample::Index, byte: u8, any in collection::vec(any::<u8>(), 0..60)) {
             let mut message = write(&request, b"");
             let at = at.index(message.len());
             message[at] = byte;
@@ -199,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_kind_of_answer_that_is_known_is_taken() {
+    fn the_first_supported_response_type_is_used() {
         let kind = |numbers: &[u8]| read(&[&[2 << 3 | 2, numbers.len() as u8], numbers].concat());
         assert_eq!(kind(&[7, 1, 0]).unwrap().response, ResponseKind::StreamedXorChunks);
         assert_eq!(kind(&[0, 1]).unwrap().response, ResponseKind::Samples);
@@ -209,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_bounds() {
+    fn limits_are_enforced() {
         assert!(read(&[1 << 3 | 2, 0].repeat(QUERIES_MAX)).is_ok());
         let queries = [1 << 3 | 2, 0].repeat(QUERIES_MAX + 1);
         assert_eq!(read(&queries), Err(ReadRequestError::TooManyQueries(QUERIES_MAX)));

@@ -1,4 +1,4 @@
-//! The answer as one message with all samples (`prometheus.ReadResponse`).
+//! Encodes the response as one message with all samples (`prometheus.ReadResponse`).
 
 use gnudi_promql::Series;
 
@@ -8,7 +8,7 @@ use crate::protobuf::{put_double, put_message, put_signed};
 pub const SAMPLES_CONTENT_TYPE: &str = "application/x-protobuf";
 pub const SAMPLES_CONTENT_ENCODING: &str = "snappy";
 
-/// The series of each query, in the order of the queries, compressed with Snappy.
+/// Encodes the series of each query, in the order of the queries, and compresses them with Snappy.
 pub fn encode_samples(results: &[Vec<Series>]) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&message(results)).expect("an answer has less than four gigabytes")
 }
@@ -53,9 +53,9 @@ mod tests {
     }
 
     proptest! {
-        /// A result has the form of a remote write's message, so that its reader says what is in it.
+        /// A query's result is encoded like a message of remote write 1.0, so its decoder is used.
         #[test]
-        fn what_is_written_is_read(results in collection::vec(collection::vec(series(), 0..4), 0..3)) {
+        fn encoded_series_are_decoded(results in collection::vec(collection::vec(series(), 0..4), 0..3)) {
             let body = snap::raw::Decoder::new().decompress_vec(&encode_samples(&results)).unwrap();
             let limits = Limits { samples_max: 1000, labels_bytes_max: 1000 };
             let read: Vec<&[u8]> = crate::protobuf::Fields(&body).map(|field| field.unwrap().1.bytes(1).unwrap()).collect();

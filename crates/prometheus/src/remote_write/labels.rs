@@ -1,13 +1,14 @@
-//! Whether a series' labels are sound, by the rules of Prometheus' receiver: any order, names of any UTF-8 text.
+//! Validates a series' labels by the rules of Prometheus' remote write receiver. Names may be any UTF-8 text; the order
+//! does not matter.
 
 use gnudi_promql::METRIC_NAME;
 
 use crate::protobuf::Malformed;
 
-/// Labels of a series.
+/// The maximum number of labels of a series.
 pub const LABELS_MAX: usize = 1_000;
 
-/// Why a series is refused; the others of its request are not.
+/// Why a series is rejected. The other series of the request are accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLabels {
     #[error(transparent)]
@@ -26,7 +27,11 @@ pub enum InvalidLabels {
     Duplicate(String),
 }
 
-/// Checks the labels of a series. A label with an empty value is as good as none.
+/// Validates the labels of a series: no empty or duplicate name, and a metric name that is not empty. Other values may
+/// be empty: such labels are ignored when the series is stored.
+///
+/// # Errors
+/// The labels are invalid, or more than [`LABELS_MAX`].
 pub fn check(labels: &[(&str, &str)]) -> Result<(), InvalidLabels> {
     if labels.len() > LABELS_MAX {
         return Err(InvalidLabels::TooMany(LABELS_MAX));
@@ -50,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_checked_as_prometheus_does() {
+    fn labels_are_validated_as_in_prometheus() {
         assert_eq!(check(&[("job", "j"), ("__name__", "up")]), Ok(()));
         assert_eq!(check(&[("__name__", "cpu usage.é"), ("job name", "")]), Ok(()));
         assert_eq!(check(&[]), Err(InvalidLabels::NoName));

@@ -1,7 +1,7 @@
-//! Remote write, versions 1.0 and 2.0: the series of a request, read where they lie.
+//! Remote write 1.0 and 2.0: decodes the series of a request without copying.
 //!
-//! `inflate` undoes the compression, `v1` and `v2` read the messages, `labels` says whether a series' labels are sound, `names` which
-//! metric a series is. What is done with them, the API decides.
+//! `inflate` decompresses, `v1` and `v2` decode the messages, `labels` validates a series' labels, `names` derives its
+//! resource and metric. Storing them is left to the API.
 
 mod inflate;
 pub mod labels;
@@ -19,7 +19,7 @@ use crate::{
     protobuf::{FieldValue, Fields, Malformed},
 };
 
-/// Why a request is not read.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
@@ -36,26 +36,33 @@ pub enum ReadError {
     LabelsTooLarge(usize),
 }
 
-/// What of a request is taken.
+/// Limits on a request; more is an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Samples, histograms and exemplars of all series; as many series.
+    /// Maximum of samples, histograms and exemplars together; also of series, including version 1's metadata.
     pub samples_max: usize,
-    /// Bytes of all series' labels, once the symbols stand where they are referred to.
+    /// Version 2: maximum bytes of all series' labels, with each symbol counted at each reference to it.
     pub labels_bytes_max: usize,
 }
 
-/// Labels of all series of a request, for each sample of `samples_max`: far more than any series has.
+/// Version 1: the maximum of labels of a request, per sample of `samples_max`. Far more than any series has.
 const LABELS_PER_SAMPLE_MAX: usize = 64;
+
+impl Limits {
+    fn labels_max(self) -> usize {
+        self.samples_max.saturating_mul(LABELS_PER_SAMPLE_MAX)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
+    /// A staleness marker is a NaN with specific bits, which are preserved.
     pub value: f64,
     /// Milliseconds since the epoch.
     pub timestamp_ms: i64,
 }
 
-/// An example of what a series counts, mostly a trace.
+/// An exemplar: a single observation behind a series' value. Its labels usually identify a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exemplar<'a> {
     pub labels: Vec<(&'a str, &'a str)>,
@@ -67,73 +74,77 @@ pub struct Exemplar<'a> {
 /// One series of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series<'a> {
-    /// The part of the message with the labels, and possibly others of its fields between them.
+    /// The part of the message from the first label to the last, with the fields between them.
     labels: &'a [u8],
-    /// Its samples, in those of the request.
+    /// Range in the request's samples.
     samples: Range<usize>,
-    /// How many native histograms it has; they are not read.
+    /// Number of native histograms, which are not decoded.
     pub histograms: usize,
-    /// Its exemplars, in those of the request.
+    /// Range in the request's exemplars.
     exemplars: Range<usize>,
-    /// Of version 2.
+    /// Version 2 only.
     metadata: Option<v2::SeriesMetadata>,
 }
 
-/// The series of a request, whose labels are read when they are asked for.
+/// A request. Labels and exemplars are decoded on access.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteRequest<'a> {
     pub series: Vec<Series<'a>>,
     samples: Vec<Sample>,
-    /// Their messages.
+    /// The encoded messages.
     exemplars: Vec<&'a [u8]>,
-    /// Of version 2, whose series refer to them; without them labels are texts.
+    /// Version 2's symbol table, to which labels refer by index; `None` in version 1.
     symbols: Option<Vec<&'a str>>,
-    /// What version 1 says of metrics: name, metadata.
+    /// Version 1's metadata, by metric name.
     pub metadata: Vec<(&'a str, Metadata<'a>)>,
 }
 
 impl<'a> WriteRequest<'a> {
-    /// Makes room for series that mostly have one sample each.
+    /// Reserves capacity for series, assuming one sample each.
     fn reserve(&mut self, series: usize) {
         self.series.reserve(series);
         self.samples.reserve(series);
     }
 
+    /// A series' samples in the order of the message.
     pub fn samples(&self, series: &Series<'_>) -> &[Sample] {
         &self.samples[series.samples.clone()]
     }
 
-    /// How many samples all series have.
+    /// Number of samples of all series.
     pub fn samples_len(&self) -> usize {
         self.samples.len()
     }
 
-    /// A series' labels in the order of the message, whether or not they are sound, if they are no more than `labels_max`.
+    /// A series' labels in the order of the message, not validated.
     ///
     /// # Errors
-    /// Labels that are no text, or refer to no symbol.
+    /// There are more than `labels_max`, a label is malformed, or a reference has no symbol.
     pub fn labels(
         &self,
         series: &Series<'a>,
         labels_max: usize,
     ) -> Result<Vec<(&'a str, &'a str)>, InvalidLabels> {
+        self.labels_in(series.labels, labels_max)
+    }
+
+    /// The labels in a part of the message.
+    fn labels_in(&self, part: &'a [u8], labels_max: usize) -> Result<Vec<(&'a str, &'a str)>, InvalidLabels> {
         match &self.symbols {
-            None => v1::labels(series.labels, labels_max),
-            Some(symbols) => v2::labels(series.labels, symbols, labels_max),
+            None => v1::labels(part, labels_max),
+            Some(symbols) => v2::labels(part, symbols, labels_max),
         }
     }
 
-    /// A series' exemplars, each with no more than `labels_max` labels.
+    /// Decodes a series' exemplars. One that is malformed or has more than `labels_max` labels is an error, and the
+    /// iteration goes on.
     pub fn exemplars(
         &self,
         series: &Series<'a>,
         labels_max: usize,
     ) -> impl ExactSizeIterator<Item = Result<Exemplar<'a>, InvalidLabels>> {
         self.exemplars[series.exemplars.clone()].iter().map(move |message| {
-            let labels = match &self.symbols {
-                None => v1::labels(message, labels_max),
-                Some(symbols) => v2::labels(message, symbols, labels_max),
-            }?;
+            let labels = self.labels_in(message, labels_max)?;
             let mut exemplar = Exemplar { labels, value: 0.0, timestamp_ms: 0 };
             for field in Fields(message) {
                 match field? {
@@ -146,8 +157,8 @@ impl<'a> WriteRequest<'a> {
         })
     }
 
-    /// Bytes that are the same for two series of one version only if their labels are; those may be invalid. `buffer` is overwritten
-    /// if needed.
+    /// A series' key. The keys of two series of the same version are equal only if their labels are equal or both
+    /// invalid; equal labels may have different keys. May overwrite `buffer`, which need not be empty.
     pub fn key<'k>(&self, series: &Series<'a>, buffer: &'k mut Vec<u8>) -> &'k [u8]
     where
         'a: 'k,
@@ -158,10 +169,10 @@ impl<'a> WriteRequest<'a> {
         buffer
     }
 
-    /// What version 2 says of the series' metric.
+    /// Version 2's metadata of the series' metric; `None` in version 1.
     ///
     /// # Errors
-    /// It refers to no symbol.
+    /// A reference has no symbol.
     pub fn metadata(&self, series: &Series<'a>) -> Result<Option<Metadata<'a>>, InvalidLabels> {
         match (&series.metadata, &self.symbols) {
             (Some(metadata), Some(symbols)) => metadata.resolve(symbols).map(Some),
@@ -170,19 +181,19 @@ impl<'a> WriteRequest<'a> {
     }
 }
 
-/// How many more of each are taken.
+/// How many more of each the limits allow.
 #[derive(Debug)]
-struct Left {
+struct Remaining {
     limits: Limits,
     samples: usize,
     series: usize,
     labels: usize,
 }
 
-impl Left {
+impl Remaining {
     fn new(limits: Limits) -> Self {
-        let labels = limits.samples_max.saturating_mul(LABELS_PER_SAMPLE_MAX);
-        Left { limits, samples: limits.samples_max, series: limits.samples_max, labels }
+        let (samples, series, labels) = (limits.samples_max, limits.samples_max, limits.labels_max());
+        Remaining { limits, samples, series, labels }
     }
 
     fn take_sample(&mut self) -> Result<(), ReadError> {
@@ -194,8 +205,7 @@ impl Left {
     }
 
     fn take_label(&mut self) -> Result<(), ReadError> {
-        let max = self.limits.samples_max.saturating_mul(LABELS_PER_SAMPLE_MAX);
-        take(&mut self.labels, ReadError::TooManyLabels(max))
+        take(&mut self.labels, ReadError::TooManyLabels(self.limits.labels_max()))
     }
 }
 
@@ -204,7 +214,7 @@ fn take(left: &mut usize, error: ReadError) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The part of a message from its first field of a number to its last one.
+/// The part of a message from the first to the last of the fields that were added.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span(Option<(usize, usize)>);
 
@@ -218,20 +228,21 @@ impl Span {
     }
 }
 
-/// The numbers of the fields of a series that differ between the versions.
+/// The numbers of a series' fields that differ between the versions.
 #[derive(Clone, Copy)]
-struct Numbers {
+struct FieldNumbers {
     exemplar: u64,
     histogram: u64,
 }
 
-/// Reads a series. `own` reads its labels and what only one version has; it answers whether a field is of the labels.
+/// Decodes a series. `decode_own` is called for labels and for the fields that only one version has; it returns whether
+/// the field has labels.
 fn read_series<'a>(
     message: &'a [u8],
-    left: &mut Left,
+    remaining: &mut Remaining,
     request: &mut WriteRequest<'a>,
-    numbers: Numbers,
-    mut own: impl FnMut(&mut Left, (u64, FieldValue<'a>)) -> Result<bool, ReadError>,
+    numbers: FieldNumbers,
+    mut decode_own: impl FnMut(&mut Remaining, (u64, FieldValue<'a>)) -> Result<bool, ReadError>,
 ) -> Result<Series<'a>, ReadError> {
     let (first, first_exemplar) = (request.samples.len(), request.exemplars.len());
     let (mut span, mut histograms) = (Span::default(), 0);
@@ -242,19 +253,19 @@ fn read_series<'a>(
         let end = message.len() - fields.0.len();
         match field {
             (2, value) => {
-                left.take_sample()?;
+                remaining.take_sample()?;
                 request.samples.push(sample(value.bytes(2)?)?);
             }
             (number, value) if number == numbers.exemplar => {
-                left.take_sample()?;
+                remaining.take_sample()?;
                 request.exemplars.push(value.bytes(number)?);
             }
             (number, value) if number == numbers.histogram => {
-                left.take_sample()?;
+                remaining.take_sample()?;
                 value.bytes(number)?;
                 histograms += 1;
             }
-            other if own(left, other)? => span.add(start, end),
+            other if decode_own(remaining, other)? => span.add(start, end),
             _ => {}
         }
         start = end;

@@ -1,8 +1,9 @@
-//! Which resource and which metric a series is.
+//! Derives the resource and the metric in which a series is stored.
 //!
-//! A resource is what was scraped: `job@instance`, `none` for what is missing or empty. A metric is the series' name, with all
-//! other labels behind it in Prometheus' own notation, by name: `http_requests_total{code="200",handler="/"}`. So series that
-//! differ in a label are different metrics. How long names may be, whoever stores them knows.
+//! The resource is the scraped target: `job@instance`, with `none` for a missing or empty label. The metric's name is
+//! the series' name and all its other labels in Prometheus' notation, sorted by name:
+//! `http_requests_total{code="200",handler="\x2f"}`. So series that differ in a label are different metrics. Slashes
+//! are always escaped. Names are not truncated: their maximum length is left to the API.
 
 use std::fmt::Write;
 
@@ -10,28 +11,32 @@ use gnudi_promql::METRIC_NAME;
 
 use crate::labels::{INSTANCE, JOB, NONE};
 
-/// Which labels stay in a metric's name.
+/// Which labels are kept in a metric's name, besides the series' name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
-    /// All but job and instance, which the resource has.
+    /// All except job and instance, which are in the resource.
     #[default]
     All,
-    /// As in Gnocchi: of series that differ in nothing else, the last of a request counts.
+    /// None, as in Gnocchi: series of a request that differ only in other labels are the same metric, and the last one
+    /// wins.
     None,
-    /// As [`Labels::All`], and a job or an instance that is called [`NONE`], which the resource does not tell from a missing one.
+    /// Like [`Labels::All`], and also a job or instance whose value is [`NONE`], since the resource has the same for a
+    /// missing one.
     Exact,
 }
 
-/// The place of a series.
+/// The resource and the metric of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place<'a> {
+    /// [`NONE`] if missing or empty.
     pub job: &'a str,
+    /// [`NONE`] if missing or empty.
     pub instance: &'a str,
     pub metric_name: String,
 }
 
 impl Place<'_> {
-    /// The id of the resource, as text.
+    /// The original id of the resource: `job@instance`, with escapes.
     pub fn resource(&self) -> String {
         let mut text = String::with_capacity(self.job.len() + self.instance.len() + 1);
         escape(self.job, "/", &mut text);
@@ -41,7 +46,8 @@ impl Place<'_> {
     }
 }
 
-/// The place of the series of these labels; `None` where they name no metric.
+/// The place of a series; `None` if its metric name is missing or empty. Empty labels are ignored; of duplicate labels
+/// the last one counts.
 pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a>> {
     let value = |wanted| labels.iter().rev().find(|(name, value)| *name == wanted && !value.is_empty());
     let of_resource = |name| value(name).map_or(NONE, |(_, value)| *value);
@@ -54,8 +60,8 @@ pub fn place<'a>(labels: &[(&'a str, &'a str)], keep: Labels) -> Option<Place<'a
     Some(Place { job: of_resource(JOB), instance: of_resource(INSTANCE), metric_name })
 }
 
-/// A series in Prometheus' notation, with those of its labels for which `is_kept` holds; `None` where they name no metric. Of equal
-/// labels the last one counts; an empty one is as good as none.
+/// A series in Prometheus' notation, with the labels for which `is_kept` (name, value) is true; `None` if its metric
+/// name is missing or empty. Empty labels are ignored; of duplicate labels the last one counts.
 pub fn notation(labels: &[(&str, &str)], is_kept: impl Fn(&str, &str) -> bool) -> Option<String> {
     let mut name = "";
     let mut others = Vec::with_capacity(labels.len());
@@ -69,7 +75,7 @@ pub fn notation(labels: &[(&str, &str)], is_kept: impl Fn(&str, &str) -> bool) -
     if name.is_empty() {
         return None;
     }
-    // A stable order: the last of equal labels is the first of them once it is turned.
+    // The sort is stable, so the reversal makes the last of duplicate labels the first, which is kept.
     others.reverse();
     others.sort_by_key(|(label, _)| *label);
     others.dedup_by_key(|(label, _)| *label);
@@ -88,8 +94,8 @@ pub fn notation(labels: &[(&str, &str)], is_kept: impl Fn(&str, &str) -> bool) -
     Some(text)
 }
 
-/// Writes a text with escapes, as a string of Prometheus or Go may have them, in place of backslashes, line feeds, quotes,
-/// control characters, and what is `special`: no metric's name may hold a slash.
+/// Appends a text with Go's escapes for backslashes, control characters and the characters in `special`. All callers
+/// include the slash in `special`, since metric names must not have one.
 fn escape(text: &str, special: &str, out: &mut String) {
     for character in text.chars() {
         match character {
@@ -113,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_with_no_more_than_job_and_instance_has_its_plain_name() {
+    fn job_and_instance_are_not_in_the_metric_name() {
         let labels = [("__name__", "up"), ("instance", "localhost:9090"), ("job", "prometheus")];
         let place = place(&labels, Labels::All).unwrap();
         assert_eq!(
@@ -125,18 +131,18 @@ mod tests {
     }
 
     #[test]
-    fn other_labels_are_part_of_the_name_in_one_order() {
+    fn other_labels_are_sorted_in_the_metric_name() {
         let labels = [("z", "1"), ("__name__", "x"), ("job", "j"), ("a", "2"), ("empty", "")];
         assert_eq!(name(&labels), r#"x{a="2",z="1"}"#);
-        let mut turned = labels;
-        turned.reverse();
-        assert_eq!(name(&turned), name(&labels));
+        let mut reversed = labels;
+        reversed.reverse();
+        assert_eq!(name(&reversed), name(&labels));
         assert_eq!(place(&labels, Labels::None).unwrap().metric_name, "x");
         assert_eq!(name(&[("__name__", "x"), ("a", "1"), ("a", "2")]), r#"x{a="2"}"#);
     }
 
     #[test]
-    fn nothing_that_differs_gets_the_same_name_and_nothing_has_a_slash() {
+    fn different_series_have_different_names_without_slashes() {
         let series: &[&[(&str, &str)]] = &[
             &[("__name__", "x"), ("a", "/")],
             &[("__name__", "x"), ("a", r"\x2f")],
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_none_is_told_from_what_is_missing() {
+    fn a_job_named_none_differs_from_a_missing_one() {
         let labels = [("__name__", "up"), ("job", "none"), ("instance", "i")];
         let place = place(&labels, Labels::Exact).unwrap();
         assert_eq!((place.resource().as_str(), place.metric_name.as_str()), ("none@i", r#"up{job="none"}"#));

@@ -1,35 +1,43 @@
 //! The message of remote write 1.0 (`prometheus.WriteRequest`, protobuf).
 //!
-//! Native histograms are counted; what later versions add is passed over.
+//! Native histograms are counted but not decoded. Unknown fields are ignored.
 
-use super::{InvalidLabels, Left, Limits, Numbers, ReadError, WriteRequest, read_series};
+use super::{FieldNumbers, InvalidLabels, Limits, ReadError, Remaining, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
     protobuf::{FieldValue, Fields, Malformed},
 };
 
-/// The series of a message.
+/// Decodes a message. Labels and exemplars are decoded on access.
+///
+/// # Errors
+/// The message is malformed, or exceeds the limits.
 pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadError> {
-    let mut left = Left::new(limits);
+    let mut remaining = Remaining::new(limits);
     let mut request = WriteRequest::default();
     request
         .reserve(Fields(message).filter(|field| matches!(field, Ok((1, _)))).count().min(limits.samples_max));
     for field in Fields(message) {
         match field? {
             (1, value) => {
-                left.take_series()?;
-                let numbers = Numbers { exemplar: 3, histogram: 4 };
-                let series =
-                    read_series(value.bytes(1)?, &mut left, &mut request, numbers, |left, field| {
+                remaining.take_series()?;
+                let numbers = FieldNumbers { exemplar: 3, histogram: 4 };
+                let series = read_series(
+                    value.bytes(1)?,
+                    &mut remaining,
+                    &mut request,
+                    numbers,
+                    |remaining, field| {
                         let (1, value) = field else { return Ok(false) };
-                        left.take_label()?;
+                        remaining.take_label()?;
                         value.bytes(1)?;
                         Ok(true)
-                    })?;
+                    },
+                )?;
                 request.series.push(series);
             }
             (3, FieldValue::Bytes(message)) => {
-                left.take_series()?;
+                remaining.take_series()?;
                 request.metadata.push(metadata(message)?);
             }
             _ => {}
@@ -38,7 +46,7 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
     Ok(request)
 }
 
-/// The labels of a part of a series.
+/// Decodes the labels in a part of a series.
 pub(super) fn labels(part: &[u8], labels_max: usize) -> Result<Vec<(&str, &str)>, InvalidLabels> {
     let mut labels = Vec::new();
     for field in Fields(part) {

@@ -1,18 +1,19 @@
-//! The message of remote write 2.0 (`io.prometheus.write.v2.Request`, protobuf): texts stand in a table, and series refer to them.
+//! The message of remote write 2.0 (`io.prometheus.write.v2.Request`, protobuf): the texts are in a symbol table, to
+//! which series refer by index.
 //!
-//! A table of few long texts may be referred to often, so what all references stand for has a bound. Native histograms are
-//! counted; what later versions add is passed over.
+//! A small message can refer to a long symbol many times, so the total size of all references is limited. Native
+//! histograms are counted but not decoded. Unknown fields are ignored.
 
-use super::{InvalidLabels, Left, Limits, Numbers, ReadError, Series, WriteRequest, read_series};
+use super::{FieldNumbers, InvalidLabels, Limits, ReadError, Remaining, Series, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
     protobuf::{FieldValue, Fields, Malformed, read_varint},
 };
 
-/// Texts of a request, for each sample of `samples_max`.
+/// The maximum number of symbols of a request, per sample of `samples_max`.
 const SYMBOLS_PER_SAMPLE_MAX: usize = 4;
 
-/// What a series says of its metric, by references.
+/// Metadata of a series' metric: the number of its type, and references to symbols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeriesMetadata {
     kind: u64,
@@ -27,9 +28,12 @@ impl SeriesMetadata {
     }
 }
 
-/// The series of a message.
+/// Decodes a message. Labels, metadata and exemplars are resolved on access.
+///
+/// # Errors
+/// The message is malformed, or exceeds the limits. A reference without a symbol is an error on access only.
 pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadError> {
-    // The table may stand behind what refers to it.
+    // The symbol table may follow the series that refer to it, so it is decoded first.
     let symbols_max = limits.samples_max.saturating_mul(SYMBOLS_PER_SAMPLE_MAX);
     let mut symbols = Vec::new();
     for field in Fields(message) {
@@ -40,15 +44,15 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
             symbols.push(value.text(4)?);
         }
     }
-    let mut left = Left::new(limits);
+    let mut remaining = Remaining::new(limits);
     let mut labels_bytes = 0;
     let mut request = WriteRequest::default();
     for field in Fields(message) {
         if let (5, value) = field? {
-            left.take_series()?;
+            remaining.take_series()?;
             let mut metadata = None;
-            let numbers = Numbers { exemplar: 4, histogram: 3 };
-            let series = read_series(value.bytes(5)?, &mut left, &mut request, numbers, |_, field| {
+            let numbers = FieldNumbers { exemplar: 4, histogram: 3 };
+            let series = read_series(value.bytes(5)?, &mut remaining, &mut request, numbers, |_, field| {
                 match field {
                     (1, FieldValue::Bytes(_) | FieldValue::Varint(_)) => return Ok(true),
                     (1, value) => return Err(value.unexpected(1).into()),
@@ -85,7 +89,7 @@ fn series_metadata(message: &[u8]) -> Result<SeriesMetadata, Malformed> {
     Ok(metadata)
 }
 
-/// The references in a part of a series, packed or one by one, up to the first fault.
+/// The references in a part of a series, packed or not, up to and including the first error.
 fn references(part: &[u8]) -> impl Iterator<Item = Result<u64, Malformed>> {
     let mut fields = Fields(part);
     let mut packed: &[u8] = &[];
@@ -113,7 +117,7 @@ fn symbol<'a>(symbols: &[&'a str], reference: u64) -> Result<&'a str, InvalidLab
     found.copied().ok_or(InvalidLabels::NoSuchSymbol { reference, symbols: symbols.len() })
 }
 
-/// The labels that a part of a series refers to.
+/// Resolves the labels in a part of a series.
 pub(super) fn labels<'a>(
     part: &[u8],
     symbols: &[&'a str],
@@ -131,12 +135,13 @@ pub(super) fn labels<'a>(
     Ok(labels)
 }
 
-/// Writes each text that a part of a series refers to, with its length; nothing of a reference that is none, which `labels` refuses.
+/// Appends each symbol that a part of a series refers to, after its length. An invalid reference, which makes the
+/// labels invalid, becomes the length `u32::MAX`.
 pub(super) fn write_key(part: &[u8], symbols: &[&str], key: &mut Vec<u8>) {
     for reference in references(part) {
         let text =
             reference.map_or(Err(InvalidLabels::OddReferences), |reference| symbol(symbols, reference));
-        // No text is as long as what stands for none.
+        // No symbol has this length.
         let length = text.as_ref().map_or(u32::MAX, |text| text.len() as u32);
         key.extend_from_slice(&length.to_le_bytes());
         key.extend_from_slice(text.unwrap_or_default().as_bytes());

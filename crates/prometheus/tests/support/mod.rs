@@ -1,4 +1,4 @@
-//! Parts of messages in protobuf, and the limits of the tests.
+//! Encodes parts of protobuf messages, and has the limits of the tests.
 
 use gnudi_prometheus::remote_write::Limits;
 

@@ -179,6 +179,7 @@ impl<'a> Context<'a> {
         let replace = Replace::new(&texts[0], &texts[1], &texts[2], &texts[3])?;
         let mut vector = self.eval_vector(&args[0], grid)?;
         for series in &mut vector {
+            self.budget.texts(replace.value_bytes_max(&series.labels))?;
             if let Some(labels) = replace.apply(&series.labels) {
                 series.labels = labels;
                 series.drop_name &= replace.destination() != METRIC_NAME;
@@ -193,6 +194,7 @@ impl<'a> Context<'a> {
         let join = Join::new(&texts[0], &texts[1], sources)?;
         let mut vector = self.eval_vector(&args[0], grid)?;
         for series in &mut vector {
+            self.budget.texts(join.value_bytes_max(&series.labels))?;
             series.labels = join.apply(&series.labels);
             series.drop_name &= join.destination() != METRIC_NAME;
         }

@@ -78,7 +78,7 @@ impl Slide {
             let window_end = window.reference(time);
             let window_start = window_end - window.range;
             first += series.times[first..].partition_point_near(window_start - reach.before);
-            let known = end;
+            let read_end = end;
             end = end.max(first);
             end += series.times[end..].partition_point_near(window_end + reach.behind);
             if first == end {
@@ -86,7 +86,7 @@ impl Slide {
             }
             meter.budget.samples_fit(end - first)?;
             queried += end - first;
-            read += end - first.max(known);
+            read += end - first.max(read_end);
             most = most.max(end - first);
             unchecked += end - first;
             if unchecked > SAMPLES_UNCHECKED_MAX {
@@ -193,9 +193,9 @@ impl<'a> Context<'a> {
         if function.expects_counter() {
             for series in vector {
                 let name = series.labels.metric_name();
-                let counts =
+                let named_as_counter =
                     ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
-                if !name.is_empty() && !counts {
+                if !name.is_empty() && !named_as_counter {
                     self.annotate(|annotations| annotations.possible_non_counter(name, call.args_at[0]));
                 }
             }
@@ -241,18 +241,15 @@ impl<'a> Context<'a> {
         vec![VectorSeries { labels: self.labels_of_absent(arg), drop_name: false, column }]
     }
 
-    /// The labels that a selector implies: those with a single, equality matcher.
+    /// The labels of an absent series: the selector's equality matchers. As in Prometheus, a label is left out if
+    /// another matcher of it follows its first equality matcher.
     fn labels_of_absent(&self, arg: &Node) -> Labels {
         let (Node::Vector { selector } | Node::Range { selector }) = arg else { return Labels::empty() };
         let mut labels: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         let mut seen: HashSet<&str> = HashSet::new();
         for matcher in &self.plan.selectors[*selector].matchers {
-            let equal = matches!(matcher.op, MatchOp::Equal);
-            let value =
-                if equal && !seen.contains(matcher.name.as_str()) { matcher.value.as_str() } else { "" };
-            if equal {
-                seen.insert(&matcher.name);
-            }
+            let is_first = matches!(matcher.op, MatchOp::Equal) && seen.insert(matcher.name.as_str());
+            let value = if is_first { matcher.value.as_str() } else { "" };
             labels.push((matcher.name.as_str().into(), value.into()));
         }
         Labels::new(labels).without_metadata()

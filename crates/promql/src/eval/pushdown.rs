@@ -106,6 +106,12 @@ impl Pushdown {
         column.map(Steps)
     }
 
+    /// The bytes of the results so far. They are held until the whole query is evaluated, so the limit for the
+    /// selections after this one is lower by as much.
+    pub fn held_bytes(&self) -> usize {
+        self.budget.held_bytes()
+    }
+
     /// The result for all series of the selection.
     pub fn finish(&self, series: Vec<StepSeries>) -> Selected {
         let (count, uses, usage) = (series.len(), self.uses, self.budget.usage());

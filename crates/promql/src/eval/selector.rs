@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::plan::{Extension, Window};
 use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
 
-/// Less work (samples and steps) stays on one thread.
+/// Work (samples and steps) for each thread; less than twice as much stays on one.
 const WORK_PER_THREAD: usize = 1 << 16;
 
 impl<'a> Context<'a> {
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
         (series, samples)
     }
 
-    /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a stale marker.
+    /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a staleness marker.
     pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         if let Some(vector) = self.evaluated_selector(selector) {
             return vector;
@@ -92,7 +92,7 @@ impl<'a> Context<'a> {
         Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
     }
 
-    /// All samples of a range vector's series, without stale markers.
+    /// All samples of a range vector's series, without staleness markers.
     pub(super) fn ranges(&self, selector: usize) -> Result<Vec<RangeSeries<'a>>> {
         let (selected, _) = self.selected(selector);
         let mut ranges = Vec::with_capacity(selected.len());
@@ -162,6 +162,7 @@ impl Latest {
     }
 }
 
+/// All samples except staleness markers; borrowed if there are none of these.
 pub(super) fn without_stale(series: &Series) -> RangeSeries<'_> {
     let (labels, drop_name) = (series.labels.clone(), false);
     if !series.values.iter().any(|value| is_stale(*value)) {
@@ -179,7 +180,7 @@ pub(super) fn without_stale(series: &Series) -> RangeSeries<'_> {
     }
 }
 
-/// A search whose result is probably near the beginning, like that of the next step.
+/// A galloping search: fast if the result is near the start, as from one step to the next.
 pub(super) trait PartitionPointNear {
     /// The number of leading times that are not after `limit`.
     fn partition_point_near(&self, limit: i64) -> usize;

@@ -26,6 +26,8 @@ impl<'a> Context<'a> {
             return Ok(Vec::new());
         }
         let inner = Grid { start, interval, steps: ((last - start) / interval + 1) as usize };
+        // Sets of steps take memory even where no series has a column.
+        self.budget.columns(1, inner.steps)?;
         let vector = self.eval_vector(expr, &inner)?;
         let mut ranges = Vec::with_capacity(vector.len());
         for series in vector {

@@ -44,6 +44,12 @@ impl Replace {
         &self.destination
     }
 
+    /// The most bytes that the new value can have: each reference stands for a part of the source's value.
+    pub(crate) fn value_bytes_max(&self, labels: &Labels) -> usize {
+        let references = self.replacement.matches('$').count();
+        references.saturating_mul(labels.get(&self.source).len()).saturating_add(self.replacement.len())
+    }
+
     pub(crate) fn apply(&self, labels: &Labels) -> Option<Labels> {
         let captures = self.regex.captures(labels.get(&self.source))?;
         let mut value = String::new();
@@ -71,6 +77,12 @@ impl Join {
 
     pub(crate) fn destination(&self) -> &str {
         &self.destination
+    }
+
+    /// The most bytes that the new value can have.
+    pub(crate) fn value_bytes_max(&self, labels: &Labels) -> usize {
+        let value_bytes = |source: &String| labels.get(source).len().saturating_add(self.separator.len());
+        self.sources.iter().map(value_bytes).fold(0, usize::saturating_add)
     }
 
     pub(crate) fn apply(&self, labels: &Labels) -> Labels {

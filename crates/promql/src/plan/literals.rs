@@ -1,9 +1,10 @@
-//! The values that a matcher can match, as far as its text shows, so that an index can skip all others.
+//! What the text of a matcher's regular expression shows: the values that it can match, so that an index can skip all
+//! others, and its size.
 
 use regex_syntax::{
     ParserBuilder,
     hir::{
-        Hir,
+        Class, Hir, HirKind,
         literal::{ExtractKind, Extractor, Seq},
     },
 };
@@ -19,7 +20,7 @@ impl Matcher {
         match &self.op {
             MatchOp::Equal => Some(vec![self.value.clone()]),
             MatchOp::Matches(_) => {
-                let hir = self.hir()?;
+                let hir = hir(&self.value).ok()?;
                 // An assertion counts as an empty text.
                 let is_plain = hir.properties().look_set().is_empty();
                 let found = prefixes(&hir);
@@ -33,7 +34,7 @@ impl Matcher {
     /// The common prefix of all values that match `=~`, possibly empty.
     pub fn prefix(&self) -> String {
         let MatchOp::Matches(_) = self.op else { return String::new() };
-        let found = self.hir().map(|hir| prefixes(&hir));
+        let found = hir(&self.value).ok().map(|hir| prefixes(&hir));
         let common = found.as_ref().and_then(Seq::longest_common_prefix).unwrap_or_default();
         let whole = match std::str::from_utf8(common) {
             Ok(whole) => whole,
@@ -42,8 +43,36 @@ impl Matcher {
         whole.to_owned()
     }
 
-    fn hir(&self) -> Option<Hir> {
-        ParserBuilder::new().dot_matches_new_line(true).build().parse(&self.value).ok()
+    /// About how many states an automaton of its regular expression has; 0 without one.
+    pub(super) fn states(&self) -> usize {
+        match self.op {
+            MatchOp::Matches(_) | MatchOp::NotMatches(_) => hir(&self.value).map_or(0, |hir| states(&hir)),
+            MatchOp::Equal | MatchOp::NotEqual => 0,
+        }
+    }
+}
+
+/// Parses a regular expression.
+pub(super) fn hir(text: &str) -> Result<Hir, String> {
+    let mut parser = ParserBuilder::new().dot_matches_new_line(true).build();
+    parser.parse(text).map_err(|error| error.to_string())
+}
+
+/// The depth is limited by the parser.
+fn states(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len() * char::MAX.len_utf8(),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            states(&repetition.sub).saturating_mul(times as usize)
+        }
+        HirKind::Capture(capture) => states(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(states).fold(1, usize::saturating_add)
+        }
     }
 }
 
@@ -100,5 +129,21 @@ mod tests {
         ] {
             assert_eq!(with_matcher(text, Matcher::prefix), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn large_expressions_are_refused() {
+        let parsed = |expressions: &[&str]| {
+            let matchers: Vec<String> = expressions.iter().map(|text| format!("x=~`{text}`")).collect();
+            let query = format!("{{{}, y=\"1\"}}", matchers.join(", "));
+            parse(&query, QueryTimes::instant(0), &Limits::default()).map(drop)
+        };
+        for expression in [r"\w{40}", "(?i)(a|b){1,1000}", &"host-0123456789|".repeat(2_000)] {
+            assert_eq!(parsed(&[expression]), Ok(()));
+        }
+        let error = parsed(&[r"\w{40}"; 10]).unwrap_err();
+        assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
+        // Together with the group around it this would be valid.
+        assert!(parsed(&["a)|(?:b"]).is_err());
     }
 }

@@ -85,10 +85,13 @@ impl Matcher {
 
     /// A matcher that no query's text has. Regular expressions match the whole value.
     pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
-        let regex = || {
+        let regex = || -> Result<Regex> {
             // A dot matches line feeds, too.
             let regex = Regex::new(&format!("^(?s:{value})$"));
-            regex.map_err(|error| Error::bad_data(error.to_string()))
+            let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
+            // It must not close the group around it.
+            literals::hir(value).map_err(Error::bad_data)?;
+            Ok(regex)
         };
         let op = match kind {
             MatchKind::Equal => MatchOp::Equal,
@@ -116,6 +119,27 @@ impl Matcher {
             MatchOp::Matches(_) => "=~",
             MatchOp::NotMatches(_) => "!~",
         }
+    }
+}
+
+/// About how many states the automata of a request's regular expressions may have; they take some 100 MB.
+const REGEX_STATES_MAX: usize = 1_000_000;
+
+/// Counts the states of a request's regular expressions: one as short as `\w{40}` takes megabytes.
+#[derive(Debug, Default)]
+pub struct RegexStates(usize);
+
+impl RegexStates {
+    /// Counts those of a matcher.
+    ///
+    /// # Errors
+    /// There are too many now.
+    pub fn add(&mut self, matcher: &Matcher) -> Result<()> {
+        self.0 = self.0.saturating_add(matcher.states());
+        if self.0 > REGEX_STATES_MAX {
+            return Err(Error::bad_data("the regular expressions are too large"));
+        }
+        Ok(())
     }
 }
 

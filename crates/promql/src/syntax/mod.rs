@@ -20,7 +20,7 @@ pub(crate) use tree::{
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 
-/// Why a text is not a query, and at which byte.
+/// A parse error: the byte of the query at which it arose, and its text.
 #[derive(Debug)]
 struct Fault {
     at: usize,
@@ -55,7 +55,7 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// The tree of a query with correct types.
+/// Parses a query and checks its types.
 pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr> {
     placed(query, limits, || {
         let expr = parser::parse(query, limits.depth_max)?;
@@ -64,12 +64,12 @@ pub(crate) fn parse(query: &str, limits: &Limits) -> Result<Expr> {
     })
 }
 
-/// A selector without modifiers.
+/// Parses a selector without modifiers.
 pub(crate) fn parse_selector(text: &str, limits: &Limits) -> Result<Selector> {
     placed(text, limits, || parser::parse_selector(text))
 }
 
-/// The result of parsing a text, or the error with its position.
+/// Parses a text within the limit of its length; adds the position to an error.
 fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) -> Result<T> {
     if query.len() > limits.query_bytes_max {
         let bytes_max = limits.query_bytes_max;
@@ -85,12 +85,12 @@ fn placed<T>(query: &str, limits: &Limits, parse: impl FnOnce() -> Parsed<T>) ->
     })
 }
 
-/// The query in the layout of Prometheus' formatter.
+/// The query in the layout of Prometheus' formatter (`/api/v1/format_query`).
 pub fn format(query: &str, limits: &Limits) -> Result<String> {
     with_stack(|| Ok(print::pretty(&parse(query, limits)?, 0)))
 }
 
-/// The query's syntax tree as a JSON document, as Prometheus gives it.
+/// The query's syntax tree as JSON, as Prometheus returns it (`/api/v1/parse_query`).
 pub fn syntax_tree(query: &str, limits: &Limits) -> Result<String> {
     with_stack(|| Ok(document::document(&parse(query, limits)?).to_string()))
 }

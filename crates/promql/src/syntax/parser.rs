@@ -7,7 +7,7 @@ use super::token::{Kind, Token};
 use super::tree::{Aggregate, Binary, Expr, ExprKind, Matching, Selector, Shift, Span};
 use super::{Parsed, fault, literal};
 use crate::functions::Function;
-use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher};
+use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher, RegexStates};
 
 /// Maximum operators in a query: a chain of them makes a tree as deep as it is long.
 const OPERATORS_MAX: usize = 1000;
@@ -22,6 +22,7 @@ pub(super) struct Parser<'t> {
     depth: usize,
     depth_max: usize,
     operators: usize,
+    regexes: RegexStates,
     /// Aggregations whose arguments are being read.
     aggregations: usize,
     /// Where a duration is being parsed, and what is valid there.
@@ -56,6 +57,7 @@ impl<'t> Parser<'t> {
             depth: 0,
             depth_max,
             operators: 0,
+            regexes: RegexStates::default(),
             aggregations: 0,
             length_expected: ("", ""),
         }
@@ -414,6 +416,8 @@ impl<'t> Parser<'t> {
             return Err(self.unexpected("label matching", "string"));
         }
         let value = self.text()?;
-        Matcher::new(kind, &name, &value).or_else(|error| fault(start, error.text))
+        let matcher = Matcher::new(kind, &name, &value).or_else(|error| fault(start, error.text))?;
+        self.regexes.add(&matcher).or_else(|error| fault(start, error.text))?;
+        Ok(matcher)
     }
 }

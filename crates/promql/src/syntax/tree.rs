@@ -3,7 +3,7 @@
 use crate::functions::Function;
 use crate::plan::{AggregateOp, At, BinaryOp, Cardinality, Extension, Matcher, ValueKind};
 
-/// Bytes of the query's text.
+/// A part of the query's text: the byte at which it starts, and the one after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: usize,
@@ -34,13 +34,13 @@ pub(crate) enum ExprKind {
 pub(crate) struct Selector {
     /// The name before the braces.
     pub name: Option<String>,
-    /// Those within braces.
+    /// Those within braces; they may include one of the name.
     pub matchers: Vec<Matcher>,
     pub shift: Shift,
     pub extension: Option<Extension>,
 }
 
-/// When a selector or a subquery is evaluated.
+/// The modifiers `offset` and `@` of a selector or a subquery.
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
     pub offset: Option<Length>,
@@ -69,10 +69,12 @@ pub(crate) struct Binary {
 #[derive(Debug)]
 pub(crate) struct Matching {
     pub cardinality: Cardinality,
+    /// `on (labels)`; otherwise `ignoring (labels)`.
     pub on: bool,
     pub labels: Vec<String>,
-    /// Of `group_left` or `group_right`.
+    /// The labels of `group_left` or `group_right`.
     pub include: Vec<String>,
+    /// The value of a series that is missing on this side.
     pub fill_left: Option<f64>,
     pub fill_right: Option<f64>,
 }
@@ -80,13 +82,14 @@ pub(crate) struct Matching {
 #[derive(Debug)]
 pub(crate) struct Aggregate {
     pub op: AggregateOp,
+    /// The first argument of `topk`, `quantile` and others.
     pub param: Option<Expr>,
     pub expr: Expr,
     pub without: bool,
     pub grouping: Vec<String>,
 }
 
-/// A duration: a number of seconds, or arithmetic with such.
+/// A duration: a literal, or arithmetic on durations.
 #[derive(Debug)]
 pub(crate) struct Length {
     pub kind: LengthKind,
@@ -97,14 +100,17 @@ pub(crate) struct Length {
 
 #[derive(Debug)]
 pub(crate) enum LengthKind {
+    /// A literal.
     Seconds {
         value: f64,
+        /// Written with units (`5m`), not as a number of seconds.
         is_duration: bool,
     },
     /// The query's step.
     Step,
     /// From the query's start to its end.
     Range,
+    /// Without a minus, a literal in parentheses.
     Unary {
         minus: bool,
         length: Box<Length>,
