@@ -69,7 +69,7 @@ impl Client {
         self.get("/v1/archive_policy".to_owned()).await
     }
 
-    /// A status of 400 means that metrics use it.
+    /// Deletes a policy; a status of 400 means that metrics use it.
     pub async fn delete_archive_policy(&self, name: &str) -> Result<()> {
         self.delete(uri::path("/v1/archive_policy/", name)).await
     }

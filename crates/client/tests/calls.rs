@@ -16,7 +16,8 @@ use uuid::Uuid;
 
 const ID: &str = "0a7a15ff-aa13-4ac2-897c-9bdf30ce175b";
 
-/// Answers the requests of one connection with `answers`, in order, and returns the requests' texts.
+/// Answers the requests of one connection with `answers`, in order, and returns the requests' texts. An answer is the
+/// status with further headers, then the body after the last line feed, if there is one.
 async fn server(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/gnocchi/", listener.local_addr().unwrap());

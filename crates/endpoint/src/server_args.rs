@@ -1,4 +1,5 @@
-//! The options, combined with the environment. An option takes precedence over its variable.
+//! Options and environment variables that name the server and the credentials. An option takes precedence over its
+//! variable.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,8 +14,10 @@ use tokio::runtime::Builder;
 /// The default server.
 pub const ENDPOINT: &str = "http://127.0.0.1:8041";
 
+/// The default user of basic authentication.
 const USER: &str = "admin";
 
+/// The default timeout of a request.
 const TIMEOUT_SECONDS: u64 = 60;
 
 /// The type of the server's service in Keystone's catalogue.
@@ -119,11 +122,16 @@ pub struct KeystoneArgs {
     roles: Option<String>,
 }
 
-/// The identity to use.
+/// How requests are authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Caller {
-    Basic { user: String, password: String },
+    Basic {
+        user: String,
+        password: String,
+    },
+    /// A token of Keystone, sent as it is.
     Token(String),
+    /// An identity that the server believes without credentials.
     Asserted(AssertedIdentity),
     Keystone(Login),
 }
@@ -171,7 +179,10 @@ pub struct Server {
 }
 
 impl ServerArgs {
-    /// A logged-in client. Errors concern options, variables or Keystone; no request is sent to the server yet.
+    /// A logged-in client. No request is sent to the server yet.
+    ///
+    /// # Errors
+    /// As [`ServerArgs::resolve`], or if the URL or a certificate is invalid.
     pub async fn connect(&self) -> Result<Client> {
         self.connect_within(self.timeout()).await
     }
@@ -204,17 +215,21 @@ impl ServerArgs {
     }
 
     /// The server and the credentials, after the login at Keystone if there is one.
+    ///
+    /// # Errors
+    /// If options or variables are missing or invalid, or the login at Keystone fails.
     pub async fn resolve(&self, timeout: Duration) -> Result<Server> {
         let trust = self.trust(&variable);
-        let nobody = ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
+        let anonymous =
+            ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
         let options = match self.caller(&variable)? {
-            Caller::Basic { user, password } => ClientOptions { user: Some(user), password, ..nobody },
-            Caller::Token(token) => ClientOptions { token: Some(token), ..nobody },
-            Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..nobody },
+            Caller::Basic { user, password } => ClientOptions { user: Some(user), password, ..anonymous },
+            Caller::Token(token) => ClientOptions { token: Some(token), ..anonymous },
+            Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..anonymous },
             Caller::Keystone(login) => {
                 let session = login.session(trust, timeout)?;
                 let token = session.token().await?.to_string();
-                let options = ClientOptions { token: Some(token), ..nobody };
+                let options = ClientOptions { token: Some(token), ..anonymous };
                 let endpoint = match self.named() {
                     Some(endpoint) => endpoint,
                     None => session
@@ -241,13 +256,12 @@ impl ServerArgs {
         let keystone = &self.keystone;
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
         let token = of(&keystone.os_token, "OS_TOKEN");
-        // As in Gnocchi's client, an OpenStack password implies a login with it.
-        let means_keystone = of(&keystone.os_password, "OS_PASSWORD").is_some();
         let kind = match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
             _ if self.user.is_some() => "gnocchi-basic".to_owned(),
             Some(kind) => kind,
             None if token.is_some() => "token".to_owned(),
-            None if means_keystone => "password".to_owned(),
+            // As in Gnocchi's client, an OpenStack password implies a login with it.
+            None if of(&keystone.os_password, "OS_PASSWORD").is_some() => "password".to_owned(),
             None => "gnocchi-basic".to_owned(),
         };
         match kind.as_str() {

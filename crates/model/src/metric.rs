@@ -26,10 +26,8 @@ impl MetricId {
         let random = random & ((1 << 62) - 1);
         MetricId(Uuid::from_u128(milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random))
     }
-}
 
-impl MetricId {
-    /// A hash of which all bits are used. Not keyed: servers choose ids, so no client can make them collide.
+    /// A hash with all its bits well distributed. Not keyed: servers choose ids, so no client can make them collide.
     pub fn hash(self) -> u64 {
         let id = self.0.as_u128();
         let folded = (id >> 64) as u64 ^ id as u64;
@@ -53,7 +51,7 @@ impl Hasher for MetricHasher {
         self.0 = MetricId(Uuid::from_slice(bytes).expect("only ids are hashed")).hash();
     }
 
-    /// The length of an id, which is constant.
+    /// Ignores the length of an id: it is constant.
     fn write_usize(&mut self, _: usize) {}
 
     fn finish(&self) -> u64 {

@@ -29,7 +29,7 @@ impl Timespan {
         if let Ok(seconds) = text.trim().parse::<f64>() {
             return Self::from_secs_f64(seconds);
         }
-        parse_units(text).and_then(Self::from_secs_f64)
+        parse_duration(text).and_then(Self::from_secs_f64)
     }
 
     /// Python's `str(datetime.timedelta)`, Gnocchi's form of spans: `0:05:00`, `30 days, 0:00:00`.
@@ -74,7 +74,7 @@ struct Amount<'t> {
 }
 
 /// Seconds, parsed like the Python package pytimeparse 1.1.10: words (`1h 30m`), a clock (`1:30:00`), or both.
-fn parse_units(text: &str) -> Option<f64> {
+fn parse_duration(text: &str) -> Option<f64> {
     let text = text.trim();
     let (sign, body) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest.trim_start()),
@@ -85,13 +85,13 @@ fn parse_units(text: &str) -> Option<f64> {
     let rest = take_words(&body, &mut parts);
     let weeks_and_days_only = parts.iter().all(|part| part.unit_seconds >= 86_400);
     let complete = rest.is_empty() || weeks_and_days_only && take_clock(rest, parts.is_empty(), &mut parts);
-    if !complete {
+    if !complete || parts.is_empty() {
         return None;
     }
-    if parts.is_empty() { None } else { sum(&parts).map(|seconds| sign * seconds) }
+    sum(&parts).map(|seconds| sign * seconds)
 }
 
-/// Consumes numbers with units; the rest is a clock, or empty.
+/// Adds the numbers with units at the beginning to `parts`; returns the rest.
 fn take_words<'t>(text: &'t str, parts: &mut Vec<Amount<'t>>) -> &'t str {
     let (mut rest, mut next_unit) = (text, 0);
     loop {
@@ -109,7 +109,8 @@ fn take_words<'t>(text: &'t str, parts: &mut Vec<Amount<'t>>) -> &'t str {
     }
 }
 
-/// Consumes `[[days:]hours:]minutes:seconds` or `:seconds`; after weeks and days, only with hours and without days.
+/// Adds a clock to `parts`: `[[days:]hours:]minutes:seconds` or `:seconds`; after weeks and days (not `alone`), only
+/// with hours and without days. False if the text is no such clock.
 fn take_clock<'t>(text: &'t str, alone: bool, parts: &mut Vec<Amount<'t>>) -> bool {
     let mut fields: Vec<&str> = text.split(':').collect();
     if alone && fields.len() == 3 && fields[0].contains('-') {

@@ -24,6 +24,8 @@ impl File {
     }
 }
 
+// From `build.rs`: `INDEX`, the HTML of the page; `IS_BUILT`, false if it only says that `make` has not built it; and
+// `FILES`, the files that it refers to.
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The placeholder in [`INDEX`] for the server's settings: JSON, escaped for an attribute.

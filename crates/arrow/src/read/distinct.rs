@@ -18,7 +18,7 @@ pub trait Distinct {
     fn id(&mut self, id: Uuid) -> Result<u32>;
 }
 
-fn too_many(max: usize) -> ReadError {
+pub fn too_many_metrics(max: usize) -> ReadError {
     ReadError::TooLarge(format!("There are more than {max} metrics"))
 }
 
@@ -56,7 +56,7 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
             return Ok(*code);
         }
         if self.known.len() >= self.max {
-            return Err(too_many(self.max));
+            return Err(too_many_metrics(self.max));
         }
         let code = self.known.len() as u32;
         self.codes.insert(id, code);
@@ -84,7 +84,7 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
     }
 }
 
-/// Names.
+/// Names of metrics, archive policies or units.
 pub struct Names {
     name: &'static str,
     max: usize,
@@ -112,7 +112,7 @@ impl Distinct for Names {
             return Ok(*code);
         }
         if self.texts.len() >= self.max {
-            return Err(too_many(self.max));
+            return Err(too_many_metrics(self.max));
         }
         let code = self.texts.len() as u32;
         self.codes.insert(text.to_owned(), code);

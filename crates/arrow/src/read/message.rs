@@ -77,6 +77,7 @@ impl<'s> Messages<'s> {
         Ok(Some(Message { header, body }))
     }
 
+    /// The next message of any type. The stream ends with its last byte, or with an end-of-stream marker.
     fn raw(&mut self) -> Result<Option<(IpcMessage<'s>, &'s [u8])>> {
         let at = self.at;
         if at == self.stream.len() {

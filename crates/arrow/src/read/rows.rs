@@ -7,25 +7,29 @@ use gnudi_model::{Measure, Timestamp};
 use super::{
     ReadError, ReadLimits, Result,
     columns::{Columns, Numbers},
+    distinct::too_many_metrics,
     schema::{Number, TIMESTAMP, VALUE},
 };
 
-/// Identifies a row's metric: by one code, or by two.
+/// A row's metric: the codes of its resource and its name, or the code of its id and 0.
 pub type Key = (u32, u32);
 
 /// All integers up to this are exact doubles.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Consecutive rows of one metric, from one measure to the next run's first.
+/// Consecutive rows of one metric: from row `from` to that of the next run. It may span record batches.
 struct Run {
     metric: u32,
     from: u32,
 }
 
-/// The number of notes per metric: optional texts of its rows, of which the first one counts.
+/// Notes per metric.
 const NOTES: usize = 2;
+
+/// A metric's notes: the codes of optional texts, each from the metric's first row that has one.
 pub type Notes = [Option<u32>; NOTES];
 
+/// The rows so far: the measures, and the metric of each.
 pub struct Rows<'o> {
     out: &'o mut Vec<Measure>,
     metrics_max: usize,
@@ -76,7 +80,7 @@ impl<'o> Rows<'o> {
             return Ok(*metric);
         }
         if self.keys.len() >= self.metrics_max {
-            return Err(ReadError::TooLarge(format!("There are more than {} metrics", self.metrics_max)));
+            return Err(too_many_metrics(self.metrics_max));
         }
         let metric = self.keys.len() as u32;
         self.metrics.insert(key, metric);
@@ -146,7 +150,8 @@ impl<'o> Rows<'o> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The metrics in the order of their first rows, each with the range of its measures.
+    /// Groups the measures by metric, in row order. Returns the metrics in the order of their first rows, each with the
+    /// range of its measures.
     pub fn finish(self) -> impl Iterator<Item = (Key, Range<usize>)> {
         let mut ranges = vec![0..0; self.keys.len()];
         let ends = self.runs.iter().skip(1).map(|run| run.from as usize).chain([self.out.len()]);

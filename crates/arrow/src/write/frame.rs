@@ -25,7 +25,7 @@ const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// The length of a buffer that is not compressed.
+/// Stands in place of the uncompressed length before a buffer that is not compressed.
 const STORED: i64 = -1;
 
 const ZSTD_LEVEL: i32 = 1;
@@ -77,9 +77,7 @@ impl Frames {
 
     /// Appends a record batch.
     pub fn batch(&mut self, rows: usize, columns: Vec<ColumnBuffers>) {
-        self.message(rows, columns, |builder, batch| {
-            (MessageHeader::RecordBatch, batch.as_union_value(), builder)
-        });
+        self.message(rows, columns, |_, batch| (MessageHeader::RecordBatch, batch.as_union_value()));
     }
 
     /// Appends a dictionary of texts.
@@ -96,19 +94,19 @@ impl Frames {
         self.message(rows, vec![ColumnBuffers { nulls: 0, buffers }], |builder, batch| {
             let arguments = DictionaryBatchArgs { id, data: Some(batch), isDelta: false };
             let header = DictionaryBatch::create(builder, &arguments).as_union_value();
-            (MessageHeader::DictionaryBatch, header, builder)
+            (MessageHeader::DictionaryBatch, header)
         });
     }
 
+    /// Appends a message. `header` makes its header from a record batch of these columns.
     fn message<'f>(
         &mut self,
         rows: usize,
         columns: Vec<ColumnBuffers>,
-        header: impl for<'b> FnOnce(
-            &'b mut FlatBufferBuilder<'f>,
+        header: impl FnOnce(
+            &mut FlatBufferBuilder<'f>,
             WIPOffset<RecordBatch<'f>>,
-        )
-            -> (MessageHeader, WIPOffset<UnionWIPOffset>, &'b mut FlatBufferBuilder<'f>),
+        ) -> (MessageHeader, WIPOffset<UnionWIPOffset>),
     ) {
         let mut nodes = Vec::with_capacity(columns.len());
         let mut places = Vec::with_capacity(columns.len() * 2);
@@ -144,7 +142,7 @@ impl Frames {
             variadicBufferCounts: None,
         };
         let batch = RecordBatch::create(&mut builder, &arguments);
-        let (header_type, header, _) = header(&mut builder, batch);
+        let (header_type, header) = header(&mut builder, batch);
         let arguments = MessageArgs {
             version: MetadataVersion::V5,
             header_type,
@@ -175,7 +173,7 @@ fn schema_message(schema: &Schema) -> Vec<u8> {
     writer.get_ref().clone()
 }
 
-/// Appends a buffer; returns its padded length.
+/// Appends a buffer to a body, compressed if that makes it shorter; returns its length without padding.
 fn append(compression: Compression, buffer: Bytes, body: &mut Vec<Bytes>) -> usize {
     if buffer.is_empty() {
         return 0;

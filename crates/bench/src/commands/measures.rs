@@ -23,9 +23,9 @@ use crate::{
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Interval of polling and printing the backlog.
+/// Intervals of polling the backlog, and of printing it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-const TELL_DELAY: Duration = Duration::from_secs(1);
+const PRINT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A backlog that has not shrunk for this time is an error.
 const STALL_MAX: Duration = Duration::from_mins(1);
@@ -208,7 +208,7 @@ impl Show {
     }
 }
 
-/// Adds the figures of waiting for the backlog. A server error there keeps the figures of the push.
+/// Adds the figures of waiting for the backlog. If the wait failed, those of the push remain, marked as partial.
 fn add_wait_figures(
     pushed: &Finished,
     batch: u64,
@@ -236,8 +236,8 @@ fn seconds_of(text: &str, now: i64) -> Option<i64> {
     let now = Timestamp::from_secs(now);
     let text = text.trim();
     // As in gnocchiclient, eight digits are a date.
-    let eight = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let dashed = eight.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
+    let is_date = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let dashed = is_date.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
     let text = dashed.as_deref().unwrap_or(text);
     let date = python::nanoseconds_of_date(text, now).ok().and_then(|time| python::after_epoch(time).ok());
     date.or_else(|| python::timestamp_of_text(text, now).ok()).map(Timestamp::secs)
@@ -265,7 +265,7 @@ fn fill(path: &str, target: &Target, now: i64) -> Result<()> {
     target.call("GET", &format!("{path}/measures?refresh=true")).map(drop)
 }
 
-/// The lists within the list: `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
+/// Number of points in a response: the inner lists of `[["2015-01-01T00:00:00+00:00", 60.0, 1.5], ...]`.
 fn points(body: &[u8]) -> u64 {
     body.iter().map(|byte| u64::from(*byte == b'[')).sum::<u64>().saturating_sub(1)
 }
@@ -282,7 +282,7 @@ fn backlog(target: &Target) -> Result<u64> {
 /// Time until the backlog is empty; an error says why the wait ended.
 fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
     let start = Instant::now();
-    let (mut least, mut progress, mut told) = (u64::MAX, start, start);
+    let (mut least, mut progress, mut printed) = (u64::MAX, start, start);
     loop {
         let left = backlog(target).map_err(|error| format!("waiting for the processing: {error:#}"))?;
         if left == 0 {
@@ -298,8 +298,8 @@ fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String
         if progress.elapsed() >= STALL_MAX {
             return cut("nobody has processed any for a minute");
         }
-        if context.verbose && told.elapsed() >= TELL_DELAY {
-            told = Instant::now();
+        if context.verbose && printed.elapsed() >= PRINT_INTERVAL {
+            printed = Instant::now();
             eprintln!("Remaining measures to be processed: {left}");
         }
         std::thread::sleep(POLL_INTERVAL);

@@ -13,7 +13,7 @@ pub fn int_of_text(text: &str) -> Option<i128> {
     without_underscores(text.trim_matches(is_space))?.parse().ok()
 }
 
-/// `int(number)`; `None` if Python raises or the number does not fit an `i128`.
+/// `int(number)`; `None` if Python raises, or from 1.7e38 on: an `i128` holds little more.
 pub fn int_of_float(number: f64) -> Option<i128> {
     (number.abs() < 1.7e38).then_some(number.trunc() as i128)
 }
@@ -23,7 +23,8 @@ pub fn text_of_float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }
-    // Same digits and same range without exponents as Python, whose exponents have a sign and two digits.
+    // Rust prints the same digits as Python, and exponents for the same numbers. Python's exponents have a sign and at
+    // least two digits.
     let text = format!("{number:?}");
     match text.split_once('e') {
         Some((digits, exponent)) => match exponent.strip_prefix('-') {
@@ -34,12 +35,12 @@ pub fn text_of_float(number: f64) -> String {
     }
 }
 
-/// The whitespace of `str.strip()`: ASCII and common other characters.
+/// The whitespace of `str.strip()`: Unicode's, and the separators U+001C to U+001F.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }
 
-/// Underscores are valid between digits only.
+/// The text without its underscores; `None` if one of them is not between digits.
 fn without_underscores(text: &str) -> Option<String> {
     if !text.contains('_') {
         return Some(text.to_owned());
@@ -48,8 +49,8 @@ fn without_underscores(text: &str) -> Option<String> {
     let between_digits = |at: usize| {
         at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
     };
-    let fine = bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || between_digits(at));
-    fine.then(|| text.replace('_', ""))
+    let is_valid = bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || between_digits(at));
+    is_valid.then(|| text.replace('_', ""))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub struct Push {
 }
 
 impl Push {
-    /// All points of a metric in one call, of many metrics each.
+    /// All `points` of a metric in one call, `FOLD_BATCH` metrics per call.
     pub fn fold(server: &Server, metrics: usize, points: usize, connections: usize) -> Result<Self> {
         let metrics = batch::metrics(server, POLICY, metrics)?;
         let span = Span::minutes(0, points);
@@ -84,7 +84,7 @@ impl Push {
         Ok(Push::new(metrics, requests, connections, points))
     }
 
-    /// One measure of each metric in turn, many metrics per call.
+    /// In each round one measure of every metric, up to `STREAM_BATCH` metrics per call.
     pub fn stream(server: &Server, metrics: usize, rounds: usize, connections: usize) -> Result<Self> {
         let connections = connections.min(metrics);
         // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
@@ -107,7 +107,7 @@ impl Push {
         Ok(Push::new(metrics, requests, connections, rounds))
     }
 
-    /// The same with a call per measure: to the metric's own URL, if it has one.
+    /// [`Push::stream`] with a call per measure: to the metric's own URL, if it has one.
     fn singles(server: &Server, metrics: usize, rounds: usize) -> Result<Self> {
         let metrics = batch::metrics(server, POLICY, metrics)?;
         let mut values = Values::new(1);
@@ -125,8 +125,8 @@ impl Push {
         Ok(Push::new(metrics, requests, SINGLE_CONNECTIONS, rounds))
     }
 
-    /// Rounds of points of each metric, a batch of metrics per call, after a round that is not timed: every metric
-    /// already has measures. The batches of a round must be a multiple of the connections.
+    /// In each round `points` of every metric, `batch` metrics per call. A first round is sent at once and not timed,
+    /// so that every metric already has measures. The batches of a round must be a multiple of the connections.
     pub fn rounds(server: &Server, metrics: usize, [batch, points, rounds]: [usize; 3]) -> Result<Self> {
         let metrics = batch::metrics(server, POLICY, metrics)?;
         let mut values = Values::new(1);
@@ -140,13 +140,13 @@ impl Push {
         Ok(Push { held: (rounds + 1) * points, ..push })
     }
 
-    /// So many measures of each metric, which has none yet.
+    /// Requests that have `each` measures of every metric. The metrics have none yet.
     pub fn new(metrics: Metrics, requests: Vec<Vec<u8>>, connections: usize, each: usize) -> Self {
         let measures = metrics.len() * each;
         Push { metrics, requests: Requests::Listed(requests), connections, measures, held: each }
     }
 
-    /// Sends all and waits until they are processed.
+    /// Sends all measures and waits until they are processed.
     pub fn run(&self, server: &Server) -> Result<Work> {
         until_processed(server, &self.requests, self.connections, self.measures)
     }
@@ -156,7 +156,7 @@ impl Push {
         setup::check_counts(server, self.metrics.ids(), self.held)
     }
 
-    /// The figure of a row.
+    /// Runs, checks, and records the figure of a row.
     pub fn measure(&self, bench: &mut Bench, server: &Server, row: &Row, note: String) -> Result<()> {
         bench.measure(server, row, || Ok(self.run(server)?.note(note)))?;
         self.check(server)

@@ -34,10 +34,12 @@ pub fn group(number: usize) -> String {
     format!("g{number:04}")
 }
 
-/// The histogram of an instance: maximum observations per minute, and the count of each bucket.
+/// The histogram of an instance.
 struct Histogram {
     random: Rng,
+    /// Observations per minute and bucket are below this.
     rate: u64,
+    /// Observations of each bucket, not cumulative.
     counted: [u64; BUCKETS],
 }
 
@@ -85,8 +87,8 @@ impl Instances {
         Instances { labels: labels.collect(), histograms: (0..instances).map(Histogram::new).collect() }
     }
 
-    /// A remote write with these minutes of these instances, at an interval of minutes; returns it with its number of
-    /// samples.
+    /// A remote write, compressed, with the samples of these instances in these minutes, and the number of its samples.
+    /// An instance has a sample in each minute that is a multiple of its `interval`.
     fn message(
         &mut self,
         instances: Range<usize>,
@@ -112,7 +114,7 @@ impl Instances {
 
 /// Remote writes for any of the servers, in order.
 pub struct Writes {
-    /// Without the header that names the server.
+    /// Without request line and headers, which [`Writes::to`] adds.
     requests: Requests,
     pub samples: usize,
     pub bytes: usize,
@@ -140,32 +142,35 @@ impl Writes {
     ) -> Result<Self> {
         let all = instances.histograms.len();
         let parts = connections * (all * BUCKETS).div_ceil(connections * batch);
-        let at_once = (batch * parts / (all * BUCKETS)).max(1);
-        let spans = minutes.clone().step_by(at_once);
-        let spans = spans.map(|start| start..minutes.end.min(start + at_once as i64));
+        let minutes_at_once = (batch * parts / (all * BUCKETS)).max(1);
+        let spans = minutes.clone().step_by(minutes_at_once);
+        let spans = spans.map(|start| start..minutes.end.min(start + minutes_at_once as i64));
         let bound = |part: usize| part * all / parts;
-        let places = spans.flat_map(|span| (0..parts).map(move |part| (span.clone(), part)));
-        Writes::new(places.map(|(span, part)| instances.message(bound(part)..bound(part + 1), &span, |_| 1)))
+        let messages = spans.flat_map(|span| (0..parts).map(move |part| (span.clone(), part)));
+        Writes::new(
+            messages.map(|(span, part)| instances.message(bound(part)..bound(part + 1), &span, |_| 1)),
+        )
     }
 
-    /// All minutes of all instances in order of time, for one connection: of the first group every minute, of the
-    /// others before `dense_from` only one of `interval`.
+    /// The minutes up to `end` of all instances in order of time, for one connection. The first group has a sample
+    /// every minute, the others before `dense_from` only one per `interval`.
     pub fn history(instances: &mut Instances, end: i64, dense_from: i64, interval: i64) -> Result<Self> {
-        const SPARSE_AT_ONCE: i64 = 5;
-        const DENSE_AT_ONCE: i64 = 5;
+        /// Samples of a series in a message; more in the first group's before `dense_from`.
+        const SAMPLES_AT_ONCE: i64 = 5;
         let all = instances.histograms.len();
         let mut spans = Vec::new();
         let mut start = 0;
         while start < end {
-            let minutes = if start < dense_from { SPARSE_AT_ONCE * interval } else { DENSE_AT_ONCE };
-            let bound = if start < dense_from { dense_from } else { end };
-            spans.push(start..bound.min(start + minutes));
-            start = bound.min(start + minutes);
+            let (bound, step) = if start < dense_from { (dense_from, interval) } else { (end, 1) };
+            let next = bound.min(start + SAMPLES_AT_ONCE * step);
+            spans.push(start..next);
+            start = next;
         }
         Writes::new(spans.into_iter().map(|span| {
             let is_dense = span.start >= dense_from;
-            let of = |instance: usize| if is_dense || instance < GROUP_INSTANCES { 1 } else { interval };
-            instances.message(0..all, &span, of)
+            let interval_of =
+                |instance: usize| if is_dense || instance < GROUP_INSTANCES { 1 } else { interval };
+            instances.message(0..all, &span, interval_of)
         }))
     }
 
@@ -248,17 +253,14 @@ mod tests {
     fn a_series_is_a_message_of_prometheus() {
         let mut out = Vec::new();
         write_series(&encoded_labels(&[("__name__", "up")]), [(0, 1.5)].into_iter(), &mut out);
-        // From protoc --decode: timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5 timestamp:
-        // ... } }.
+        // What `protoc --decode` shows as timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5
+        // timestamp: 1420070400000 } }.
         let expected = [
             &b"\x0a\x22\x0a\x0e\x0a\x08__name__\x12\x02up\x12\x10\x09"[..],
             &1.5f64.to_le_bytes(),
-            b"\x10\x80\xfe\xf7\xa9\xaa\x29",
+            b"\x10\x80\xe0\xaa\x96\xaa\x29",
         ];
-        let mut timestamp = Vec::new();
-        write_varint(1_420_070_400_000, &mut timestamp);
-        assert_eq!(out[..out.len() - timestamp.len()], expected.concat()[..out.len() - timestamp.len()]);
-        assert_eq!(out[out.len() - timestamp.len()..], timestamp);
+        assert_eq!(out, expected.concat());
         assert_eq!(time_of(0), 1_420_070_400);
     }
 
