@@ -168,7 +168,9 @@ async fn serve(mut stream: TcpStream, state: Arc<State>, port: u16) {
 }
 
 fn login(lifetime_seconds: u64, port: u16) -> Reply {
-    let end = format!("2026-11-21T{:02}:{:02}:00Z", 10 + lifetime_seconds / 3600, lifetime_seconds / 60 % 60);
+    let (hours, minutes, seconds) =
+        (lifetime_seconds / 3600, lifetime_seconds / 60 % 60, lifetime_seconds % 60);
+    let end = format!("2026-11-21T{:02}:{minutes:02}:{seconds:02}Z", 10 + hours);
     let catalog = catalog(port);
     let body = format!(
         r#"{{"token": {{"issued_at": "2026-11-21T10:00:00Z", "expires_at": "{end}", "catalog": {catalog},

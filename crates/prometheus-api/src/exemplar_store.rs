@@ -3,7 +3,7 @@
 //! Each process has only those it received, and none after a restart.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashSet, VecDeque},
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
 };
@@ -36,36 +36,21 @@ pub struct ExemplarStore(RwLock<Ring>);
 struct Ring {
     /// In order of arrival, oldest first.
     exemplars: VecDeque<StoredExemplar>,
-    /// How many were dropped before these: the number of the first.
-    first: u64,
-    /// The number of each series' newest exemplar, by the hash of writer and series.
-    newest: HashMap<u64, u64>,
+    /// Their hashes, by which those of a repeated request are recognised.
+    hashes: HashSet<u64>,
     hasher: RandomState,
     bytes: usize,
 }
 
 impl ExemplarStore {
-    /// Stores an exemplar; drops the oldest ones for lack of room. As in Prometheus, one that equals its series' newest
-    /// counts as stored.
+    /// Stores an exemplar, unless it is there; drops the oldest ones for lack of room.
     ///
-    /// Returns false if it is too large, or before its series' newest.
+    /// Returns false if it is too large.
     pub fn put(&self, exemplar: StoredExemplar) -> bool {
         if !are_short(exemplar.labels.iter()) || bytes(&exemplar) > BYTES_MAX {
             return false;
         }
-        let mut ring = self.0.write();
-        let series = ring.series(&exemplar);
-        if let Some(newest) = ring.newest.get(&series).map(|number| ring.get(*number)) {
-            if is_same(newest, &exemplar) {
-                return true;
-            }
-            // Prometheus' order, in which scrapes send those of the same time.
-            let key = |one: &StoredExemplar| (one.time_ms, one.value, one.labels.hash64());
-            if key(&exemplar) < key(newest) {
-                return false;
-            }
-        }
-        ring.push(series, exemplar);
+        self.0.write().push(exemplar);
         true
     }
 
@@ -76,26 +61,21 @@ impl ExemplarStore {
 }
 
 impl Ring {
-    fn series(&self, exemplar: &StoredExemplar) -> u64 {
-        self.hasher.hash_one((&exemplar.creator, &exemplar.series))
+    fn hash(&self, exemplar: &StoredExemplar) -> u64 {
+        let StoredExemplar { creator, series, labels, value, time_ms } = exemplar;
+        self.hasher.hash_one((creator, series, labels, value.to_bits(), time_ms))
     }
 
-    fn get(&self, number: u64) -> &StoredExemplar {
-        &self.exemplars[(number - self.first) as usize]
-    }
-
-    fn push(&mut self, series: u64, exemplar: StoredExemplar) {
+    fn push(&mut self, exemplar: StoredExemplar) {
+        if !self.hashes.insert(self.hash(&exemplar)) {
+            return;
+        }
         self.bytes += bytes(&exemplar);
-        self.newest.insert(series, self.first + self.exemplars.len() as u64);
         self.exemplars.push_back(exemplar);
         while self.bytes > BYTES_MAX {
             let oldest = self.exemplars.pop_front().expect("only exemplars have bytes");
             self.bytes -= bytes(&oldest);
-            let series = self.series(&oldest);
-            if self.newest.get(&series) == Some(&self.first) {
-                self.newest.remove(&series);
-            }
-            self.first += 1;
+            self.hashes.remove(&self.hash(&oldest));
         }
     }
 }
@@ -109,13 +89,6 @@ pub fn are_short<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> bo
         left.is_some()
     };
     labels.all(|(name, value)| is_within(name) && is_within(value))
-}
-
-/// NaN equals NaN.
-fn is_same(one: &StoredExemplar, other: &StoredExemplar) -> bool {
-    let key = |exemplar: &StoredExemplar| (exemplar.time_ms, exemplar.value.to_bits());
-    key(one) == key(other)
-        && (&one.creator, &one.series, &one.labels) == (&other.creator, &other.series, &other.labels)
 }
 
 fn bytes(exemplar: &StoredExemplar) -> usize {
@@ -150,12 +123,7 @@ mod tests {
         assert!(store.0.read().bytes <= BYTES_MAX && kept.len() > 10_000);
         assert_eq!(kept.last().unwrap().time_ms, 199_999);
         assert_eq!(kept.first().unwrap().time_ms, 200_000 - kept.len() as i64);
-        let other = StoredExemplar { creator: "b".into(), ..exemplar("x", 0) };
-        assert!(store.put(other) && store.0.read().newest.len() == 2);
-        for time_ms in 200_000..400_000 {
-            assert!(store.put(exemplar("x", time_ms)));
-        }
-        assert_eq!(store.0.read().newest.len(), 1, "the other's was dropped");
+        assert_eq!(store.0.read().hashes.len(), kept.len());
     }
 
     #[test]
@@ -166,21 +134,18 @@ mod tests {
             value,
             ..exemplar(trace, time_ms)
         };
-        let request =
-            [of("a", "x", 1, 0.5), of("a", "y", 2, 0.5), of("a", "z", 2, 0.7), of("b", "x", 1, 0.5)];
-        assert_eq!(request.clone().map(|exemplar| store.put(exemplar)), [true; 4]);
-        // All but the newest of each series are too old now.
-        assert_eq!(request.clone().map(|exemplar| store.put(exemplar)), [false, false, true, true]);
-        assert_eq!(store.find(|_| true), request);
-        // These differ in their labels only.
-        let same = [of("c", "x", 3, 0.5), of("c", "y", 3, 0.5)];
-        let stored = [(); 2].map(|()| {
-            for exemplar in &same {
-                store.put(exemplar.clone());
-            }
-            store.find(|_| true).len()
-        });
-        assert_eq!(stored[0], stored[1]);
+        // Some differ in one thing only.
+        let request = [
+            of("a", "x", 2, 0.5),
+            of("a", "y", 2, 0.5),
+            of("a", "y", 1, 0.5),
+            of("a", "y", 1, 0.7),
+            of("b", "x", 2, 0.5),
+        ];
+        for _ in 0..3 {
+            assert_eq!(request.clone().map(|exemplar| store.put(exemplar)), [true; 5]);
+            assert_eq!(store.find(|_| true), request);
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Labels {
     }
 
     /// Prometheus' hash.
-    pub fn hash64(&self) -> u64 {
+    pub(crate) fn hash64(&self) -> u64 {
         self.hash
     }
 

@@ -26,13 +26,21 @@ pub struct Policy {
     rules: Vec<Compiled>,
 }
 
+/// What an operator's files override of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overridden {
+    Nothing,
+    /// Only rules that it refers to.
+    Parts,
+    Rule,
+}
+
 /// Properties of a rule, computed at load time.
 #[derive(Clone, Copy, Debug)]
 struct Compiled {
     /// Its index in the program.
     number: usize,
-    is_overridden: bool,
-    is_customised: bool,
+    overridden: Overridden,
     /// Whether it depends on a metric's resource.
     uses_resource: bool,
     /// Whether more facts may turn allow into deny.
@@ -63,12 +71,16 @@ impl Policy {
         let overridden: Vec<usize> = overrides.iter().filter_map(|(name, _)| program.find(name)).collect();
         let compiled = |rule: &Rule| {
             let number = program.find(rule.name()).expect("each rule has a default");
-            let is_overridden = overridden.contains(&number);
+            let overridden = if overridden.contains(&number) {
+                Overridden::Rule
+            } else if program.refers_to(number, |called| overridden.contains(&called)) {
+                Overridden::Parts
+            } else {
+                Overridden::Nothing
+            };
             Compiled {
                 number,
-                is_overridden,
-                is_customised: is_overridden
-                    || program.refers_to(number, |called| overridden.contains(&called)),
+                overridden,
                 uses_resource: program.uses_attribute(number, |name| name.starts_with("resource.")),
                 has_negation: program.has_negation(number),
             }
@@ -84,13 +96,13 @@ impl Policy {
 
     /// Whether an operator's file overrides the rule itself; a rule that it refers to does not count.
     pub fn is_overridden(&self, rule: Rule) -> bool {
-        self.compiled(rule).is_overridden
+        self.compiled(rule).overridden == Overridden::Rule
     }
 
     /// Whether an operator's file overrides the rule or one that it refers to. Only then may
     /// [`Policy::metrics_allowed`] contain metrics that the rule denies.
     pub fn is_customised(&self, rule: Rule) -> bool {
-        self.compiled(rule).is_customised
+        self.compiled(rule).overridden != Overridden::Nothing
     }
 
     /// Whether the result for a metric may change once its resource is known; `answer` is the result without

@@ -302,13 +302,15 @@ mod tests {
         let put = |level, low, high, kind, keys: Vec<Key>, value: &[u8]| {
             let name = RunName { level, range: Range { low, high } };
             let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs, name).unwrap();
-            keys.into_iter().for_each(|key| writer.push(key, kind, value).unwrap());
+            for key in keys {
+                writer.push(key, kind, value).unwrap();
+            }
             writer.finish().unwrap();
         };
         // Of ten metrics eight were deleted.
         let heads = (8..10).map(|id| Key::head(metric(id))).collect();
         put(Level::Heads, 1, 8, Kind::Value, heads, b"head");
-        put(Level::Blocks, 1, 4, Kind::Value, (0..10).map(block).collect(), &[7; 20_000]);
+        put(Level::Blocks, 1, 4, Kind::Value, (0..10).map(block).collect(), &vec![7; 20_000]);
         let marks = (0..8).map(|id| Key::deletion(metric(id))).collect();
         put(Level::Blocks, 5, 8, Kind::Tombstone, marks, b"");
         let open = || {
