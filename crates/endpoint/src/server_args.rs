@@ -131,7 +131,7 @@ enum Caller {
     },
     /// A token of Keystone, sent as it is.
     Token(String),
-    /// An identity that the server believes without credentials.
+    /// An identity that the server trusts without credentials.
     Asserted(AssertedIdentity),
     Keystone(Login),
 }

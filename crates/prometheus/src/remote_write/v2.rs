@@ -33,7 +33,7 @@ impl SeriesMetadata {
 /// # Errors
 /// The message is malformed, or exceeds the limits. A reference without a symbol is an error on access only.
 pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadError> {
-    // The symbol table may follow the series that refer to it, so it is decoded first.
+    // First the symbol table: the message may contain it after the series.
     let symbols_max = limits.samples_max.saturating_mul(SYMBOLS_PER_SAMPLE_MAX);
     let mut symbols = Vec::new();
     for field in Fields(message) {
