@@ -58,7 +58,7 @@ impl Read<Vec<Series>> {
 }
 
 /// Splits matchers into label matchers and the choice of aggregates.
-pub fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
+fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
     let mut choice = Choice::default();
     let mut labels = Vec::with_capacity(matchers.len());
     for matcher in matchers {
@@ -199,8 +199,13 @@ async fn find(
     Ok(found)
 }
 
-/// The series of each set of matchers, at most [`Limits::series_max`] in all; one that several sets match is there several
-/// times. A set without matchers has all series.
+/// The label matchers of each set, without the choice of aggregates, which only the reading of samples needs.
+pub fn label_matchers(sets: &[Vec<Matcher>]) -> Result<Vec<Vec<Matcher>>, Failure> {
+    sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect()
+}
+
+/// The series of each set of label matchers, at most [`Limits::series_max`] in all; one that several sets match is there
+/// several times. A set without matchers has all series.
 pub async fn find_all(
     call: &Call<'_>,
     rule: Rule,
@@ -209,9 +214,8 @@ pub async fn find_all(
 ) -> Result<Vec<FoundSeries>, Failure> {
     let mut all = Vec::new();
     for matchers in sets {
-        let matchers = if matchers.is_empty() { Vec::new() } else { choice(matchers)?.0 };
         let left = Limits::default().series_max - all.len();
-        all.append(&mut find(call, rule, &matchers, seen, left).await?);
+        all.append(&mut find(call, rule, matchers, seen, left).await?);
     }
     Ok(all)
 }

@@ -7,7 +7,12 @@ use gnudi_indexer::{IndexerError, MetricScope};
 use gnudi_model::{MetricId, Timestamp};
 use gnudi_series::removal;
 
-use crate::{arguments::Arguments, failure::Failure, routes::prelude::*, selected::find_all};
+use crate::{
+    arguments::Arguments,
+    failure::Failure,
+    routes::prelude::*,
+    selected::{find_all, label_matchers},
+};
 
 /// `POST` and `PUT /api/v1/admin/tsdb/delete_series`: deletes the series that the caller may delete. Without
 /// times whole metrics, otherwise their measures from `start` to `end`, inclusive.
@@ -32,7 +37,7 @@ async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScop
     if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
         return Err(Failure::parameter("end", "end timestamp must not be before start time"));
     }
-    let found = find_all(call, Rule::DeleteMetric, &sets, seen).await?;
+    let found = find_all(call, Rule::DeleteMetric, &label_matchers(&sets)?, seen).await?;
     let metrics: HashSet<MetricId> = found.into_iter().map(|series| series.metric).collect();
     if start_ms.is_none() && end_ms.is_none() {
         let metrics: Vec<MetricId> = metrics.into_iter().collect();

@@ -14,7 +14,7 @@ use crate::{
     evaluation::TRUNCATED,
     failure::Failure,
     routes::prelude::*,
-    selected::{choice, find_all},
+    selected::{find_all, label_matchers},
 };
 
 /// `GET` and `POST /api/v1/labels`
@@ -44,8 +44,7 @@ async fn list(
     let limit = arguments.limit()?;
     let sets = arguments.matchers()?;
     arguments.times()?;
-    let sets: Vec<Vec<Matcher>> =
-        sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect::<Result<_, Failure>>()?;
+    let sets = label_matchers(&sets)?;
     let texts = texts(call, name, &sets, seen).await?;
     let limit = limit.unwrap_or(usize::MAX);
     let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };

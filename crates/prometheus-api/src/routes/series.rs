@@ -3,7 +3,11 @@
 use gnudi_prometheus::answer::{success, write_labels, write_list};
 use gnudi_promql::Labels;
 
-use crate::{evaluation::TRUNCATED, routes::prelude::*, selected::find_all};
+use crate::{
+    evaluation::TRUNCATED,
+    routes::prelude::*,
+    selected::{find_all, label_matchers},
+};
 
 /// `GET` and `POST /api/v1/series`
 pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -14,7 +18,7 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let sets = arguments.required_matchers()?;
         // Only validated: series are listed whatever the times of their samples.
         arguments.times()?;
-        let series = find_all(call, Rule::ListMetric, &sets, seen).await?;
+        let series = find_all(call, Rule::ListMetric, &label_matchers(&sets)?, seen).await?;
         let mut found: Vec<Labels> = series.into_iter().map(|series| series.labels).collect();
         found.sort();
         found.dedup();
