@@ -105,6 +105,21 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     assert_eq!(all(&log).await, ["c"]);
 }
 
+/// Ceph reads the names of the whole pool for a listing.
+#[tokio::test]
+async fn a_long_listing_holds_up_neither_a_start_nor_a_call() {
+    let objects = MemoryObjects::default();
+    let first = open(&objects, strict(4)).await;
+    first.append(batch(&[(1, "a")])).await.unwrap();
+    let hold = objects.hold(Call::List, "");
+    let other = open(&objects, strict(4)).await;
+    assert_eq!(all(&other).await, ["a"]);
+    work_off(&other).await;
+    assert_eq!(all(&other).await, [] as [&str; 0]);
+    drop(hold);
+    until("the other's progress", async || first.backlog().await.unwrap().measures == 0).await;
+}
+
 /// Batches that nobody waits for any more do not count against the limit, even if nothing is written after
 /// them.
 #[tokio::test]

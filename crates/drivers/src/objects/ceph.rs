@@ -4,7 +4,8 @@
 //! exclusive create. librados resends an operation by itself until its timeout, and the cluster detects
 //! duplicates. The cluster's `osd_max_write_size` (default 90 MB) limits objects.
 //!
-//! There is no index of names: a listing scans the whole pool, and is for cleanup only.
+//! There is no index of names: a listing scans the whole pool, other namespaces and programs included, and callers share
+//! it (`scan`).
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use gnudi_rados::{Cluster, ConnectOptions, Error, Librados, Pending, Pool};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{ObjectError, Objects, Secret, check_name, is_name};
+use super::{ObjectError, Objects, Secret, check_name, is_name, scan::SharedScan};
 use crate::OpenError;
 
 /// Bytes of the first read when an object's size is unknown.
@@ -75,6 +76,7 @@ pub struct CephObjects {
     deadline: Duration,
     /// Limits the bytes in flight.
     flight: Arc<Semaphore>,
+    scan: SharedScan<Arc<Error>>,
 }
 
 impl CephObjects {
@@ -92,7 +94,8 @@ impl CephObjects {
             .await
             .expect("connecting does not panic")
             .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
-        Ok(Self { pool, place, deadline, flight: Arc::new(Semaphore::new(FLIGHT_BYTES_MAX)) })
+        let flight = Arc::new(Semaphore::new(FLIGHT_BYTES_MAX));
+        Ok(Self { pool, place, deadline, flight, scan: SharedScan::new() })
     }
 
     async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
@@ -285,12 +288,14 @@ impl Objects for CephObjects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let (pool, begin) = (self.pool.clone(), prefix.to_owned());
-        let listing = tokio::task::spawn_blocking(move || pool.list(&begin)).await;
-        let listed = listing.expect("listing does not panic");
-        let mut names = listed.map_err(|error| self.unexpected(self.failure(&error)))?;
-        names.retain(|name| is_name(name));
-        names.sort_unstable();
-        Ok(names)
+        let pool = self.pool.clone();
+        let scan = move || -> Result<Vec<String>, Arc<Error>> {
+            let mut names = pool.list("").map_err(Arc::new)?;
+            names.retain(|name| is_name(name));
+            Ok(names)
+        };
+        let names = self.scan.names(scan).await;
+        let names = names.map_err(|error| self.unexpected(self.failure(&error)))?;
+        Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
     }
 }

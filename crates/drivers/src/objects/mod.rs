@@ -12,6 +12,7 @@ pub mod file;
 pub(crate) mod http;
 pub mod memory;
 pub mod s3;
+mod scan;
 pub mod swift;
 
 pub use gnudi_model::Secret;

@@ -1,11 +1,14 @@
 //! Processes that are suspended at the worst moment, while others write on and old manifests are removed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregates},
+    aggregates::{
+        AggregateStore, Fence, StoreError,
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
+    },
     objects::{
         ObjectError, Objects,
         memory::{Call, Fault, MemoryObjects},
@@ -17,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    setup::{TestClock, fence, named, open_at},
+    setup::{TestClock, fence, named, open_at, open_with, options},
     support::aggregate_items::{blocks, head, key, write},
 };
 
@@ -291,6 +294,30 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
     apply(&world.sleeper, own, 2, "again").await.unwrap();
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("again"));
+}
+
+/// Ceph reads the names of the whole pool for a listing.
+#[tokio::test]
+async fn a_listing_may_take_longer_than_other_requests_and_holds_up_none() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { requests_max: 1, deadline_ms: 300, ..options() };
+    let store = open_with(objects.clone(), &clock, options).await;
+    let own = fence(2, 0, 1);
+    apply(&store, own, 2, "before").await.unwrap();
+    store.settle().await;
+    let orphan = format!("aggregates/shard/0/table/{:012x}-orphan", 1);
+    objects.put(&orphan, Bytes::new()).await.unwrap();
+    clock.advance(3_700_000);
+    let hold = objects.hold(Call::List, "table/");
+    apply(&store, own, 2, "an hour later").await.unwrap();
+    hold.arrival().await;
+    // Longer than all attempts of another request.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    apply(&store, own, 2, "meanwhile").await.expect("a pass needs no listing");
+    drop(hold);
+    store.settle().await;
+    assert!(!named(&objects, "table/").contains(&orphan), "the orphan was found");
+    assert_eq!(head(&*store, 2).await.unwrap().as_deref(), Some("meanwhile"));
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ async fn metrics_are_listed_however_many_shards_there_are() {
     let shards = SackCount(64.try_into().unwrap());
     let options = ObjectAggregatesOptions { shards, requests_max: 1, deadline_ms: 1000, ..options() };
     let store = open(&objects, options).await;
-    objects.set_delay(Duration::from_millis(5));
+    objects.set_delay(Duration::from_millis(10));
     let started = Instant::now();
     assert_eq!(store.list_metrics().await.unwrap(), []);
     assert!(started.elapsed() > Duration::from_secs(1), "the listing is too short for this test");

@@ -66,7 +66,7 @@ pub struct ObjectAggregatesOptions {
     pub cache_bytes_max: u64,
     /// Concurrent requests.
     pub requests_max: usize,
-    /// Timeout of a call, and of each request of a merge.
+    /// Timeout of a call, and of each request of a merge; listings have a longer one.
     pub deadline_ms: u64,
     /// Delay before the first retry of an idempotent request; doubled before the second.
     pub retry_pause_ms: u64,

@@ -25,6 +25,9 @@ use crate::{
 
 /// Attempts of a request that is read-only or idempotent.
 const TRIES: u32 = 3;
+/// Timeout of a listing. Ceph has no index of names: there it reads those of the whole pool.
+const LISTING_DEADLINE: Duration = Duration::from_mins(10);
+
 /// Shared by all calls of a store.
 pub struct Requests {
     pub objects: Arc<dyn Objects>,
@@ -34,6 +37,8 @@ pub struct Requests {
     pub damage: Arc<Damage>,
     clock: Arc<dyn Clock>,
     running: Semaphore,
+    /// Listings apart: they may take long, and other requests must not wait for them.
+    listing: Semaphore,
 }
 
 #[derive(Default)]
@@ -51,6 +56,7 @@ impl Requests {
             objects,
             cache: Cache::new(options.cache_bytes_max),
             running: Semaphore::new(options.requests_max),
+            listing: Semaphore::new(options.requests_max),
             options,
             clock,
             counters: Counters::default(),
@@ -62,23 +68,23 @@ impl Requests {
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        self.again(|| self.objects.get(name)).await
+        self.again(|| self.once(self.objects.get(name))).await
     }
 
     pub async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>> {
-        self.again(|| self.objects.get_range(name, start, length)).await
+        self.again(|| self.once(self.objects.get_range(name, start, length))).await
     }
 
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.again(|| self.objects.list(prefix)).await
+        self.again(|| self.within(LISTING_DEADLINE, &self.listing, self.objects.list(prefix))).await
     }
 
     pub async fn put(&self, name: &str, bytes: &Bytes) -> Result<()> {
-        self.again(|| self.objects.put(name, bytes.clone())).await
+        self.again(|| self.once(self.objects.put(name, bytes.clone()))).await
     }
 
     pub async fn remove(&self, names: &[String]) -> Result<()> {
-        self.again(|| self.objects.delete(names)).await
+        self.again(|| self.once(self.objects.delete(names))).await
     }
 
     /// Without retries: it may have taken effect although the result is [`ObjectError::Unavailable`].
@@ -92,19 +98,28 @@ impl Requests {
     ) -> Result<T> {
         let mut pause = Duration::from_millis(self.options.retry_pause_ms);
         for _ in 1..TRIES {
-            match self.once(request()).await {
+            match request().await {
                 Err(ObjectError::Unavailable(_)) => tokio::time::sleep(pause).await,
                 answer => return answer.map_err(|error| self.failure(error)),
             }
             pause *= 2;
         }
-        self.once(request()).await.map_err(|error| self.failure(error))
+        request().await.map_err(|error| self.failure(error))
     }
 
     async fn once<T>(&self, request: impl Future<Output = Result<T, ObjectError>>) -> Result<T, ObjectError> {
-        let _running = self.running.acquire().await.expect("never closed");
+        self.within(Duration::from_millis(self.options.deadline_ms), &self.running, request).await
+    }
+
+    /// Makes a request once there is room for it.
+    async fn within<T>(
+        &self,
+        deadline: Duration,
+        room: &Semaphore,
+        request: impl Future<Output = Result<T, ObjectError>>,
+    ) -> Result<T, ObjectError> {
+        let _running = room.acquire().await.expect("never closed");
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let deadline = Duration::from_millis(self.options.deadline_ms);
         let late = || ObjectError::Unavailable(format!("no answer within {} s", deadline.as_secs_f32()));
         tokio::time::timeout(deadline, request).await.unwrap_or_else(|_| Err(late()))
     }

@@ -20,7 +20,9 @@ use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use super::{
-    LogState, names,
+    LogState,
+    listing::{Listed, Listing},
+    names,
     object::{last_position, seal, unseal},
     unavailable,
     view::Progress,
@@ -36,6 +38,11 @@ const KIND: u64 = 0x4b43_4120;
 const REWRITTEN_EVERY: Duration = Duration::from_mins(5);
 /// An object that was not rewritten for this time is taken over.
 const GONE_AFTER: Duration = Duration::from_hours(24);
+/// How long a call waits for a new list of processes if it has an older one. A listing that takes longer is slow.
+const LISTING_WAIT: Duration = Duration::from_secs(2);
+/// A slow listing is repeated after this many times its duration, or this time.
+const LISTING_SHARE: u32 = 10;
+const LISTED_REST_MAX: Duration = Duration::from_mins(5);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 
@@ -56,8 +63,19 @@ struct Own {
 
 #[derive(Default)]
 struct Others {
+    /// When the last listing began.
     listed: Option<Instant>,
+    /// How long it is used at least: longer than asked for if it was slow.
+    rest: Duration,
     processes: Vec<Uuid>,
+    /// The listing under way.
+    listing: Option<Listing>,
+}
+
+impl Others {
+    fn is_listed(&self, since: Instant, list_age_max: Duration) -> bool {
+        self.listed.is_some_and(|listed| listed + list_age_max.max(self.rest) >= since)
+    }
 }
 
 /// The contents of a process's object.
@@ -177,20 +195,15 @@ pub async fn run(shared: Arc<LogState>) {
 
 impl LogState {
     /// Reads the other processes' acknowledgements as of `since`. May miss those of processes that started
-    /// within `list_age_max`.
+    /// within `list_age_max`, or earlier where a listing is slow.
     pub async fn poll_acknowledgements(&self, since: Instant, list_age_max: Duration) -> Result<()> {
         let mut others = self.acknowledgements.others.lock().await;
-        let is_listed = others.listed.is_some_and(|listed| listed + list_age_max >= since);
+        let is_listed = others.is_listed(since, list_age_max);
         if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {
             return Ok(());
         }
         let started = Instant::now();
-        if !is_listed {
-            let names = self.objects.list(names::ACKNOWLEDGED).await.map_err(unavailable)?;
-            others.processes = names.iter().filter_map(|name| names::acknowledging_process(name)).collect();
-            others.processes.retain(|process| *process != self.process);
-            others.listed = Some(started);
-        }
+        self.list_others(&mut others, since, list_age_max).await?;
         let read = async |process| self.objects.get(&names::acknowledged(process)).await.map_err(unavailable);
         let statements = try_join_all(others.processes.iter().map(|process| read(*process))).await?;
         let mut view = self.view.lock();
@@ -206,6 +219,26 @@ impl LogState {
         }
         drop(view);
         *self.acknowledgements.looked.lock() = Some(started);
+        Ok(())
+    }
+
+    /// Lists the other processes. If that takes long it goes on, and the processes known so far are used: progress that
+    /// is learned late only costs repeated work.
+    async fn list_others(&self, others: &mut Others, since: Instant, list_age_max: Duration) -> Result<()> {
+        while !others.is_listed(since, list_age_max) {
+            let half = self.options.timeout / 2;
+            let wait = if others.listed.is_some() { LISTING_WAIT.min(half) } else { half };
+            let under_way =
+                others.listing.get_or_insert_with(|| Listing::begin(&self.objects, names::ACKNOWLEDGED));
+            let Some(Listed { began, took, names }) = under_way.ended(wait).await else { return Ok(()) };
+            others.listing = None;
+            let names = names.map_err(unavailable)?;
+            others.processes = names.iter().filter_map(|name| names::acknowledging_process(name)).collect();
+            others.processes.retain(|process| *process != self.process);
+            others.listed = Some(began);
+            let rest = if took > LISTING_WAIT { took * LISTING_SHARE } else { Duration::ZERO };
+            others.rest = rest.min(LISTED_REST_MAX);
+        }
         Ok(())
     }
 

@@ -23,6 +23,7 @@
 
 mod acknowledgements;
 mod bodies;
+mod listing;
 mod mark;
 mod names;
 pub(crate) mod object;
@@ -54,6 +55,7 @@ use uuid::Uuid;
 
 use self::{
     acknowledgements::Acknowledgements,
+    listing::Listing,
     object::{Grouped, HEAD_BYTES, LogObjectKind, Object, seal},
     registration::{IDENTITY_DELAY, Registration},
     tail::Tail,
@@ -174,6 +176,8 @@ struct LogState {
 struct Marked {
     moved: Option<Instant>,
     swept: Option<Instant>,
+    /// The search under way.
+    listing: Option<Listing>,
 }
 
 /// Interval of searches for leftovers.

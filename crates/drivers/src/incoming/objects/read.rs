@@ -163,8 +163,8 @@ impl LogState {
         self.refresh(LIST_AGE_MAX).await?;
         self.advance_mark().await?;
         marked.moved = Some(Instant::now());
-        if marked.swept.is_none_or(|swept| swept.elapsed() > SWEEP_DELAY) {
-            self.sweep().await?;
+        let is_due = marked.swept.is_none_or(|swept| swept.elapsed() > SWEEP_DELAY);
+        if is_due && self.sweep(&mut marked.listing).await? {
             self.take_over().await?;
             marked.swept = Some(Instant::now());
         }

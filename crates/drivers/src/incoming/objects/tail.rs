@@ -17,6 +17,7 @@ use futures_util::future::try_join_all;
 
 use super::{
     LogState,
+    listing::Listing,
     mark::Mark,
     names,
     object::{Head, LogObjectKind, Object, encode},
@@ -235,16 +236,20 @@ impl LogState {
         Ok(())
     }
 
-    /// Deletes leftovers below the mark: from interrupted deletions, or created by suspended writers.
-    pub async fn sweep(&self) -> Result<()> {
+    /// Deletes leftovers below the mark: from interrupted deletions, or created by suspended writers. False if the
+    /// listing takes long: then the next call continues.
+    pub async fn sweep(&self, listing: &mut Option<Listing>) -> Result<bool> {
         let through = self.tail.lock().await.mark.through;
-        let names = self.objects.list(names::LOG).await.map_err(unavailable)?;
+        let under_way = listing.get_or_insert_with(|| Listing::begin(&self.objects, names::LOG));
+        let Some(listed) = under_way.ended(self.options.timeout / 2).await else { return Ok(false) };
+        *listing = None;
+        let names = listed.names.map_err(unavailable)?;
         let below = |name: &String| names::log_number(name).is_some_and(|number| number <= through);
         let old: Vec<String> = names.into_iter().take_while(below).collect();
         for names in old.chunks(DELETED_AT_ONCE) {
             self.objects.delete(names).await.map_err(unavailable)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
