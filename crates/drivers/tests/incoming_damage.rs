@@ -243,6 +243,23 @@ async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
     assert_eq!(log.figures().damaged, 0);
 }
 
+/// What cannot be read is not torn: it may be acknowledged.
+#[tokio::test]
+async fn a_start_that_cannot_read_the_logs_end_fails_and_cuts_nothing_off() {
+    let (disk, log) = filled(5).await;
+    drop(log);
+    disk.spoil(Path::new(FILE), find(&disk, 5) as u64..u64::MAX);
+    let error = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).err().unwrap();
+    assert!(matches!(&error, OpenError::Io { path, .. } if path == Path::new(FILE)), "{error}");
+    assert!(error.to_string().contains("unreadable at"), "{error}");
+    disk.heal();
+    let log = open(&disk);
+    for sack in 0..SACKS {
+        assert_eq!(ids(&log, sack).await, [1, 2, 3, 4, 5]);
+    }
+    assert_eq!(log.figures().damaged, 0);
+}
+
 #[tokio::test]
 async fn losing_the_checkpoint_costs_no_measure() {
     let disk = SimDisk::default();

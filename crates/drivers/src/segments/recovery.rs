@@ -4,7 +4,8 @@
 //! Only the last segment can have a torn tail: a full one is synced and truncated to its length before the
 //! next is begun. Each frame records how many bytes before it were not yet synced when it was written. A hole
 //! is damage if a later frame was written after a sync of that place: the bytes were durable once. If all
-//! later frames were written before the next sync, it may be a tear: none of them was acknowledged.
+//! later frames were written before the next sync, it may be a tear: none of them was acknowledged. A read error says
+//! nothing about the bytes on the disk, so it is never taken for a tear: it fails the start.
 //!
 //! Whatever lies beyond the last sync that a segment's frames prove is written again. It may be the remains
 //! of a failed sync: Linux keeps the bytes readable and marks them clean, so a later sync succeeds without
@@ -14,7 +15,7 @@ use std::{
     collections::BTreeMap,
     io::{self, IoSlice},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::{
@@ -123,12 +124,14 @@ pub(crate) fn recover(
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// Rewrites bytes of a segment as they are read, for the next sync. Unreadable parts are left as they are.
+/// Rewrites bytes of a segment as they are read, for the next sync. Parts known to be unreadable are left as they are.
 fn write_again(segment: &Segment, from: u32, to: u32) -> io::Result<()> {
     for start in (from..to).step_by(REWRITE_BYTES) {
         let mut bytes = vec![0; REWRITE_BYTES.min((to - start) as usize)];
-        if read_exact_at(&*segment.file, &mut bytes, start.into()).is_ok() {
-            write_all_at(&*segment.file, &mut [IoSlice::new(&bytes)], start.into())?;
+        match read_exact_at(&*segment.file, &mut bytes, start.into()) {
+            Ok(()) => write_all_at(&*segment.file, &mut [IoSlice::new(&bytes)], start.into())?,
+            Err(_) if segment.unreadable.load(Ordering::Relaxed) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -223,12 +226,16 @@ impl<'a> Scan<'a> {
             let synced = self.was_synced(offset, next)?;
             if synced || !self.is_last {
                 self.damage(offset, hole_end, sight, synced, visit)?;
-            } else if next.is_none() || self.tear == Tear::Cut {
+                offset = hole_end;
+                continue;
+            }
+            // What could not be read may be acknowledged, or prove that this place was.
+            self.reader.check_read(offset).map_err(OpenError::io(&self.segment.path))?;
+            if next.is_none() || self.tear == Tear::Cut {
                 self.torn_tail(offset, &sight)?;
                 return Ok(Found { end: offset, proven });
-            } else {
-                self.torn_frame(offset, hole_end)?;
             }
+            self.torn_frame(offset, hole_end)?;
             offset = hole_end;
         }
         Ok(Found { end: offset.min(self.limit), proven })

@@ -165,6 +165,8 @@ pub struct SegmentReader {
     end: u32,
     buffer: Vec<u8>,
     buffer_start: u32,
+    /// Pieces that the disk could not read, and why.
+    unreadable: Vec<(u32, io::Error)>,
 }
 
 /// What stands at an offset.
@@ -185,7 +187,7 @@ const PIECE_BYTES: usize = 4096;
 impl SegmentReader {
     /// Reads nothing from `end` on.
     pub fn new(segment: Arc<Segment>, end: u32) -> Self {
-        Self { segment, end, buffer: Vec::new(), buffer_start: 0 }
+        Self { segment, end, buffer: Vec::new(), buffer_start: 0, unreadable: Vec::new() }
     }
 
     /// Up to `length` bytes at `offset`, fewer only at the end.
@@ -203,7 +205,7 @@ impl SegmentReader {
     }
 
     /// Fills the buffer. One bad disk block must not cost the rest: what cannot be read is replaced with
-    /// zeros, which never parse as a frame.
+    /// zeros, which never parse as a frame, and recorded.
     fn fill(&mut self) -> io::Result<()> {
         let (file, start) = (&*self.segment.file, u64::from(self.buffer_start));
         match read_exact_at(file, &mut self.buffer, start) {
@@ -214,11 +216,22 @@ impl SegmentReader {
             answer => return answer,
         }
         for (index, piece) in self.buffer.chunks_mut(PIECE_BYTES).enumerate() {
-            if read_exact_at(file, piece, start + (index * PIECE_BYTES) as u64).is_err() {
+            let at = self.buffer_start + (index * PIECE_BYTES) as u32;
+            if let Err(error) = read_exact_at(file, piece, at.into()) {
                 piece.fill(0);
+                self.unreadable.push((at, error));
             }
         }
         Ok(())
+    }
+
+    /// The read error of a piece that reaches behind `offset`, if there was one.
+    pub fn check_read(&self, offset: u32) -> io::Result<()> {
+        let reaches = |at: u32| u64::from(at) + PIECE_BYTES as u64 > u64::from(offset);
+        match self.unreadable.iter().find(|(at, _)| reaches(*at)) {
+            Some((at, error)) => Err(io::Error::new(error.kind(), format!("unreadable at {at}: {error}"))),
+            None => Ok(()),
+        }
     }
 
     /// What stands at an offset.

@@ -198,8 +198,11 @@ impl SimDisk {
         self.0.lock().faults.is_empty()
     }
 
+    /// From now on nothing fails, and everything is readable.
     pub fn heal(&self) {
-        self.0.lock().faults.clear();
+        let mut state = self.0.lock();
+        state.faults.clear();
+        state.spoilt.clear();
     }
 
     /// Limits the bytes of all files together; `None` for no limit.
