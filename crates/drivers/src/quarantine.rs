@@ -3,10 +3,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -26,8 +27,10 @@ pub struct Quarantine {
     copied_bytes: Mutex<u64>,
     /// Files and offsets already reported, so that each place is reported once.
     known: Mutex<HashSet<(PathBuf, u64)>>,
-    /// Files and offsets that the disk failed to read, and since when.
+    /// Files and offsets that the disk failed to read, not read since, and since when.
     unreadable: Mutex<HashMap<(PathBuf, u64), Instant>>,
+    /// Whether there are any.
+    has_unreadable: AtomicBool,
     unreadable_max: Duration,
     observer: Option<Observer>,
 }
@@ -61,6 +64,7 @@ impl Quarantine {
             copied_bytes: Mutex::new(0),
             known: Mutex::default(),
             unreadable: Mutex::default(),
+            has_unreadable: AtomicBool::new(false),
             unreadable_max: UNREADABLE_MAX,
             observer: None,
         }
@@ -91,7 +95,19 @@ impl Quarantine {
             unreadable.clear();
         }
         let since = *unreadable.entry((file.to_owned(), offset)).or_insert_with(Instant::now);
+        self.has_unreadable.store(true, Ordering::Relaxed);
         since.elapsed() >= self.unreadable_max
+    }
+
+    /// Forgets earlier failures at offsets that have been read now.
+    pub fn was_read(&self, file: &Path, offsets: Range<u64>) {
+        // Nearly always there are none: a read takes no lock.
+        if !self.has_unreadable.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut unreadable = self.unreadable.lock();
+        unreadable.retain(|(path, offset), _| path != file || !offsets.contains(offset));
+        self.has_unreadable.store(!unreadable.is_empty(), Ordering::Relaxed);
     }
 
     /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are
@@ -142,5 +158,28 @@ impl Quarantine {
             Ok(()) => *copied_bytes += bytes.len() as u64,
             Err(error) => tracing::error!("the bytes could not be copied to {}: {error}", copy.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    #[test]
+    fn a_place_is_given_up_if_no_read_succeeds_for_a_while() {
+        const MAX: Duration = Duration::from_millis(50);
+        let quarantine = Quarantine::new(Arc::new(LocalDisk), PathBuf::new()).giving_up_after(MAX);
+        let (file, other) = (Path::new("log"), Path::new("run"));
+        for _ in 0..2 {
+            assert!(!quarantine.is_given_up(file, 8));
+            std::thread::sleep(2 * MAX);
+            quarantine.was_read(file, 0..9);
+        }
+        assert!(!quarantine.is_given_up(file, 8), "a single error");
+        std::thread::sleep(2 * MAX);
+        quarantine.was_read(file, 0..8);
+        quarantine.was_read(other, 0..9);
+        assert!(quarantine.is_given_up(file, 8), "other places were read");
     }
 }

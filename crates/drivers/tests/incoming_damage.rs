@@ -243,6 +243,24 @@ async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
     assert_eq!(log.figures().damaged, 0);
 }
 
+/// Errors that lie apart are not one that lasts.
+#[tokio::test]
+async fn a_place_that_was_read_since_its_first_error_is_not_given_up_at_the_next() {
+    const MAX: Duration = Duration::from_millis(100);
+    let disk = SimDisk::default();
+    let options = LocalIncomingOptions { unreadable_max: MAX, ..options() };
+    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    append(&log, 1).await;
+    for _ in 0..2 {
+        disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
+        let read = log.pending(sack(0), Position(0), usize::MAX).await;
+        assert!(matches!(read, Err(IncomingError::Io(_))), "a later read may succeed");
+        assert_eq!(ids(&log, 0).await, [1]);
+        tokio::time::sleep(2 * MAX).await;
+    }
+    assert_eq!(log.figures().damaged, 0);
+}
+
 /// What cannot be read is not torn: it may be acknowledged.
 #[tokio::test]
 async fn a_start_that_cannot_read_the_logs_end_fails_and_cuts_nothing_off() {

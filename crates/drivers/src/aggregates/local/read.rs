@@ -134,12 +134,14 @@ impl Shared {
     /// Validates an item that was read.
     fn open_value(&self, value: &Value, key: &Key, item: &Bytes) -> Result<Bytes, StoreError> {
         let Value { segment, at, .. } = value;
+        let offset = u64::from(at.offset);
+        self.quarantine.was_read(&segment.path, offset..offset + 1);
         match open_item(item) {
             Some((_, payload)) if payload.starts_with(key.bytes()) => {
                 Ok(item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
             }
             _ => {
-                self.quarantine.report("value", &segment.path, at.offset.into(), item);
+                self.quarantine.report("value", &segment.path, offset, item);
                 self.state.write().active.found_damaged(key, *at);
                 Err(StoreError::Damaged(self.place(*at)))
             }

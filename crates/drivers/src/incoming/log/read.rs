@@ -115,6 +115,7 @@ impl LogState {
             self.report(&format!("record, unreadable: {error}"), stored, &[]);
             return ItemRead::Damaged;
         }
+        self.quarantine.was_read(&segment.path, offset..offset + 1);
         if open_item(item).is_none() {
             self.report("record", stored, item);
             return ItemRead::Damaged;

@@ -276,10 +276,13 @@ impl RunFile {
 
     pub fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
         let start = index.page_start(first);
-        let mut bytes = vec![0; (index.page_end(last) - start) as usize];
-        if let Err(error) = read_exact_at(&*self.file, &mut bytes, start) {
-            self.read_pieces(start, &mut bytes, &|path, at| self.quarantine.is_given_up(path, at))
-                .map_err(|at| StoreError::Io(format!("{}: {error}", self.place(at))))?;
+        let end = index.page_end(last);
+        let mut bytes = vec![0; (end - start) as usize];
+        match read_exact_at(&*self.file, &mut bytes, start) {
+            Ok(()) => self.quarantine.was_read(&self.path, start..end),
+            Err(error) => self
+                .read_pieces(start, &mut bytes, &|path, at| self.quarantine.is_given_up(path, at))
+                .map_err(|at| StoreError::Io(format!("{}: {error}", self.place(at))))?,
         }
         Ok(Pages { first, last, start, bytes: bytes.into() })
     }
@@ -297,12 +300,15 @@ impl RunFile {
             // Aligned to the disk's blocks, so that the bad block's neighbours are not lost.
             let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
             let (piece, behind) = rest.split_at_mut(length as usize);
-            if let Err(error) = read_exact_at(&*self.file, piece, at) {
-                if !is_given_up(&self.path, at) {
-                    return Err(at);
+            match read_exact_at(&*self.file, piece, at) {
+                Ok(()) => self.quarantine.was_read(&self.path, at..at + length),
+                Err(error) => {
+                    if !is_given_up(&self.path, at) {
+                        return Err(at);
+                    }
+                    self.report(&format!("piece, unreadable: {error}"), at, &[]);
+                    piece.fill(0);
                 }
-                self.report(&format!("piece, unreadable: {error}"), at, &[]);
-                piece.fill(0);
             }
             (at, rest) = (at + length, behind);
         }
