@@ -142,6 +142,28 @@ async fn measures_of_a_deleted_metric_are_dropped_and_its_data_goes() {
     assert_eq!(house.read(1, Statistic::Count).await.len(), 1);
 }
 
+/// Page by page, and within a page.
+#[tokio::test]
+async fn a_deleted_metric_that_cannot_be_removed_keeps_no_other() {
+    for batch in [1, 10] {
+        let indexer = indexer(METRICS as u128, "medium").await;
+        let metrics: Vec<MetricId> = (0..METRICS as u128).map(metric).collect();
+        let mut kept = metrics.clone();
+        kept.sort_unstable();
+        kept.truncate(1);
+        let store = Arc::new(Tapped::keeping(kept.clone()));
+        let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
+        let engine = Engine::new(indexer, incoming, store, || Timestamp::EPOCH);
+        for deleted in engine.indexer().delete_metrics(&metrics).await {
+            deleted.unwrap();
+        }
+        let error = engine.expunge(batch, || true).await.unwrap_err();
+        assert_eq!(error.to_string(), "by the test");
+        assert_eq!(engine.indexer().deleted_metrics(None, 10).await.unwrap(), kept);
+        assert_eq!(engine.figures().metrics_expunged.load(Ordering::Relaxed), METRICS as u64 - 1);
+    }
+}
+
 #[tokio::test]
 async fn status_counts_what_waits() {
     let house = house(Vec::new()).await;

@@ -15,11 +15,17 @@ type Tap = Box<dyn Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync>;
 pub struct Tapped {
     store: MemoryAggregates,
     tap: Tap,
+    /// Metrics whose deletion fails.
+    undeletable: Vec<MetricId>,
 }
 
 impl Tapped {
     pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
-        Tapped { store: MemoryAggregates::default(), tap: Box::new(tap) }
+        Tapped { store: MemoryAggregates::default(), tap: Box::new(tap), undeletable: Vec::new() }
+    }
+
+    pub fn keeping(undeletable: Vec<MetricId>) -> Self {
+        Tapped { undeletable, ..Tapped::new(|_, writes| writes.len()) }
     }
 
     /// `failures[n]` says whether the nth write fails. A failed write has written half of its items.
@@ -62,7 +68,9 @@ impl AggregateStore for Tapped {
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        self.store.delete(fence, metrics).await
+        let answers = self.store.delete(fence, metrics).await;
+        let kept = |metric| self.undeletable.contains(metric).then(|| StoreError::Io("by the test".into()));
+        metrics.iter().zip(answers).map(|(metric, answer)| kept(metric).map_or(answer, Err)).collect()
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
