@@ -275,16 +275,16 @@ impl Engine {
     }
 
     /// The points of each aggregation of many metrics, in their order; none for a metric without measures. At
-    /// most `points_max`, and at most [`cross::POINTS_MAX`].
+    /// most `points_max`, and at most [`cross::POINTS_MAX`]. The guard counts the points of running queries: keep it
+    /// with them.
     pub async fn measures_of_many(
         &self,
         reads: Vec<MetricRead>,
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
         points_max: usize,
-    ) -> Result<Vec<Vec<CrossSeries>>, CrossMeasuresError> {
-        let (series, _) = self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await?;
-        Ok(series)
+    ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
+        self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await
     }
 
     /// Evaluates the samples of many metrics, each right after it was read. `evaluate` returns its result and

@@ -181,8 +181,9 @@ fn a_query_reads_a_bounded_number_of_points() {
         let method = "mean".parse().unwrap();
         let aggregations = vec![policy.aggregation(method, Timespan::from_secs(10)).unwrap()];
         let reads = vec![MetricRead { metric: id(0), policy: policy.clone(), aggregations }];
-        let series = engine.measures_of_many(reads.clone(), None, None, 100).await.unwrap();
+        let (series, held) = engine.measures_of_many(reads.clone(), None, None, 100).await.unwrap();
         assert_eq!(series[0][0].values.len(), 100);
+        assert_eq!(held.count(), 100, "they count while they are held");
         let refused = engine.measures_of_many(reads, None, None, 99).await.unwrap_err();
         assert!(matches!(refused, CrossMeasuresError::TooManyPoints), "{refused}");
     });

@@ -61,7 +61,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     }
     let engine = call.app.engine();
     let found = engine.measures_of_many(reads.clone(), wanted.start, wanted.stop, POINTS_MAX).await;
-    let found = found.map_err(|error| match error {
+    let (found, held) = found.map_err(|error| match error {
         CrossMeasuresError::TooManyPoints => ApiError::too_large(format!(
             "more than {POINTS_MAX} points would have to be searched: request fewer metrics or a shorter time"
         )),
@@ -74,7 +74,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
     let search = move || {
-        let _share = share;
+        let _held = (share, held);
         answer(document, &reads, found, &predicate)
     };
     let answer = tokio::task::spawn_blocking(search).await;
