@@ -126,11 +126,11 @@ impl LogState {
     /// Acknowledges the parts that were given up, once nothing else of the sack waits. Otherwise the other
     /// processes would wait for them, and their objects would never be trimmed.
     pub fn pass_lost(&self, sack: Sack) {
-        let past_lost = self.view.lock().past_lost(sack);
-        if let Some(progress) = past_lost {
-            self.view.lock().progress(sack, progress);
-            self.acknowledgements.add([(sack, progress)]);
-        }
+        let mut view = self.view.lock();
+        let Some(progress) = view.past_lost(sack) else { return };
+        view.progress(sack, progress);
+        drop(view);
+        self.acknowledgements.add([(sack, progress)]);
     }
 
     pub async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>> {
