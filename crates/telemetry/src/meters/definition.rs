@@ -1,6 +1,6 @@
 //! One meter definition: the event types that it applies to, and the paths of a sample's fields.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -219,13 +219,26 @@ impl MeterDefinition {
 
 /// Fails if so many copies of a value are too large together: memory would grow with the square of a message's size.
 fn check_copies(value: &impl Serialize, copies: usize) -> Result<(), LookupError> {
-    let bytes = if copies > 1 { serde_json::to_string(value).map_or(0, |text| text.len()) } else { 0 };
-    if bytes.saturating_mul(copies) > COPIES_BYTES_MAX {
+    if copies > 1 && serde_json::to_writer(Room(COPIES_BYTES_MAX / copies), value).is_err() {
         return Err(LookupError(format!(
             "{copies} samples of one notification have more than {COPIES_BYTES_MAX} bytes in common"
         )));
     }
     Ok(())
+}
+
+/// Discards this many bytes, then fails.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Without `metadata` in the definition, samples keep the whole payload.
@@ -291,4 +304,21 @@ fn texts(key: &str, value: Option<&Value>) -> Result<Vec<String>, DefinitionErro
         _ => None,
     };
     texts.ok_or_else(|| DefinitionError(format!("`{key}` is neither a text nor a list of texts")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn copies_are_limited_together() {
+        // With its quotes as JSON.
+        let text = |bytes: usize| json!("x".repeat(bytes - 2));
+        let most = COPIES_BYTES_MAX / 4;
+        assert!(check_copies(&text(most), 4).is_ok());
+        assert!(check_copies(&text(most + 1), 4).is_err());
+        assert!(check_copies(&text(COPIES_BYTES_MAX + 1), 1).is_ok(), "no copy");
+    }
 }
