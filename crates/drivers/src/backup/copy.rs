@@ -12,6 +12,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 use crate::disk::{if_there, with_suffix};
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of a growing file of which two reads must agree, and how often they are read at most.
+const PIECE_BYTES: usize = 64 << 10;
+const READS_MAX: usize = 1_000;
 /// Name suffix of an unfinished copy.
 const COPYING_SUFFIX: &str = ".copying";
 
@@ -21,21 +24,21 @@ pub type OnBytes<'a> = &'a mut dyn FnMut(u64);
 /// Copies a file that another process appends to, and returns its length; `None`, without a copy, if it is
 /// gone or was renamed meanwhile. The copy gets the modification time that the file had before.
 ///
-/// Reads backwards from the end. The file is written front to back, so everything before a byte that was read
-/// exists when it is read: the copy has no hole, only an end.
+/// Reads backwards from the end, each piece as it is at one moment. The file is written front to back, so everything
+/// before a byte that was read exists when it is read: the copy has no hole, only an end.
 pub fn copy_growing(from: &Path, to: &Path, on_bytes: OnBytes<'_>) -> io::Result<Option<u64>> {
     let Some(source) = if_there(File::open(from))? else { return Ok(None) };
     let metadata = source.metadata()?;
     let length = metadata.len();
     let copy = File::create_new(to)?;
     copy.set_len(length)?;
+    let read = |buffer: &mut [u8], offset: u64| source.read_at(buffer, offset);
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut end = length;
     while end > 0 {
         let start = end.saturating_sub(CHUNK_BYTES as u64);
         let chunk = &mut buffer[..(end - start) as usize];
-        chunk.fill(0);
-        read_up_to(&source, chunk, start)?;
+        read_growing(&read, chunk, start)?;
         // Space that is only allocated stays a hole.
         if chunk.iter().any(|byte| *byte != 0) {
             copy.write_all_at(chunk, start)?;
@@ -129,11 +132,44 @@ fn names_file(path: &Path, file: &File) -> io::Result<bool> {
     Ok(if_there(fs::metadata(path))?.is_some_and(|named| is_same_file(&named, &open)))
 }
 
-/// Fills `buffer` from `offset`, as far as the file goes.
-fn read_up_to(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+/// Reads from a file at an offset, as [`FileExt::read_at`] does.
+type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
+
+/// Reads a chunk of a file that is written front to back, its last piece first.
+///
+/// One read copies page by page: it may miss a write and see a later one behind it. So a piece is read until two reads
+/// agree. Each byte is written once, so a byte without its write in the second read lacked it at the end of the first one,
+/// and one with its write in the first read had it then: the piece is as it was at that moment.
+fn read_growing(read: ReadAt<'_>, chunk: &mut [u8], start: u64) -> io::Result<()> {
+    read_up_to(read, chunk, start)?;
+    let mut again = vec![0; PIECE_BYTES.min(chunk.len())];
+    for (index, piece) in chunk.chunks_mut(PIECE_BYTES).enumerate().rev() {
+        let again = &mut again[..piece.len()];
+        settle(read, piece, again, start + (index * PIECE_BYTES) as u64)?;
+    }
+    Ok(())
+}
+
+/// Reads a piece that was read before until two reads agree.
+fn settle(read: ReadAt<'_>, piece: &mut [u8], again: &mut [u8], offset: u64) -> io::Result<()> {
+    for _ in 0..READS_MAX {
+        read_up_to(read, again, offset)?;
+        if *again == *piece {
+            return Ok(());
+        }
+        piece.copy_from_slice(again);
+    }
+    Err(io::Error::other(format!("the bytes at {offset} changed in each of {READS_MAX} reads")))
+}
+
+/// Fills `buffer` from `offset`, as far as the file goes; the rest with zeros.
+fn read_up_to(read: ReadAt<'_>, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
-        match file.read_at(buffer, offset) {
-            Ok(0) => return Ok(()),
+        match read(buffer, offset) {
+            Ok(0) => {
+                buffer.fill(0);
+                return Ok(());
+            }
             Ok(count) => {
                 buffer = &mut buffer[count..];
                 offset += count as u64;
@@ -147,7 +183,35 @@ fn read_up_to(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// While a read copies a page, the writer may write two.
+    #[test]
+    fn a_read_of_a_growing_file_finds_no_hole() {
+        const PAGE_BYTES: usize = 4096;
+        const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
+        let read_from = |first: usize| {
+            let copied = Cell::new(0_usize);
+            let read = |buffer: &mut [u8], offset: u64| -> io::Result<usize> {
+                for (page, number) in buffer.chunks_mut(PAGE_BYTES).zip(offset as usize / PAGE_BYTES..) {
+                    page.fill(u8::from(number < 2 * copied.get().saturating_sub(first)));
+                    copied.set(copied.get() + 1);
+                }
+                Ok(buffer.len())
+            };
+            let mut chunk = vec![0; CHUNK_BYTES];
+            read_growing(&read, &mut chunk, 0).unwrap();
+            chunk
+        };
+        // The writer begins at any time.
+        for first in (0..3 * PAGES).step_by(7) {
+            let chunk = read_from(first);
+            let end = chunk.iter().position(|byte| *byte == 0).unwrap_or(chunk.len());
+            assert!(chunk[end..].iter().all(|byte| *byte == 0), "a hole at {end} ({first})");
+        }
+    }
 
     #[test]
     fn a_growing_file_is_copied_and_one_that_is_renamed_is_not() {
