@@ -17,6 +17,8 @@ WRITERS = 3
 METRICS_PER_WRITER = 3
 BACKUPS = 4
 REQUESTS_BETWEEN = 60
+# Of the disk that is restored into.
+DISK_BYTES = 256 << 20
 # Seconds behind those of the load, each used once.
 LATER_S = itertools.count(10_000_000)
 
@@ -141,3 +143,22 @@ def test_nothing_is_overwritten(gnudi, tmp_path):
     done = run("backup", place, "--data-dir", tmp_path / "nothing")
     assert done.returncode == 1 and "no data directory" in done.stderr
     assert not (tmp_path / "nothing").exists()
+
+
+def test_a_mount_point_is_restored_into(gnudi, small_disk, tmp_path):
+    """Which no directory can be renamed to."""
+    server = gnudi()
+    client = server.client()
+    load.make_policy(client)
+    id = create_metric(client, load.POLICY)
+    place = tmp_path / "backups"
+    back_up(server, place)
+    (small_disk / "lost+found").mkdir()
+    done = run("restore", place, "--data-dir", small_disk, timeout_s=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    (backup,) = backups(place)
+    restored = {path.name for path in small_disk.iterdir()}
+    assert restored == {path.name for path in backup.iterdir()} - {"backup.json"} | {"lost+found"}
+    gnudi(data_dir=small_disk).client().get(f"/v1/metric/{id}").expect(200)
+    done = run("restore", place, "--data-dir", small_disk)
+    assert done.returncode == 1 and "not empty" in done.stderr

@@ -25,6 +25,9 @@ pub(crate) const INDEX: &str = "indexer.sqlite";
 pub(crate) const INDEX_ID: &str = "index-id";
 /// URL of the server that has the directory open; outdated if none has.
 const ENDPOINT: &str = "endpoint";
+/// What a restore adds to a data directory's name for its copy, or how it calls the copy within a mount point. While that
+/// is in a directory, its store is not complete.
+pub(crate) const RESTORING: &str = ".restoring";
 /// What a backup leaves out: files of the running process, and the index, which its database copies.
 pub(crate) const NOT_COPIED: &[&str] =
     &[LOCK_FILE, ENDPOINT, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
@@ -36,12 +39,17 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens `path`, creating it if missing. Refuses a directory that another process has open, or that a
-    /// newer program wrote.
+    /// Opens `path`, creating it if missing. Refuses a directory that another process has open, that a newer
+    /// program wrote, or in which a restore was interrupted.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let disk = LocalDisk;
         disk.create_dir(path).map_err(OpenError::io(path))?;
         sync_ancestors(&disk, path)?;
+        let restoring = path.join(RESTORING);
+        if restoring.exists() {
+            let reason = "left by an interrupted restore: run `gnudi restore` again".to_owned();
+            return Err(OpenError::Invalid { path: restoring, reason });
+        }
         let lock = lock(path)?;
         check_version(&disk, &path.join(VERSION_FILE))?;
         Ok(Self { path: path.to_owned(), _lock: lock })

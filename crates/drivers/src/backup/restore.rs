@@ -1,18 +1,24 @@
 //! Restores a backup into a new data directory, completely or not at all.
 
 use std::{
-    fs,
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use super::{Figures, MANIFEST, OnProgress, copy::copy_whole, make_dir, manifest::Manifest, sync_dir};
 use crate::{
     OpenError,
+    data_dir::RESTORING,
     disk::{if_there, parent_of, with_suffix},
 };
 
-/// Name suffix of a directory being restored.
-const RESTORING_SUFFIX: &str = ".restoring";
+/// What a new file system may have at its root.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// `path` itself if it is a backup, otherwise the newest backup in it.
 pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
@@ -36,41 +42,94 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
 /// match the manifest. Removes leftovers of an interrupted call.
 pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
     let manifest = Manifest::read(backup)?;
-    check_empty(data_dir)?;
     // The copy lies beside the directory, so its name must not end with a slash or a dot.
     let real = if_there(fs::canonicalize(data_dir)).map_err(OpenError::io(data_dir))?;
     let data_dir = &real.unwrap_or_else(|| data_dir.components().collect());
-    let restoring = with_suffix(data_dir, RESTORING_SUFFIX);
+    if is_mount_point(data_dir).map_err(OpenError::io(data_dir))? {
+        return restore_within(&manifest, backup, data_dir, progress);
+    }
+    check_empty(data_dir, &[])?;
+    let restoring = with_suffix(data_dir, RESTORING);
     remove_if_there(&restoring)?;
-    let figures = match copy_files(&manifest, backup, &restoring, progress) {
-        Ok(figures) => figures,
-        Err(error) => {
-            // The next call removes what is left.
-            remove_if_there(&restoring).ok();
-            return Err(error);
-        }
-    };
+    let figures = copy_files(&manifest, backup, &restoring, progress)?;
     fs::rename(&restoring, data_dir).map_err(OpenError::io(data_dir))?;
     let parent = parent_of(data_dir);
     sync_dir(parent).map_err(OpenError::io(parent))?;
     Ok(figures)
 }
 
-fn check_empty(data_dir: &Path) -> Result<(), OpenError> {
+/// Restores into a mount point, which no rename can replace, and beside which there may be no space. So the copy lies in
+/// it, and what it has is moved up once it is complete. No server opens the directory until the copy's own is gone.
+fn restore_within(
+    manifest: &Manifest,
+    backup: &Path,
+    data_dir: &Path,
+    progress: OnProgress<'_>,
+) -> Result<Figures, OpenError> {
+    let restoring = data_dir.join(RESTORING);
+    let names: BTreeSet<&OsStr> = manifest.files.keys().filter_map(|file| file.iter().next()).collect();
+    if restoring.exists() {
+        // An interrupted call may have moved some of them.
+        names.iter().try_for_each(|name| remove_if_there(&data_dir.join(name)))?;
+        remove_if_there(&restoring)?;
+    }
+    check_empty(data_dir, &[LOST_AND_FOUND])?;
+    let figures = copy_files(manifest, backup, &restoring, progress)?;
+    for name in names {
+        let to = data_dir.join(name);
+        fs::rename(restoring.join(name), &to).map_err(OpenError::io(&to))?;
+    }
+    sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
+    fs::remove_dir(&restoring).map_err(OpenError::io(&restoring))?;
+    sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
+    Ok(figures)
+}
+
+/// Whether a file system, or a directory of one, is mounted there.
+fn is_mount_point(dir: &Path) -> io::Result<bool> {
+    let Some(found) = if_there(fs::metadata(dir))? else { return Ok(false) };
+    // Linux before 5.8 does not tell it of a directory of the same file system.
+    let is_root = statx(CWD, dir, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+    Ok(is_root || found.dev() != fs::metadata(parent_of(dir))?.dev())
+}
+
+fn check_empty(data_dir: &Path, ignored: &[&str]) -> Result<(), OpenError> {
     let entries = if_there(fs::read_dir(data_dir)).map_err(OpenError::io(data_dir))?;
-    if entries.is_some_and(|mut entries| entries.next().is_some()) {
-        let reason = "not empty: a backup is restored into a directory of its own".to_owned();
-        return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
+    for entry in entries.into_iter().flatten() {
+        let name = entry.map_err(OpenError::io(data_dir))?.file_name();
+        if !ignored.iter().any(|ignored| name == **ignored) {
+            let reason = "not empty: a backup is restored into a directory of its own".to_owned();
+            return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
+        }
     }
     Ok(())
 }
 
-fn remove_if_there(dir: &Path) -> Result<(), OpenError> {
-    if_there(fs::remove_dir_all(dir)).map(drop).map_err(OpenError::io(dir))
+/// Removes a file, or a directory with all that it has.
+fn remove_if_there(path: &Path) -> Result<(), OpenError> {
+    let is_dir = |found: fs::Metadata| found.is_dir();
+    let removed = match if_there(fs::symlink_metadata(path)).map(|found| found.map(is_dir)) {
+        Ok(None) => Ok(()),
+        Ok(Some(true)) => fs::remove_dir_all(path),
+        Ok(Some(false)) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    removed.map_err(OpenError::io(path))
 }
 
-/// Copies all files durably, and verifies their checksums.
+/// Copies all files durably, and verifies their checksums. Removes the copy if that fails.
 fn copy_files(
+    manifest: &Manifest,
+    backup: &Path,
+    to: &Path,
+    progress: OnProgress<'_>,
+) -> Result<Figures, OpenError> {
+    // The next call removes what is left.
+    copy_each(manifest, backup, to, progress).inspect_err(|_| drop(remove_if_there(to)))
+}
+
+fn copy_each(
     manifest: &Manifest,
     backup: &Path,
     to: &Path,
@@ -97,23 +156,66 @@ fn copy_files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backup::manifest::Entry;
+    use crate::{backup::manifest::Entry, data_dir::DataDir};
+
+    /// A backup with a file and a folder.
+    fn make_backup(root: &Path) -> PathBuf {
+        let backup = root.join("backup");
+        fs::create_dir_all(backup.join("incoming")).unwrap();
+        let names = ["format-version", "incoming/identity"];
+        for name in names {
+            fs::write(backup.join(name), "1\n").unwrap();
+        }
+        let entry = Entry { bytes: 2, checksum: Some(crc_fast::crc32_iscsi(b"1\n")), is_final: true };
+        Manifest::new(names.map(|name| (PathBuf::from(name), entry)).into()).write(&backup).unwrap();
+        backup
+    }
 
     #[test]
     fn a_directory_is_named_with_a_slash_or_a_dot_too() {
         let root = tempfile::tempdir().unwrap();
-        let backup = root.path().join("backup");
-        for name in ["backup", "empty", "dotted"] {
+        let backup = make_backup(root.path());
+        for name in ["empty", "dotted"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        fs::write(backup.join("format-version"), "1\n").unwrap();
-        let entry = Entry { bytes: 2, checksum: Some(crc_fast::crc32_iscsi(b"1\n")), is_final: true };
-        Manifest::new([("format-version".into(), entry)].into()).write(&backup).unwrap();
         for name in ["new/", "empty/", "dotted/."] {
             let data_dir = root.path().join(name);
             restore(&backup, &data_dir, &mut |_| {}).unwrap();
             assert_eq!(fs::read_to_string(data_dir.join("format-version")).unwrap(), "1\n", "{name}");
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 4, "nothing is left over");
+    }
+
+    #[test]
+    fn mount_points_are_recognised() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(is_mount_point(Path::new("/proc")).unwrap());
+        assert!(!is_mount_point(root.path()).unwrap());
+        assert!(!is_mount_point(&root.path().join("missing")).unwrap());
+    }
+
+    #[test]
+    fn a_restore_within_a_directory_begins_anew_after_an_interruption() {
+        let root = tempfile::tempdir().unwrap();
+        let (backup, data_dir) = (make_backup(root.path()), root.path().join("disk"));
+        // An interrupted one had moved a folder.
+        for name in [LOST_AND_FOUND, RESTORING, "incoming"] {
+            fs::create_dir_all(data_dir.join(name)).unwrap();
+        }
+        fs::write(data_dir.join("incoming/earlier"), "").unwrap();
+        let refused = DataDir::open(&data_dir).err().unwrap().to_string();
+        assert!(refused.contains("interrupted restore"), "{refused}");
+        let manifest = Manifest::read(&backup).unwrap();
+        let again = || restore_within(&manifest, &backup, &data_dir, &mut |_| {});
+        assert_eq!(again().unwrap().files, 2);
+        let names = |dir: &Path| {
+            let entries = fs::read_dir(dir).unwrap();
+            let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+            entries.map(name).collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&data_dir), ["format-version", "incoming", LOST_AND_FOUND]);
+        assert_eq!(names(&data_dir.join("incoming")), ["identity"]);
+        DataDir::open(&data_dir).unwrap();
+        assert!(again().unwrap_err().to_string().contains("not empty"));
     }
 }
