@@ -140,7 +140,10 @@ impl Definitions {
 
     fn notification(&self, priority: &str, message: &Message) -> Value {
         let notification = message.notification(priority);
-        let document = notification.document();
+        let document = match notification.document() {
+            Ok(document) => document,
+            Err(error) => return json!({ "sample_error": error.0, "event_error": error.0 }),
+        };
         let mut answer = Map::new();
         match self.meters.samples(&notification, &document) {
             Ok(MadeSamples { samples, .. }) => {
@@ -165,7 +168,7 @@ impl Definitions {
             for text in &texts {
                 let message: Message = serde_json::from_str(text)?;
                 let notification = message.notification("info");
-                let document = notification.document();
+                let document = notification.document()?;
                 samples += self.meters.samples(&notification, &document).map_or(0, |made| made.samples.len());
                 events += usize::from(
                     self.events.event(&notification, &document).is_ok_and(|event| event.is_some()),

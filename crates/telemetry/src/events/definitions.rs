@@ -131,7 +131,7 @@ mod tests {
             context: serde_json::Map::new(),
             unique_id: None,
         };
-        events.event(&notification, &notification.document()).unwrap()
+        events.event(&notification, &notification.document().unwrap()).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::unescape::unescape;
+use super::{nonfinite_as_texts, unescape::unescape};
 
 /// A larger message is rejected; `OpenStack`'s are kilobytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -46,8 +46,9 @@ pub fn open(body: &[u8]) -> Result<Cow<'_, str>, EnvelopeError> {
     if !text.contains("\"oslo.") {
         return Ok(Cow::Borrowed(text));
     }
+    let envelope = nonfinite_as_texts(text);
     let envelope: Envelope<'_> =
-        serde_json::from_str(text).map_err(|error| EnvelopeError::Json(error.to_string()))?;
+        serde_json::from_str(&envelope).map_err(|error| EnvelopeError::Json(error.to_string()))?;
     let Some(version) = envelope.version else { return Ok(Cow::Borrowed(text)) };
     let version = match version {
         Value::String(version) => version,
@@ -57,7 +58,7 @@ pub fn open(body: &[u8]) -> Result<Cow<'_, str>, EnvelopeError> {
         return Err(EnvelopeError::Version(version.chars().take(20).collect()));
     }
     let message = envelope.message.ok_or_else(|| EnvelopeError::Json("no oslo.message".to_owned()))?;
-    Ok(message)
+    Ok(Cow::Owned(message.into_owned()))
 }
 
 #[derive(Deserialize)]
@@ -132,6 +133,7 @@ mod tests {
             (r#"{"oslo.version": "2.0", "oslo.message": "{\"a\": \"\\u00e9\"}"}"#, r#"{"a": "\u00e9"}"#),
             (r#" { "oslo.message" : "{}" , "oslo.version" : "2.0.1" } "#, "{}"),
             (r#"{"oslo.version": "2.0", "oslo.message": "{}", "more": 1}"#, "{}"),
+            (r#"{"oslo.version": "2.0", "oslo.message": "[NaN]", "more": NaN}"#, "[NaN]"),
             (r#"{"payload": {"text": "\"oslo.version\""}}"#, r#"{"payload": {"text": "\"oslo.version\""}}"#),
             ("nothing", "nothing"),
         ] {

@@ -3,7 +3,7 @@
 //! `url` parses `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues,
 //! `inbox` is the reader's interface (a test may fill it, too), `consumer` fills it from the broker, `ledger` decides
 //! which acknowledgements to send, `outbox` publishes, `browser` inspects a queue, `compression` decompresses bodies,
-//! and `envelope` reads and writes oslo's envelopes. The meaning of messages is not known here.
+//! `envelope` reads and writes oslo's envelopes, and `nonfinite` makes JSON of what Python writes. The meaning of messages is not known here.
 
 pub mod browser;
 pub mod compression;
@@ -12,6 +12,7 @@ mod consumer;
 pub mod envelope;
 mod inbox;
 mod ledger;
+mod nonfinite;
 mod outbox;
 mod topology;
 pub mod unescape;
@@ -20,6 +21,7 @@ pub(crate) mod url;
 pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
+pub use nonfinite::nonfinite_as_texts;
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};
 pub use url::{BadUrl, Host, TransportUrl};

@@ -211,7 +211,7 @@ mod tests {
             context: serde_json::Map::new(),
             unique_id: None,
         };
-        meters.samples(&notification, &notification.document()).unwrap().samples
+        meters.samples(&notification, &notification.document().unwrap()).unwrap().samples
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
                 context: serde_json::Map::new(),
                 unique_id: None,
             };
-            let made = meters.samples(&notification, &notification.document());
+            let made = meters.samples(&notification, &notification.document().unwrap());
             made.map(|made| made.samples.len()).map_err(|error| error.0)
         };
         assert_eq!(made(200, "r"), Ok(200));

@@ -251,12 +251,14 @@ mod tests {
     #[derive(Default)]
     struct Taking {
         messages: Mutex<usize>,
+        volumes: Mutex<Vec<Value>>,
         error: Option<PublishError>,
     }
 
     impl Publisher for Taking {
-        fn samples(&self, _: &[Sample<'_>]) -> Receipt {
+        fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
             *self.messages.lock() += 1;
+            self.volumes.lock().extend(samples.iter().map(|sample| sample.volume.clone()));
             self.error.clone().map_or_else(Receipt::done, Receipt::failed)
         }
 
@@ -347,6 +349,21 @@ mod tests {
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (3, 2));
         assert_eq!(outcomes(&taking, &aside, &body(&[good()]), 2).await, [Outcome::Done; 2]);
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (4, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn numbers_of_pythons_json_are_read() {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        let usual = String::from_utf8(body(&[good(), good()]).to_vec()).unwrap();
+        for number in ["NaN", "Infinity", "-Infinity"] {
+            let text = usual.replace(r#"\"counter_volume\":1"#, &format!(r#"\"counter_volume\":{number}"#));
+            let text = text.replace("{}", &format!(r#"{{\"x\":[{number}]}}"#));
+            let text = text.replace(r#"\"source\""#, &format!(r#"\"monotonic_time\":{number},\"source\""#));
+            assert_eq!(text.matches(number).count(), 6, "{text}");
+            assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        }
+        assert_eq!(*taking.volumes.lock(), ["nan", "nan", "inf", "inf", "-inf", "-inf"]);
+        assert!(aside.messages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ use crate::{
     messaging::{
         compression::{self, CompressionError},
         envelope::{self, EnvelopeError},
+        nonfinite_as_texts,
     },
     meters::{MadeSamples, MeterDefinitions},
     pipeline::Pipelines,
@@ -74,6 +75,7 @@ impl MessageHandler {
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
+        let message = nonfinite_as_texts(&message);
         let notification = match read(&message) {
             Ok(notification) => notification,
             Err(malformed) if is_json(&message) => return Attempt::MalformedNotification(malformed),
@@ -153,7 +155,7 @@ impl MessageHandler {
             return Ok((Receipt::all(receipts), bad));
         }
         // Both are made before either is published: a message that fails is set aside whole.
-        let document = notification.document();
+        let document = notification.document()?;
         let unusable = |error: LookupError| MalformedNotification(error.0);
         let made =
             meters.map(|meters| meters.samples(notification, &document)).transpose().map_err(unusable)?;

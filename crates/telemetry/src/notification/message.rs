@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, value::RawValue};
 
+use super::MalformedNotification;
+
 /// One notification. Texts borrow from the message body.
 #[derive(Clone, Debug)]
 pub struct Notification<'a> {
@@ -25,8 +27,12 @@ pub struct Notification<'a> {
 impl Notification<'_> {
     /// The document that definitions look values up in: `ctxt`, `publisher_id`, `event_type`, `payload`, and `metadata`
     /// with `message_id` and `timestamp`, as oslo.messaging passes them to endpoints.
-    pub fn document(&self) -> Value {
-        let payload: Value = serde_json::from_str(self.payload.get()).unwrap_or(Value::Null);
+    ///
+    /// # Errors
+    /// A raw payload may still have half a surrogate pair, a number beyond floats, or too many levels.
+    pub fn document(&self) -> Result<Value, MalformedNotification> {
+        let payload: Value = serde_json::from_str(self.payload.get())
+            .map_err(|error| MalformedNotification(format!("its payload: {error}")))?;
         let metadata = [("message_id", &self.message_id), ("timestamp", &self.timestamp)];
         let metadata: Map<String, Value> =
             metadata.into_iter().map(|(key, text)| (key.to_owned(), Value::from(text.as_ref()))).collect();
@@ -37,6 +43,21 @@ impl Notification<'_> {
             ("payload", payload),
             ("metadata", Value::Object(metadata)),
         ];
-        Value::Object(parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+        Ok(Value::Object(parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::notification::read;
+
+    #[test]
+    fn a_payload_that_cannot_be_parsed_is_an_error() {
+        for payload in [r#"{"a": "\ud800"}"#, "[1e999]", &format!("{}1{}", "[".repeat(200), "]".repeat(200))]
+        {
+            let text = format!(r#"{{"event_type": "e", "priority": "info", "payload": {payload}}}"#);
+            let error = read(&text).unwrap().document().unwrap_err();
+            assert!(error.0.starts_with("its payload: "), "{error}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gnudi_model::Timestamp;
+use gnudi_model::{Timestamp, python::text_of_float};
 use serde_json::{Map, Value, json};
 
 use super::{python, signature::Signer};
@@ -104,12 +104,13 @@ fn raw(event: &Event) -> Value {
     if event.raw.is_null() { json!({}) } else { event.raw.clone() }
 }
 
-/// A value in JSON.
+/// A value in JSON. Numbers that JSON lacks are texts, as in samples.
 pub fn trait_value(value: &TraitValue) -> Value {
     match value {
         TraitValue::Text(text) => text.as_str().into(),
         TraitValue::Integer(number) => (*number).into(),
-        TraitValue::Float(number) => (*number).into(),
+        TraitValue::Float(number) if number.is_finite() => (*number).into(),
+        TraitValue::Float(number) => text_of_float(*number).into(),
         TraitValue::Datetime(time) => naive_iso(Timestamp(*time)).into(),
     }
 }
@@ -165,6 +166,7 @@ mod tests {
              datetime.datetime(2012, 8, 29, 21, 54)}, {'name': 'f', 'dtype': 3, 'value': 2.0}, {'name': 'i', 'dtype': 2, \
              'value': -1}], 'raw': {'a': [None]}}"
         );
+        assert_eq!(trait_value(&TraitValue::Float(f64::NEG_INFINITY)), "-inf");
         let signed: Value =
             serde_json::from_str(&events_list(&[event(Value::Null)], &Signer::new("s"))).unwrap();
         assert_eq!(signed[0]["message_signature"].as_str().unwrap().len(), 64);

@@ -8,6 +8,7 @@ mod cursor;
 mod memory;
 mod scan;
 
+use gnudi_model::python::float_of_text;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
@@ -118,7 +119,7 @@ struct Wire<'a> {
     source: Option<Text<'a>>,
     #[serde(borrow, default)]
     message_id: Option<Text<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "seconds")]
     monotonic_time: Option<f64>,
 }
 
@@ -126,6 +127,19 @@ fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SampleKind, D::Err
     let text = Text::deserialize(deserializer)?;
     SampleKind::named(&text.0)
         .ok_or_else(|| D::Error::custom("counter_type is none of gauge, delta, cumulative"))
+}
+
+/// A number, `null`, or a text that Python's `float` takes: `NaN` comes as a text.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let seconds = match &value {
+        Value::String(text) => float_of_text(text),
+        value => value.as_f64(),
+    };
+    if seconds.is_none() && !value.is_null() {
+        return Err(D::Error::custom("monotonic_time is no number"));
+    }
+    Ok(seconds)
 }
 
 impl<'a> Wire<'a> {

@@ -289,16 +289,26 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a number. As in Gnocchi, booleans and numeric texts count as numbers.
+/// Writes a number. As in Gnocchi, booleans and texts that Python's `float` takes count as numbers. Those that JSON lacks
+/// are written as Python writes them, which Gnocchi accepts.
 fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
     let number = match value {
         Value::Number(_) => return serde_json::to_writer(out, value).map_err(|error| error.to_string()),
         Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
-        Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        Value::String(text) => python::float_of_text(text),
         _ => None,
     };
     let number = number.ok_or("the volume is not a number")?;
-    serde_json::to_writer(out, &number).map_err(|error| error.to_string())
+    if number.is_finite() {
+        return serde_json::to_writer(out, &number).map_err(|error| error.to_string());
+    }
+    let name = match number {
+        number if number.is_nan() => "NaN",
+        number if number > 0.0 => "Infinity",
+        _ => "-Infinity",
+    };
+    out.extend_from_slice(name.as_bytes());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -335,10 +345,14 @@ mod tests {
             (serde_json::json!(1.5), "1.5"),
             (true.into(), "1.0"),
             (" 2 ".into(), "2.0"),
+            ("1_000".into(), "1000.0"),
+            ("nan".into(), "NaN"),
+            ("inf".into(), "Infinity"),
+            ("-inf".into(), "-Infinity"),
         ] {
             assert_eq!(write(value), Ok(text.to_owned()));
         }
-        for value in [Value::Null, "x".into(), "nan".into(), serde_json::json!([1])] {
+        for value in [Value::Null, "x".into(), serde_json::json!([1])] {
             assert!(write(value).is_err());
         }
     }
