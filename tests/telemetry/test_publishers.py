@@ -143,6 +143,15 @@ def test_http_waits_for_an_endpoint_in_trouble(ours, requests):
     assert [status for status, *_ in requests.take()] == [503, 503]
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:%s/?batch=False", "prometheus://127.0.0.1:%s/metrics/job/j"])
+def test_what_is_refused_keeps_nothing_else_back(ours, requests, url):
+    # More than are pushed at a time.
+    samples = [values.sample(random.Random(1), resource_id=f"r{number}") for number in range(40)]
+    requests.statuses = [400]
+    assert "refuses: 400" in ours.ask(samples_line(url % requests.port, samples))
+    assert sorted(status for status, *_ in requests.take()) == [202] * 39 + [400]
+
+
 @pytest.mark.parametrize("path", ["/metrics/job/ceilometer", "/metrics/job/ceilometer/region/one"])
 def test_prometheus(ours, theirs, seed, rounds, requests, path):
     rng = random.Random(seed)

@@ -3,7 +3,8 @@
 //! `url` parses `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues,
 //! `inbox` is the reader's interface (a test may fill it, too), `consumer` fills it from the broker, `ledger` decides
 //! which acknowledgements to send, `outbox` publishes, `browser` inspects a queue, `compression` decompresses bodies,
-//! `envelope` reads and writes oslo's envelopes, and `nonfinite` makes JSON of what Python writes. The meaning of messages is not known here.
+//! `envelope` reads and writes oslo's envelopes, and `nonfinite` makes JSON of Python's. The meaning of messages is not
+//! known here.
 
 pub mod browser;
 pub mod compression;

@@ -22,8 +22,11 @@ use crate::{
     time::now,
 };
 
-/// Delay before the first retry of a message; it doubles with each retry.
+/// Delay before the first retry of a message; it grows by as much with each retry.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The reason why a message is set aside after panics.
+const PANIC: &str = "it caused a panic";
 
 /// Maximum messages taken from the inbox at once. Sample messages among them are processed one after the other: waking
 /// a thread for each would cost as much as processing it.
@@ -31,7 +34,7 @@ const TAKEN_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub struct NotificationAgentOptions {
-    /// Attempts to publish a message before it is set aside.
+    /// Attempts to process a message that causes panics, before it is set aside.
     pub tries_max: u32,
     /// The queue for messages set aside.
     pub aside: AsideOptions,
@@ -146,7 +149,7 @@ impl InFlightMessage {
     /// A panic is a defect in a definition or in this program: it fails this message only.
     fn attempt(&self) -> Result<Attempt, String> {
         let attempt = || self.shared.handler.attempt(&self.delivery.body, self.number);
-        std::panic::catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| "it caused a panic".to_owned())
+        std::panic::catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| PANIC.to_owned())
     }
 
     /// Processes the message until it is settled.
@@ -173,11 +176,16 @@ impl InFlightMessage {
                     figures.duplicates.add(1);
                     return Outcome::Done;
                 }
-                Ok(Attempt::Published { receipt, unique_id, bad }) => match receipt.await {
-                    Ok(()) => return self.published(unique_id, bad.map(|bad| bad.reason), tries).await,
-                    Err(error) if error.is_final => return self.set_aside(&error.reason, tries).await,
-                    Err(error) => error.reason,
-                },
+                Ok(Attempt::Published { receipt, unique_id, bad }) => {
+                    match AssertUnwindSafe(receipt).catch_unwind().await {
+                        Ok(Ok(())) => {
+                            return self.published(unique_id, bad.map(|bad| bad.reason), tries).await;
+                        }
+                        // Another try would repeat the message to the publishers that have it.
+                        Ok(Err(error)) => return self.set_aside(&error.reason, tries).await,
+                        Err(_) => PANIC.to_owned(),
+                    }
+                }
                 Err(reason) => reason,
             };
             if tries >= self.shared.options.tries_max {
@@ -247,18 +255,23 @@ mod tests {
         sample::Sample,
     };
 
-    /// Accepts all, or fails all with this error; counts the messages.
+    /// Accepts all, or fails all with this error; records what it gets.
     #[derive(Default)]
     struct Taking {
         messages: Mutex<usize>,
         volumes: Mutex<Vec<Value>>,
         error: Option<PublishError>,
+        /// Its receipts panic.
+        panics: bool,
     }
 
     impl Publisher for Taking {
         fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
             *self.messages.lock() += 1;
             self.volumes.lock().extend(samples.iter().map(|sample| sample.volume.clone()));
+            if self.panics {
+                return Receipt::of(async { panic!("a defect") });
+            }
             self.error.clone().map_or_else(Receipt::done, Receipt::failed)
         }
 
@@ -382,14 +395,21 @@ mod tests {
     async fn what_is_refused_for_good_is_set_aside_at_once() {
         let refused = |error| Arc::new(Taking { error: Some(error), ..Taking::default() });
         let body = body(&[good()]);
-        let taking = refused(PublishError::refused("attributes of instance r: no".to_owned()));
+        let taking = refused(PublishError::new("attributes of instance r: no".to_owned()));
         let aside = Arc::<Aside>::default();
         assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
+        // Not again: other publishers may have it.
         assert_eq!(*taking.messages.lock(), 1);
         let reason = ("reason".to_owned(), "attributes of instance r: no".to_owned());
         assert!(aside.messages.lock()[0].headers.contains(&reason));
-        let taking = refused(PublishError::new("away".to_owned()));
-        assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
-        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (5, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_causes_panics_is_set_aside_after_some_tries() {
+        let taking = Arc::new(Taking { panics: true, ..Taking::default() });
+        let aside = Arc::<Aside>::default();
+        assert_eq!(outcomes(&taking, &aside, &body(&[good()]), 1).await, [Outcome::Done]);
+        assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (5, 1));
+        assert!(aside.messages.lock()[0].headers.contains(&("reason".to_owned(), PANIC.to_owned())));
     }
 }

@@ -1,8 +1,9 @@
 //! Publishers of samples and events: one file or folder per URL scheme.
 //!
 //! A publisher copies what it needs and returns immediately; the receipt resolves once the data is safe. Publishers
-//! retry transient errors themselves: while a store is down, receipts just take longer. Memory is bounded by the number
-//! of unacknowledged messages that an agent accepts.
+//! retry transient errors themselves: while a store is down, receipts just take longer. An error is therefore permanent,
+//! and the rest of the message is published in spite of it: nobody publishes the message again, which would repeat it to
+//! all other publishers. Memory is bounded by the number of unacknowledged messages that an agent accepts.
 
 mod built_in;
 mod bus;
@@ -40,22 +41,16 @@ pub use test::TestPublisher;
 pub use url::PublisherUrl;
 pub use zaqar::ZaqarPublisher;
 
-/// Why something was not published, in spite of retries.
+/// Why a part of a message was not published, in spite of retries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PublishError {
     pub reason: String,
-    /// Permanent: publishing the message again does not help; everything else in it is published.
-    pub is_final: bool,
 }
 
 impl PublishError {
     pub fn new(reason: String) -> Self {
-        PublishError { reason, is_final: false }
-    }
-
-    pub fn refused(reason: String) -> Self {
-        PublishError { reason, is_final: true }
+        PublishError { reason }
     }
 }
 
@@ -77,12 +72,9 @@ impl Receipt {
         Receipt(future.boxed())
     }
 
-    /// Waits for all; fails with the first error, permanent ones first.
+    /// Waits for all; fails with the first error.
     pub fn all(receipts: Vec<Receipt>) -> Self {
-        Receipt::of(async move {
-            let errors = join_all(receipts).await.into_iter().filter_map(Result::err);
-            errors.min_by_key(|error| !error.is_final).map_or(Ok(()), Err)
-        })
+        Receipt::of(async move { join_all(receipts).await.into_iter().collect() })
     }
 }
 

@@ -178,10 +178,11 @@ impl NotifierPublisher {
         }
         let shared = self.shared.clone();
         begin(async move {
+            let mut outcome = Ok(());
             for message in messages {
-                shared.send(&message).await?;
+                outcome = outcome.and(shared.send(&message).await);
             }
-            Ok(())
+            outcome
         })
     }
 }
@@ -380,6 +381,11 @@ mod tests {
         open("notifier://?policy=drop", &bus).samples(&[sample("x", 1.0)]).await.unwrap();
         assert_eq!(*bus.tries.lock(), 4);
         assert!(bus.seen.lock().is_empty());
+        // What one topic does not get, the next one does.
+        *bus.failures.lock() = 1;
+        let partly = open("notifier://?max_retry=1&topic=a&topic=b", &bus).samples(&[sample("x", 1.0)]).await;
+        assert!(partly.is_err());
+        assert_eq!(*bus.seen.lock(), owned(&[("b", "metering", &["x"])]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use gnudi_model::python::quote;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -78,7 +78,8 @@ impl Publisher for PrometheusPublisher {
                 let endpoint = endpoint.clone();
                 async move { endpoint.post(&path, body.into(), items).await }
             });
-            stream::iter(posts).buffer_unordered(PUSHES_MAX).try_collect::<()>().await
+            let posted: Vec<_> = stream::iter(posts).buffer_unordered(PUSHES_MAX).collect().await;
+            posted.into_iter().collect()
         })
     }
 }

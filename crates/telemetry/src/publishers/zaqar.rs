@@ -84,10 +84,11 @@ impl ZaqarPublisher {
         }
         let queue = Arc::clone(&self.0);
         begin(async move {
+            let mut outcome = Ok(());
             for (body, items) in bodies(&records, queue.ttl_s) {
-                queue.post(&body, items).await?;
+                outcome = outcome.and(queue.post(&body, items).await);
             }
-            Ok(())
+            outcome
         })
     }
 }

@@ -226,14 +226,6 @@ impl Batch {
         measures
     }
 
-    /// Fails the messages of a resource permanently: the store has their measures, but rejects its attributes.
-    pub fn refuse(&mut self, resource: u32, why: &str) {
-        for entry in self.entries.iter().filter(|entry| entry.resource == resource) {
-            let failure = &mut self.messages[entry.message as usize].failure;
-            failure.get_or_insert_with(|| PublishError::refused(why.to_owned())).is_final = true;
-        }
-    }
-
     /// Resolves all receipts.
     pub fn resolve(self) {
         for PendingReceipt { receipt, failure } in self.messages {

@@ -82,7 +82,8 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
     changed.dedup();
     changed.retain(|place| !left_out.contains(place));
     for (place, why) in patch_all(shared, &batch, changed).await {
-        batch.refuse(place, &why);
+        // The store has the measures, but not the resource's attributes.
+        batch.fail(0..batch.len(), Some(place), &why);
     }
     shared.store.figures().messages_waiting.dec_by(batch.messages() as i64);
     batch.resolve();

@@ -46,10 +46,11 @@ impl HttpPublisher {
             return begin(async move { endpoint.post("", body, records.len()).await });
         }
         begin(async move {
+            let mut outcome = Ok(());
             for record in records {
-                endpoint.post("", record.into(), 1).await?;
+                outcome = outcome.and(endpoint.post("", record.into(), 1).await);
             }
-            Ok(())
+            outcome
         })
     }
 }

@@ -24,7 +24,7 @@ pub const OPTIONS: &[Spec] = &options! {
     text pool("",
         "gnudi: consume copies of all notifications from a queue of this name, besides other consumers.");
     option tries_max(POSITIVE, "3",
-        "gnudi: attempts to publish a notification before it is set aside.");
+        "gnudi: attempts to process a notification that makes the agent panic, before it is set aside.");
     text aside_queue("gnudi.aside",
         "gnudi: queue of notifications that were set aside, with the reason in the headers.");
     option aside_length_max(ANY, "10000",
@@ -33,7 +33,7 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: maximum age of notifications in that queue, in seconds (default 30 days). 0: unlimited.");
     option in_flight_bytes_max(POSITIVE, "50331648",
         "gnudi: maximum bytes of unacknowledged notifications; beyond it consuming pauses.");
-    idle ack_on_event_error("true", "failing messages are set aside after tries_max attempts");
+    idle ack_on_event_error("true", "failing messages are set aside");
     idle batch_size("1", DRIVEN);
     idle batch_timeout("", DRIVEN);
 
