@@ -1,7 +1,8 @@
 //! Applies events: they create, update or end a resource, and end associated resources.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
+use futures_util::FutureExt as _;
 use gnudi_model::python::quote;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -28,8 +29,8 @@ pub struct Action {
     pub id: String,
     /// All attributes except the id.
     pub attributes: Map<String, Value>,
-    /// Process it after this batch: earlier samples are in batches up to it.
-    pub after_batch: u64,
+    /// Process it after this batch: earlier samples are in batches up to it. Known once all of them are in batches.
+    pub after_batch: oneshot::Receiver<u64>,
     pub done: oneshot::Sender<Result<(), PublishError>>,
 }
 
@@ -45,7 +46,10 @@ impl Lanes {
             let shared = shared.clone();
             tokio::spawn(async move {
                 while let Some(action) = actions.recv().await {
-                    carry_out(&shared, action).await;
+                    // A panic drops the action with its receipt, and does not end the lane.
+                    if AssertUnwindSafe(carry_out(&shared, action)).catch_unwind().await.is_err() {
+                        tracing::error!("an event caused a panic: its message fails");
+                    }
                 }
             });
             sender
@@ -65,13 +69,12 @@ async fn carry_out(shared: &PublisherState, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
     let outcome = match operation {
         EventOperation::Create => create(shared, definition, &id, attributes).await,
-        // Earlier samples would create the resource again.
         EventOperation::Update => {
-            shared.batches_end(after_batch).await;
+            earlier_samples_end(shared, after_batch).await;
             update(shared, definition, &id, attributes).await
         }
         EventOperation::Delete => {
-            shared.batches_end(after_batch).await;
+            earlier_samples_end(shared, after_batch).await;
             end(shared, definition, &id).await
         }
     };
@@ -80,6 +83,12 @@ async fn carry_out(shared: &PublisherState, action: Action) {
     }
     // The receiver may be gone.
     let _ = done.send(outcome.map_err(PublishError::new));
+}
+
+/// Waits until all samples that arrived before an event are delivered: they would create its resource again.
+async fn earlier_samples_end(shared: &PublisherState, after_batch: oneshot::Receiver<u64>) {
+    let number = after_batch.await.expect("the publisher's state outlives its lanes");
+    shared.batches_end(number).await;
 }
 
 async fn create(

@@ -5,6 +5,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashSet, VecDeque},
+    panic::AssertUnwindSafe,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -12,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
 use gnudi_model::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
@@ -73,10 +75,17 @@ struct Inner {
     /// Full batches not yet being delivered, and the ids of those in flight.
     full: VecDeque<Batch>,
     under_way: BTreeSet<u64>,
-    /// Messages that arrived before the filtered project was known.
-    early: Vec<(Vec<Sample<'static>>, Sender)>,
+    /// What arrived before the filtered project was known, in order.
+    early: Vec<Early>,
     /// Unknown meters that were logged.
     unknown_meters: HashSet<String>,
+}
+
+/// What waits until the filtered project is known.
+enum Early {
+    Message(Vec<Sample<'static>>, Sender),
+    /// Gets the number of the last batch with earlier samples.
+    Event(oneshot::Sender<u64>),
 }
 
 /// Maximum number of unknown meters to log.
@@ -156,16 +165,18 @@ impl Publisher for GnocchiPublisher {
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let (sender, receiver) = oneshot::channel();
         let shared = &self.shared;
+        let receipt = receipt(shared.clone(), vec![receiver]);
         if shared.filtered.get().is_none() {
             let mut inner = shared.inner.lock();
             // `open_gate` takes the same lock.
             if shared.filtered.get().is_none() {
-                inner.early.push((samples.iter().map(Sample::to_static).collect(), sender));
-                return receipt(receiver);
+                let samples = samples.iter().map(Sample::to_static).collect();
+                inner.early.push(Early::Message(samples, sender));
+                return receipt;
             }
         }
-        shared.add_message(samples, sender);
-        receipt(receiver)
+        shared.add_message(samples, sender, shared.filtered.get().and_then(Option::as_deref));
+        receipt
     }
 
     fn events(&self, events: &[Event]) -> Receipt {
@@ -184,31 +195,30 @@ impl Publisher for GnocchiPublisher {
                 }
             };
             let (done, receiver) = oneshot::channel();
-            let after_batch = self.shared.inner.lock().open.number;
+            let after_batch = self.shared.last_batch();
             self.lanes.send(Action { operation, definition, id, attributes, after_batch, done });
             receivers.push(receiver);
         }
-        Receipt::of(async move {
-            let mut outcome = Ok(());
-            for receiver in receivers {
-                match receiver.await {
-                    Ok(carried_out) => outcome = outcome.and(carried_out),
-                    // The publisher has ended: the event must not count as applied.
-                    Err(_) => std::future::pending().await,
-                }
-            }
-            outcome
-        })
+        receipt(self.shared.clone(), receivers)
     }
 }
 
-fn receipt(receiver: Answered) -> Receipt {
+/// Waits for all outcomes; fails with the first error.
+fn receipt(shared: Arc<PublisherState>, receivers: Vec<Answered>) -> Receipt {
     Receipt::of(async move {
-        match receiver.await {
-            Ok(outcome) => outcome,
-            // The publisher ended before the samples were stored: they must not count as stored.
-            Err(_) => std::future::pending().await,
+        let mut outcome = Ok(());
+        for receiver in receivers {
+            outcome = outcome.and(match receiver.await {
+                Ok(answered) => answered,
+                // A panic has dropped what was to answer.
+                Err(_) if !shared.is_closed.load(Ordering::Relaxed) => {
+                    Err(PublishError::new("a panic while it was published to the store".to_owned()))
+                }
+                // The publisher has ended: nothing may count as published, nor as refused.
+                Err(_) => std::future::pending().await,
+            });
         }
+        outcome
     })
 }
 
@@ -236,27 +246,52 @@ impl PublisherState {
         }
     }
 
-    /// Processes the messages that arrived early.
+    /// Resolves to the number of the last batch with samples that have arrived before.
+    fn last_batch(&self) -> oneshot::Receiver<u64> {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.inner.lock();
+        if self.filtered.get().is_none() {
+            inner.early.push(Early::Event(sender));
+        } else {
+            let _ = sender.send(inner.open.number);
+        }
+        receiver
+    }
+
+    /// Processes in order what arrived early; meanwhile more may arrive and has to wait, too.
     fn open_gate(&self, project: Option<Box<str>>) {
-        let early = {
-            let mut inner = self.inner.lock();
-            let _ = self.filtered.set(project);
-            std::mem::take(&mut inner.early)
-        };
-        for (samples, sender) in early {
-            self.add_message(&samples, sender);
+        loop {
+            let early = {
+                let mut inner = self.inner.lock();
+                if inner.early.is_empty() {
+                    let _ = self.filtered.set(project);
+                    return;
+                }
+                std::mem::take(&mut inner.early)
+            };
+            for one in early {
+                match one {
+                    Early::Message(samples, sender) => {
+                        self.add_message(&samples, sender, project.as_deref());
+                    }
+                    Early::Event(sender) => {
+                        // The receiver is gone if the publisher has ended.
+                        let _ = sender.send(self.inner.lock().open.number);
+                    }
+                }
+            }
         }
     }
 
-    /// Adds a message's samples to the open batch; the receipt resolves when they are stored.
-    fn add_message(&self, samples: &[Sample<'_>], sender: Sender) {
+    /// Adds a message's samples to the open batch, without those of the project `filtered`; the receipt resolves when
+    /// they are stored.
+    fn add_message(&self, samples: &[Sample<'_>], sender: Sender, filtered: Option<&str>) {
         let begun = Instant::now();
         let clock = Clock {
             now_s: (begun - self.begun).as_secs() as u32,
             refresh_after_s: u32::try_from(self.limits.refresh_after.as_secs()).unwrap_or(u32::MAX / 4),
         };
         let time = now();
-        let filtered = self.filtered.get().and_then(Option::as_deref);
         let mut inner = self.inner.lock();
         let was_empty = inner.open.is_empty();
         let before = inner.open.len();
@@ -370,7 +405,11 @@ async fn run(shared: Arc<PublisherState>) {
         let number = batch.number;
         let shared = shared.clone();
         tokio::spawn(async move {
-            delivery::deliver(&shared, batch, turn).await;
+            // A panic drops the batch with its receipts, and fails no other.
+            let delivered = AssertUnwindSafe(delivery::deliver(&shared, batch, turn)).catch_unwind().await;
+            if delivered.is_err() {
+                tracing::error!("a batch caused a panic: its messages fail");
+            }
             shared.inner.lock().under_way.remove(&number);
             shared.delivered.notify_waiters();
             shared.changed.notify_one();
@@ -414,5 +453,124 @@ async fn next_batch(shared: &PublisherState) -> Option<Batch> {
             None => shared.changed.notified().await,
             Some(pause) => drop(tokio::time::timeout(pause, shared.changed.notified()).await),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_http::Trust;
+    use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
+    use tokio::{
+        io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+    use crate::{
+        event::{Trait, TraitValue},
+        publishers::tests::sample,
+    };
+
+    type Requests = Arc<Mutex<Vec<String>>>;
+
+    /// A store that accepts everything and records it.
+    async fn store() -> (String, Requests) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Requests::default();
+        let seen = requests.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(BufReader::new(stream), seen.clone()));
+            }
+        });
+        (endpoint, requests)
+    }
+
+    async fn answer(mut stream: BufReader<TcpStream>, seen: Requests) {
+        loop {
+            let (mut head, mut length) = (String::new(), 0);
+            while !head.ends_with("\r\n\r\n") {
+                let mut line = String::new();
+                if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                    return;
+                }
+                if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = bytes.trim().parse().unwrap();
+                }
+                head.push_str(&line);
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await.unwrap();
+            let request = head.lines().next().unwrap_or_default();
+            seen.lock().push(format!("{request} {}", String::from_utf8(body).unwrap()));
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
+        }
+    }
+
+    /// A Keystone that nobody reaches, so that the filtered project stays unknown.
+    fn nobody() -> Session {
+        let options = KeystoneOptions {
+            auth_url: "http://127.0.0.1:1/v3".to_owned(),
+            credentials: Credentials::Password {
+                user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
+                password: "p".into(),
+                scope: None,
+            },
+            region_name: None,
+            interface: Interface::Public,
+            trust: Trust::Anyone,
+            identity: None,
+            timeout: Duration::from_mins(1),
+        };
+        Session::new(options).unwrap()
+    }
+
+    fn publisher(endpoint: String) -> GnocchiPublisher {
+        let options = GnocchiOptions {
+            access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
+            endpoint: Some(endpoint),
+            trust: Trust::Anyone,
+            identity: Some(nobody()),
+            config_dirs: Vec::new(),
+            create_resource_types: false,
+            limits: GnocchiLimits::default(),
+        };
+        let url = PublisherUrl::parse("gnocchi://").unwrap();
+        GnocchiPublisher::start(&url, &options, GnocchiFigures::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_end_waits_for_samples_from_before_the_filtered_project_was_known() {
+        let (endpoint, requests) = store().await;
+        let publisher = publisher(endpoint);
+        let instance = Trait { name: "instance_id".to_owned(), value: TraitValue::Text("r".to_owned()) };
+        let end = Event {
+            message_id: "m".to_owned(),
+            event_type: "compute.instance.delete.start".to_owned(),
+            generated: 0,
+            traits: vec![instance],
+            raw: Value::Null,
+        };
+        let samples = publisher.samples(&[sample("cpu", 1.0)]);
+        let events = publisher.events(&[end]);
+        // Time in which the event could go first.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        publisher.shared.open_gate(None);
+        samples.await.unwrap();
+        events.await.unwrap();
+        let requests = requests.lock();
+        let place =
+            |part: &str| requests.iter().position(|request| request.contains(part)).expect("a request");
+        assert!(place("POST /v1/batch/") < place("ended_at"), "{requests:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_panic_drops_fails_while_the_publisher_runs() {
+        let publisher = publisher("http://127.0.0.1:1".to_owned());
+        let dropped = || receipt(publisher.shared.clone(), vec![oneshot::channel().1]);
+        assert!(dropped().await.is_err());
+        publisher.shared.is_closed.store(true, Ordering::Relaxed);
+        assert!(dropped().now_or_never().is_none());
     }
 }
