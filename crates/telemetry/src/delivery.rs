@@ -122,9 +122,13 @@ impl Deliverer {
         receipt
     }
 
+    /// # Panics
+    /// The task has ended, which only a panic does: whoever hands over measures must not go on without it.
     fn try_send(&self, round: Round) {
-        let Err(TrySendError::Full(round) | TrySendError::Closed(round)) = self.rounds.try_send(round) else {
-            return;
+        let round = match self.rounds.try_send(round) {
+            Ok(()) => return,
+            Err(TrySendError::Full(round)) => round,
+            Err(TrySendError::Closed(_)) => panic!("the task that posts measures has ended"),
         };
         let dropped = round.items.iter().map(|item| item.measures.len()).sum::<usize>();
         if dropped > 0 {
@@ -145,9 +149,9 @@ impl Deliverer {
 
 /// The result of a request.
 enum Posted {
-    /// To be retried.
+    /// Stored, or rejected for good.
     Done,
-    /// To be tried again.
+    /// To be retried.
     Later(ClientError),
 }
 
@@ -336,5 +340,13 @@ mod tests {
         deliverer.send(round(BACKLOG_MEASURES_MAX));
         let told = tokio::time::timeout(Duration::from_secs(30), first).await;
         assert!(told.expect("its receipt fails").is_err());
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "the task that posts measures has ended")]
+    async fn whoever_hands_over_measures_notices_that_nothing_is_posted() {
+        let (rounds, received) = mpsc::channel(1);
+        drop(received);
+        Deliverer { rounds, task: tokio::spawn(std::future::ready(())) }.send(Vec::new());
     }
 }

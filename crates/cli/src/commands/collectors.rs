@@ -6,9 +6,14 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_http::ClientIdentity;
+use gnudi_model::Fault;
 use gnudi_telemetry::{amqp1, statsd};
 use prometheus_client::registry::Registry;
-use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
+use tokio::{
+    net::UdpSocket,
+    sync::watch,
+    task::{AbortHandle, JoinHandle},
+};
 
 use crate::{
     args::{CollectorArgs, ServeArgs},
@@ -159,11 +164,12 @@ fn ceilometer_config(args: &ServeArgs) -> Result<Config> {
 /// The collectors running within `gnudi serve`.
 pub struct Collectors {
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    /// With their names in messages.
+    tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
 
 impl Collectors {
-    /// Starts those selected on the command line.
+    /// Starts those selected on the command line. If one ends before `finish`, the process ends with an error.
     pub async fn start(
         args: &ServeArgs,
         config: &Config,
@@ -179,28 +185,70 @@ impl Collectors {
                 let _ = stopped.wait_for(|stop| *stop).await;
             };
             tasks.push(match name.as_str() {
-                "statsd" => tokio::spawn(statsd_server(config, sink).await?.run(stop)),
+                "statsd" => {
+                    ("the collector of statsd", tokio::spawn(statsd_server(config, sink).await?.run(stop)))
+                }
                 "notification" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(NotificationService::new(&config, Some(sink), registry)?.run(stop))
+                    let agent = NotificationService::new(&config, Some(sink), registry)?;
+                    let running = async move {
+                        if let Err(error) = agent.run(stop).await {
+                            tracing::error!(%error, "the notification agent cannot go on");
+                        }
+                    };
+                    ("the notification agent", tokio::spawn(running))
                 }
                 "polling" => {
                     let config = ceilometer_config(args)?;
-                    tokio::spawn(PollingService::new(&config, &[], registry)?.run(stop))
+                    let agent = PollingService::new(&config, &[], registry)?;
+                    ("the polling agent", tokio::spawn(agent.run(stop)))
                 }
-                _ => tokio::spawn(amqp_server(config, sink)?.run(stop)),
+                _ => ("the collector of amqpd", tokio::spawn(amqp_server(config, sink)?.run(stop))),
             });
         }
+        let watched: Vec<_> = tasks.iter().map(|(name, task)| (*name, task.abort_handle())).collect();
+        super::exit_on_fault(move || ended(&watched, &stopped));
         Ok(Collectors { stop, tasks })
     }
 
     /// Lets them post their last measures, and stops them.
     pub async fn finish(self) {
         let _ = self.stop.send(true);
-        for task in self.tasks {
-            if tokio::time::timeout(FINISH_TIMEOUT, task).await.is_err() {
-                tracing::warn!("a collector did not post all its measures in time");
+        for (name, task) in self.tasks {
+            match tokio::time::timeout(FINISH_TIMEOUT, task).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "{name} has failed"),
+                Err(_) => tracing::warn!("{name} did not post all its measures in time"),
             }
         }
+    }
+}
+
+/// A task that has ended although nobody has stopped it.
+fn ended(tasks: &[(&'static str, AbortHandle)], stopped: &watch::Receiver<bool>) -> Option<Fault> {
+    let (name, _) = tasks.iter().find(|(_, task)| task.is_finished())?;
+    // Checked after the tasks: those that are stopped end later. The sender is dropped if serving fails.
+    let is_running = stopped.has_changed().is_ok() && !*stopped.borrow();
+    is_running.then_some(Fault::Ended(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_collector_that_ends_unasked_is_a_fault() {
+        let (stop, stopped) = watch::channel(false);
+        let running = tokio::spawn(std::future::pending::<()>());
+        let failing: JoinHandle<()> = tokio::spawn(async { panic!("a defect") });
+        let tasks = [("one", running.abort_handle()), ("two", failing.abort_handle())];
+        assert!(failing.await.is_err());
+        assert_eq!(ended(&tasks[..1], &stopped), None);
+        assert_eq!(ended(&tasks, &stopped), Some(Fault::Ended("two")));
+        stop.send_replace(true);
+        assert_eq!(ended(&tasks, &stopped), None);
+        let (stop, stopped) = watch::channel(false);
+        drop(stop);
+        assert_eq!(ended(&tasks, &stopped), None);
     }
 }

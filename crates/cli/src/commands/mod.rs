@@ -136,13 +136,17 @@ pub(crate) fn now() -> Timestamp {
 /// Interval of checking for lost tasks.
 const FAULTS_LOOK_DELAY: Duration = Duration::from_secs(1);
 
-/// Ends the process if an essential task has ended: the service manager restarts it, and accepted data is safe in the
-/// stores.
+/// Ends the process if an essential task of the store has ended.
 fn exit_on_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
+    exit_on_fault(move || engine.faults().into_iter().find(|fault| matches!(fault, Fault::Ended(_))));
+}
+
+/// Ends the process once there is a fault: the service manager restarts it, and accepted data is safe in the stores.
+fn exit_on_fault(fault: impl Fn() -> Option<Fault> + Send + 'static) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(FAULTS_LOOK_DELAY).await;
-            if let Some(fault) = engine.faults().iter().find(|fault| matches!(fault, Fault::Ended(_))) {
+            if let Some(fault) = fault() {
                 tracing::error!(%fault, "the process cannot go on: ending it");
                 std::process::exit(1);
             }

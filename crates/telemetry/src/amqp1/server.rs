@@ -147,7 +147,10 @@ impl Amqp1Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
-                Some(message) = messages.recv(), if self.has_room() => self.add_message(message),
+                message = messages.recv(), if self.has_room() => {
+                    // It ends only by a panic, and whoever runs this must notice. The broker redelivers what is lost.
+                    self.add_message(message.expect("the task that receives messages goes on"));
+                }
                 is_stored = Flush::is_stored(&mut self.in_flight) => {
                     if let Some(flush) = self.in_flight.take() {
                         tokio::spawn(flush.settle(is_stored));

@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
-use futures_util::future::join_all;
+use anyhow::{Context as _, Result, anyhow, bail};
+use futures_util::future::try_join_all;
 use gnudi_telemetry::{
     events::{EventDefinitions, EventOptions},
     messaging::{AmqpOutbox, Consumer, Inbox, envelope::Version},
@@ -43,7 +43,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         let agent = NotificationService::new(&config, None, &mut registry)?;
         metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
         // On a worker thread: this one would have to be woken for every message.
-        tokio::spawn(agent.run(until_stopped())).await?;
+        tokio::spawn(agent.run(until_stopped())).await??;
         tracing::info!("stopped");
         Ok(())
     })
@@ -94,24 +94,42 @@ impl NotificationService {
     }
 
     /// Processes notifications until `stop`, then finishes those in flight.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// A part of it has ended before.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
         let (told, stopped) = watch::channel(false);
-        let running = self.consumers.into_iter().map(|(consumer, inbox)| {
-            let mut stopped = stopped.clone();
-            self.agent.run(consumer, inbox, async move {
-                let _ = stopped.wait_for(|stop| *stop).await;
-            })
-        });
+        let running = try_join_all(self.consumers.into_iter().map(|(consumer, inbox)| {
+            let mut stop = stopped.clone();
+            let running = self.agent.run(consumer, inbox, async move {
+                let _ = stop.wait_for(|stop| *stop).await;
+            });
+            to_be_stopped(running, stopped.clone())
+        }));
         let stopping = async {
             stop.await;
             tracing::info!("stopping");
             let _ = told.send(true);
+            anyhow::Ok(())
         };
-        let keeping = tokio::spawn(aside::enforce_limits(self.outbox.clone(), self.aside, self.figures));
-        tokio::join!(join_all(running), stopping);
+        let mut keeping = tokio::spawn(aside::enforce_limits(self.outbox.clone(), self.aside, self.figures));
+        let outcome = tokio::select! {
+            outcome = async { tokio::try_join!(running, stopping) } => outcome.map(drop),
+            ended = &mut keeping => Err(anyhow!("the limits of the aside queue are not kept: {ended:?}")),
+        };
         keeping.abort();
         self.outbox.close().await;
+        outcome
     }
+}
+
+/// Waits for what must not end before it is stopped.
+async fn to_be_stopped(running: impl Future<Output = ()>, stopped: watch::Receiver<bool>) -> Result<()> {
+    running.await;
+    if !*stopped.borrow() {
+        bail!("what consumes from the broker has ended");
+    }
+    Ok(())
 }
 
 /// Whether the agent could start with these files and options, pipelines excepted.
@@ -220,7 +238,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
     figures.register(registry);
     match credentials::gnocchi(config, own) {
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),
-        // Only needed if a pipeline publishes to Zaqar.
+        // Only needed if a pipeline publishes to the store.
         Err(error) => {
             let error = gnudi_bench::complaint::of(&error);
             publishers.add("gnocchi", move |_, _| Err(OpenError(error.clone())));
@@ -255,4 +273,17 @@ fn events(config: &Config, pipelines: &Pipelines) -> Result<Option<EventDefiniti
         store_raw: config.list("event", "store_raw"),
     };
     Ok(Some(EventDefinitions::load(file.as_deref(), &options)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_consumer_that_ends_unasked_is_an_error() {
+        let (stop, stopped) = watch::channel(false);
+        assert!(to_be_stopped(std::future::ready(()), stopped.clone()).await.is_err());
+        stop.send_replace(true);
+        assert!(to_be_stopped(std::future::ready(()), stopped).await.is_ok());
+    }
 }
