@@ -5,7 +5,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::Write as _,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     time::Duration,
@@ -49,7 +49,7 @@ impl FilePublisher {
         };
         let path = PathBuf::from(&url.path);
         let file = append(&path).map_err(|error| OpenError(format!("{}: {error}", path.display())))?;
-        let mut log = Log { path, file, bytes_max, backups };
+        let mut log = Log { path, file, written: 0, bytes_max, backups };
         let (jobs, received) = mpsc::channel::<Job>();
         let trouble = PeerHealth::new(url);
         let write = move || {
@@ -109,21 +109,31 @@ fn append(path: &Path) -> std::io::Result<File> {
 struct Log {
     path: PathBuf,
     file: File,
+    /// Bytes that the file has of the line being written.
+    written: usize,
     /// 0: no rotation.
     bytes_max: u64,
     backups: usize,
 }
 
 impl Log {
-    /// Writes a whole line. If it fails, a part of the line may be in the file.
+    /// Writes a whole line. After an error, the call for the same line goes on where this one has stopped.
     fn write(&mut self, line: &str) -> std::io::Result<()> {
-        // With the newline; in characters, as Python counts.
-        let length = line.chars().count() as u64 + 1;
-        if self.bytes_max > 0 && self.path.is_file() && self.file.metadata()?.len() + length >= self.bytes_max
-        {
+        if self.written == 0 && self.has_to_rotate(line)? {
             self.rotate()?;
         }
-        self.file.write_all(format!("{line}\n").as_bytes())
+        write_rest(&mut self.file, format!("{line}\n").as_bytes(), &mut self.written)?;
+        self.written = 0;
+        Ok(())
+    }
+
+    fn has_to_rotate(&self, line: &str) -> std::io::Result<bool> {
+        if self.bytes_max == 0 || !self.path.is_file() {
+            return Ok(false);
+        }
+        // With the newline; in characters, as Python counts.
+        let length = line.chars().count() as u64 + 1;
+        Ok(self.file.metadata()?.len() + length >= self.bytes_max)
     }
 
     fn rotate(&mut self) -> std::io::Result<()> {
@@ -143,10 +153,55 @@ impl Log {
     }
 }
 
+/// Writes what is missing of `bytes`, of which `written` are written; counts also those before an error.
+fn write_rest(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> std::io::Result<()> {
+    while *written < bytes.len() {
+        match file.write(&bytes[*written..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(more) => *written += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::publishers::tests::sample;
+
+    /// A file on a disk with so much space.
+    struct Disk {
+        space: usize,
+        bytes: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let fitting = bytes.len().min(self.space);
+            if fitting == 0 {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            self.space -= fitting;
+            self.bytes.extend_from_slice(&bytes[..fitting]);
+            Ok(fitting)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_has_cut_is_completed() {
+        let mut disk = Disk { space: 2, bytes: Vec::new() };
+        let mut written = 0;
+        assert!(write_rest(&mut disk, b"line\n", &mut written).is_err());
+        disk.space = 100;
+        write_rest(&mut disk, b"line\n", &mut written).unwrap();
+        assert_eq!((disk.bytes.as_slice(), written), (&b"line\n"[..], 5));
+    }
 
     #[tokio::test]
     async fn files_are_renamed_before_they_grow_too_large() {
