@@ -123,6 +123,19 @@ def test_each_is_counted_and_none_stops_the_others(rabbitmq, gnudi, agent):
     assert ours.stop() == 0
 
 
+def test_numbers_that_json_lacks_are_published(rabbitmq, gnudi, agent):
+    """Python's json writes and reads them, so Ceilometer takes them."""
+    store = gnudi()
+    ours = agent(rabbitmq, store=store, config=QUICK).start()
+    numbers = [changed(2, counter_volume=float(text), timestamp=f"2026-01-01T00:0{minute}:00")
+               for minute, text in enumerate(["nan", "inf", "-inf"])]
+    raw_bus(rabbitmq, [(QUEUE, envelope(bare([good(1), *numbers])))])
+    wait_until(lambda: measures_taken(store) == 4, TIMEOUT_S, "the samples")
+    rabbitmq.wait_empty([QUEUE])
+    assert (ours.figure("bad_samples"), ours.figure("set_aside")) == (0, 0)
+    assert ours.stop() == 0
+
+
 def test_a_change_that_the_store_refuses_is_set_aside(rabbitmq, gnudi, agent):
     """The samples are stored, what could not be changed is not forgotten, and later changes are made."""
     store = gnudi()
