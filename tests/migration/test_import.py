@@ -85,6 +85,30 @@ def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_pat
     assert "or a server has used it since: import into an empty one" in done.stderr, done.stderr
 
 
+def test_changes_through_the_generic_type_are_revisions(gnocchi, gnudi, seed, tmp_path):
+    """Gnocchi stores them without the attributes of the resource's own type, and shows them in the generic history only."""
+    theirs = gnocchi()
+    world = World(theirs.client(), random.Random(f"generic {seed}"))
+    world.make(3, 1)
+    machine = theirs.client().post("/v1/resource/machine", {"id": "changed", "host": "h1"}).expect(201).json()["id"]
+    world.resources[machine] = "machine"
+    for of_type, change in (("machine", {"host": "h2"}), ("generic", {"project_id": "p7"}), ("generic", {"project_id": "p8"}),
+                            ("machine", {"host": "h3"}), ("generic", {"project_id": "p9"})):
+        theirs.client().patch(f"/v1/resource/{of_type}/{machine}", change).expect(200)
+    imported(theirs, world, "--data-dir", tmp_path / "data")
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
+
+    def shown(server, of_type, *fields):
+        history = server.client().get(f"/v1/resource/{of_type}/{machine}/history?sort=revision_start:asc").expect(200).json()
+        return [tuple(revision[field] for field in fields) for revision in history]
+
+    fields = ("revision_start", "revision_end", "project_id")
+    assert shown(ours, "generic", *fields) == shown(theirs, "generic", *fields)
+    assert shown(ours, "machine", "host", "project_id") == [("h1", None), ("h2", None), ("h2", "p7"), ("h2", "p8"), ("h3", "p8"), ("h3", "p9")]
+    same = verified(theirs, ours)
+    assert same.returncode == 0, same.stdout + same.stderr
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
 def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):

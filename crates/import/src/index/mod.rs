@@ -250,21 +250,10 @@ impl Index {
             self.push_among(&mut select, "r.id", ids);
             select.push(format_args!(" ORDER BY {order}"));
             let rows = self.fetch(select).await?;
-            revisions.push(self.decode(&rows, |row| Ok((id_at(row, 0)?, revision(of, row)?)))?);
+            revisions.push(self.decode(&rows, |row| FoundRevision::of(of, row))?);
         }
         let (earlier, current) = (revisions.pop().unwrap_or_default(), revisions.pop().unwrap_or_default());
-        let resource = |(id, revision)| SourceResource { id, revisions: vec![revision] };
-        let mut resources: Vec<SourceResource> = current.into_iter().map(resource).collect();
-        for (id, revision) in earlier {
-            if let Ok(at) = resources.binary_search_by_key(&id, |resource| resource.id) {
-                resources[at].revisions.push(revision);
-            }
-        }
-        // Newest first so far.
-        for resource in &mut resources {
-            resource.revisions.reverse();
-        }
-        Ok(resources)
+        Ok(with_revisions(current, earlier))
     }
 
     /// All except those being deleted.
@@ -397,7 +386,11 @@ impl Index {
         }
     }
 
-    /// Selects resources with the attributes of a type; `suffix` is the end of its table's name.
+    /// Selects resources with the attributes of a type; `suffix` is the end of its table's name. The column before the
+    /// attributes is NULL if a revision has no row of them.
+    ///
+    /// Gnocchi writes no such row when a resource of the type is changed through `/v1/resource/generic`. A current
+    /// resource without one was deleted by a filter below its type (docs/compatibility.md).
     fn revision_select(&self, of: &SourceType, table: &str, suffix: &str) -> Statement {
         let own = |name: &str| format!("a.{}", self.quoted(name));
         let mut columns = self.columns(&[
@@ -410,6 +403,11 @@ impl Index {
             ("r.ended_at", Form::Time),
             ("r.revision_start", Form::Time),
         ]);
+        let is_current = suffix.is_empty();
+        let has_table = !of.resource_type.attributes.is_empty();
+        let own_row = if is_current || !has_table { "1" } else { "a.revision" };
+        columns += ", ";
+        columns += &self.column(own_row, Form::Integer);
         for (name, attribute) in &of.resource_type.attributes {
             let form = match attribute.kind {
                 AttributeKind::String { .. } | AttributeKind::Number { .. } => Form::Text,
@@ -420,11 +418,11 @@ impl Index {
             columns += ", ";
             columns += &self.column(&own(name), form);
         }
-        let join = if of.resource_type.attributes.is_empty() {
-            String::new()
+        let join = if has_table {
+            let (kind, key) = if is_current { ("JOIN", "id") } else { ("LEFT JOIN", "revision") };
+            format!(" {kind} {}{suffix} a ON a.{key} = r.{key}", of.table)
         } else {
-            let key = if suffix.is_empty() { "id" } else { "revision" };
-            format!(" JOIN {}{suffix} a ON a.{key} = r.{key}", of.table)
+            String::new()
         };
         self.once(format!("SELECT {columns} FROM {table} r{join}"))
     }
@@ -531,11 +529,49 @@ fn time(microseconds: i64) -> Timestamp {
     Timestamp(microseconds.saturating_mul(1000))
 }
 
+/// A revision in a row of `revision_select`.
+struct FoundRevision {
+    id: Uuid,
+    revision: SourceRevision,
+    /// Whether its attributes were stored.
+    has_attributes: bool,
+}
+
+impl FoundRevision {
+    fn of(of: &SourceType, row: &Row) -> Result<Self, gnudi_sql::Error> {
+        let has_attributes = row.try_get::<Option<i64>>(ATTRIBUTES_AT - 1)?.is_some();
+        Ok(Self { id: id_at(row, 0)?, revision: revision(of, row)?, has_attributes })
+    }
+}
+
+/// Resources of their current revisions, sorted by id, and of the earlier ones, of each resource newest first.
+fn with_revisions(current: Vec<FoundRevision>, earlier: Vec<FoundRevision>) -> Vec<SourceResource> {
+    let resource = |found: FoundRevision| SourceResource { id: found.id, revisions: vec![found.revision] };
+    let mut resources: Vec<SourceResource> = current.into_iter().map(resource).collect();
+    for FoundRevision { id, mut revision, has_attributes } in earlier {
+        let Ok(at) = resources.binary_search_by_key(&id, |resource| resource.id) else { continue };
+        let newer = &mut resources[at].revisions;
+        // The change that ended it left the attributes as they were.
+        if let Some(next) = newer.last().filter(|_| !has_attributes) {
+            revision.attributes.clone_from(&next.attributes);
+        }
+        newer.push(revision);
+    }
+    // Newest first so far.
+    for resource in &mut resources {
+        resource.revisions.reverse();
+    }
+    resources
+}
+
+/// The first column of `revision_select` with an attribute.
+const ATTRIBUTES_AT: usize = 9;
+
 /// Reads the columns of `revision_select`.
 fn revision(of: &SourceType, row: &Row) -> Result<SourceRevision, gnudi_sql::Error> {
     let text = |index| Ok::<_, gnudi_sql::Error>(row.try_get::<Option<&str>>(index)?.map(str::to_owned));
     let mut attributes = BTreeMap::new();
-    for (index, (name, attribute)) in (8..).zip(&of.resource_type.attributes) {
+    for (index, (name, attribute)) in (ATTRIBUTES_AT..).zip(&of.resource_type.attributes) {
         let number = || row.try_get::<Option<i64>>(index);
         let value = match attribute.kind {
             AttributeKind::String { .. } => text(index)?.map(|text| AttributeValue::String(text.into())),
@@ -564,4 +600,55 @@ fn revision(of: &SourceType, row: &Row) -> Result<SourceRevision, gnudi_sql::Err
         revision_start: time(row.try_get(7)?),
         attributes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(id: u128, start: i64, host: Option<&str>) -> FoundRevision {
+        let value = host.map_or(AttributeValue::Null, |host| AttributeValue::String(host.into()));
+        let revision = SourceRevision {
+            original_resource_id: String::new(),
+            creator: String::new(),
+            user_id: None,
+            project_id: None,
+            started_at: Timestamp::EPOCH,
+            ended_at: None,
+            revision_start: Timestamp(start),
+            attributes: BTreeMap::from([("host".into(), value)]),
+        };
+        FoundRevision { id: Uuid::from_u128(id), revision, has_attributes: host.is_some() }
+    }
+
+    #[test]
+    fn revisions_without_stored_attributes_have_those_of_the_next() {
+        let current = vec![found(1, 9, Some("d")), found(2, 3, Some("x"))];
+        let earlier = vec![
+            found(1, 7, None),
+            found(1, 5, None),
+            found(1, 3, Some("b")),
+            found(1, 1, None),
+            // Without a current row.
+            found(3, 1, Some("y")),
+        ];
+        let shown: Vec<Vec<(i64, String)>> = with_revisions(current, earlier)
+            .into_iter()
+            .map(|resource| {
+                let revisions = resource.revisions.into_iter();
+                let host = |revision: &SourceRevision| match &revision.attributes["host"] {
+                    AttributeValue::String(host) => host.to_string(),
+                    other => panic!("{other:?}"),
+                };
+                revisions.map(|revision| (revision.revision_start.0, host(&revision))).collect()
+            })
+            .collect();
+        let expected = |rows: &[(i64, &str)]| -> Vec<(i64, String)> {
+            rows.iter().map(|(start, host)| (*start, (*host).to_owned())).collect()
+        };
+        assert_eq!(
+            shown,
+            [expected(&[(1, "b"), (3, "b"), (5, "d"), (7, "d"), (9, "d")]), expected(&[(3, "x")])]
+        );
+    }
 }

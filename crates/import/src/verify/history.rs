@@ -1,6 +1,6 @@
 //! Compares the revisions of a resource.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashSet};
 
 use serde_json::Value;
 
@@ -34,6 +34,26 @@ pub fn compare(gnocchi: &[Value], gnudi: &[Value]) -> Vec<FieldDifference> {
             found.push(FieldDifference { path, gnocchi: their.cloned(), gnudi: our.cloned() });
         }
     }
+}
+
+/// Whether gnudi has a revision that begins when none of Gnocchi's does.
+pub fn has_more(gnocchi: &[Value], gnudi: &[Value]) -> bool {
+    let theirs = starts(gnocchi);
+    gnudi.iter().any(|revision| !theirs.contains(start(revision)))
+}
+
+/// Removes from gnudi's history of a type's resource what Gnocchi has in `generic`, the resource's generic history,
+/// alone: revisions that a change through `/v1/resource/generic` ended (docs/compatibility.md).
+pub fn without_generic_changes(gnocchi: &[Value], generic: &[Value], gnudi: &mut Vec<Value>) {
+    let (theirs, generic) = (starts(gnocchi), starts(generic));
+    gnudi.retain(|revision| {
+        let start = start(revision);
+        theirs.contains(start) || !generic.contains(start)
+    });
+}
+
+fn starts(revisions: &[Value]) -> HashSet<&str> {
+    revisions.iter().map(start).collect()
 }
 
 /// The start of a revision as returned by the servers: texts that sort like times.
@@ -70,6 +90,20 @@ mod tests {
             found(&[json!(1)], &[json!("x")]),
             [("revision of : ".to_owned(), Some(json!(1)), Some(json!("x")))]
         );
+    }
+
+    #[test]
+    fn revisions_of_the_generic_history_alone_are_no_difference() {
+        let (theirs, generic) = ([revision(1, 1), revision(3, 3)], [revision(1, 0), revision(2, 0), revision(3, 0)]);
+        let mut ours = vec![revision(1, 1), revision(2, 3), revision(3, 3)];
+        assert!(has_more(&theirs, &ours));
+        without_generic_changes(&theirs, &generic, &mut ours);
+        assert!(compare(&theirs, &ours).is_empty());
+        assert!(!has_more(&theirs, &ours));
+        // What neither history of Gnocchi has stays a difference.
+        ours.push(revision(4, 4));
+        without_generic_changes(&theirs, &generic, &mut ours);
+        assert_eq!(compare(&theirs, &ours).len(), 1);
     }
 
     proptest! {

@@ -395,10 +395,18 @@ async fn all_histories(sides: &Sides, jobs: usize, tasks: &[ResourceTask], log: 
 type Histories = (Option<Vec<Value>>, Option<Vec<Value>>);
 
 async fn histories(sides: &Sides, task: &ResourceTask) -> Result<Histories> {
-    tokio::try_join!(
+    let (theirs, mut ours) = tokio::try_join!(
         sides.gnocchi.history(&task.resource_type, &task.id),
         sides.gnudi.history(&task.resource_type, &task.id)
-    )
+    )?;
+    if let (Some(theirs), Some(ours)) = (&theirs, &mut ours)
+        && task.resource_type != GENERIC
+        && history::has_more(theirs, ours)
+        && let Some(generic) = sides.gnocchi.history(GENERIC, &task.id).await?
+    {
+        history::without_generic_changes(theirs, &generic, ours);
+    }
+    Ok((theirs, ours))
 }
 
 #[cfg(test)]
