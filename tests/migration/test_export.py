@@ -300,6 +300,71 @@ def test_a_gnocchi_that_is_gone_back_to_has_all_that_came_in(gnocchi, gnudi, see
     back.compare()
 
 
+def test_what_an_unposted_file_has_is_taken_back(gnocchi, gnudi, seed, tmp_path):
+    """Gnocchi knows nothing of the first export when the second one runs: both are posted at once."""
+    back = Back(gnocchi(), Embedded(gnudi, tmp_path), f"{seed} twice", tmp_path)
+    back.import_all()
+    back.serve()
+    world, types = back.world, {"kept": uuid.UUID(int=501), "gone": uuid.UUID(int=502), "other": uuid.UUID(int=503)}
+    changed = sorted(world.resources)[0]
+    before = world.client.get(f"/v1/resource/generic/{changed}").expect(200).json()["project_id"]
+    own = {"archive_policy_name": "plain"}
+
+    def metric(path, name):
+        world.client.post(f"{path}/metric", {name: own}).expect(200)
+        found = world.client.get(f"{path}/metric/{name}").expect(200).json()["id"]
+        world.metrics[found] = "plain"
+        return found
+
+    def resource(of_type, id, **fields):
+        world.client.post(f"/v1/resource/{of_type}", {"id": str(id), "started_at": "2023-01-01T00:00:00", **fields}).expect(201)
+        world.resources[str(id)] = of_type
+
+    def text(name):
+        return {"op": "add", "path": f"/attributes/{name}", "value": {"type": "string", "required": False}}
+
+    world.client.post("/v1/archive_policy", {"name": "brief", "definition": [{"granularity": "1m", "points": 5}]}).expect(201)
+    world.client.post("/v1/archive_policy_rule", {"name": "brief-rule", "metric_pattern": "b*", "archive_policy_name": "brief"}).expect(201)
+    world.client.patch("/v1/archive_policy/unused", {"definition": [{"granularity": "1d", "points": 20}]}).expect(200)
+    for name in ("brief", "shelf"):
+        world.client.post("/v1/resource_type", {"name": name, "attributes": {"row": {"type": "number", "required": False}}}).expect(201)
+    back.patch_type([text("brief"), text("noted")])
+    for name, id in types.items():
+        resource("shelf" if name == "kept" else "generic", id)
+        metric(f"/v1/resource/generic/{id}", "of it")
+    metrics = [metric(f"/v1/resource/generic/{changed}", name) for name in ("brief", "again é")]
+    alone = world.client.post("/v1/metric", {**own, "name": "brief"}).expect(201).json()["id"]
+    world.metrics[alone] = "plain"
+    world.client.patch(f"/v1/resource/generic/{changed}", {"project_id": "brief"}).expect(200)
+    back.measure(2)
+    back.export(cut=False)
+
+    back.serve()
+    world.client.delete("/v1/archive_policy_rule/brief-rule").expect(204)
+    world.client.delete("/v1/archive_policy/brief").expect(204)
+    world.client.patch("/v1/archive_policy/unused", {"definition": [{"granularity": "1d", "points": 10}]}).expect(200)
+    world.client.delete("/v1/resource_type/brief").expect(204)
+    world.client.patch("/v1/resource_type/shelf", [text("depth")], headers={"Content-Type": "application/json-patch+json"}).expect(200)
+    back.patch_type([{"op": "remove", "path": "/attributes/brief"}])
+    for name in ("gone", "other"):
+        id = str(types[name])
+        del world.metrics[world.client.get(f"/v1/resource/generic/{id}/metric/of it").expect(200).json()["id"]]
+        world.client.delete(f"/v1/resource/generic/{id}").expect(204)
+        del world.resources[id]
+    resource("machine", types["other"], host="h1", noted="n")
+    metric(f"/v1/resource/generic/{types['other']}", "of it")
+    for found in (*metrics, alone):
+        world.client.delete(f"/v1/metric/{found}").expect(204)
+        del world.metrics[found]
+    metric(f"/v1/resource/generic/{changed}", "again é")
+    world.client.patch(f"/v1/resource/shelf/{types['kept']}", {"depth": "deep"}).expect(200)
+    world.client.patch(f"/v1/resource/generic/{changed}", {"project_id": before}).expect(200)
+    back.measure(2)
+    back.export(cut=False)
+    back.post()
+    back.compare()
+
+
 def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     target = Embedded(gnudi, tmp_path)
     (journal,) = target.journals

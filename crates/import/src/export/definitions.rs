@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_client::uri::path;
 use gnudi_indexer::Indexer;
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, ResourceType, Text, resource_type::GENERIC,
@@ -18,24 +17,50 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Export, ExportError, Report,
+    expected::{ExpectedType, of_policy, of_rule, of_type},
     line::Line,
     resources::{shown_for_null, value_of},
 };
-use crate::index::{Index, SourceType};
+use crate::index::SourceType;
 
 /// A resource type on both sides, including the generic one.
 pub(super) struct Types {
+    /// The type in Gnocchi's index, unless the file of earlier runs deletes it.
     pub gnocchi: Option<SourceType>,
+    /// Gnocchi's attributes once that file is posted; `None` without the type.
+    expected: Option<BTreeMap<Text, Attribute>>,
+    /// Attributes that the file removes or creates.
+    replaced: BTreeSet<Text>,
     pub gnudi: Option<Arc<ResourceType>>,
     /// Fill values of attributes that became required: what Gnocchi's resources without a value get.
     pub fills: BTreeMap<Text, AttributeValue>,
 }
 
 impl Types {
-    /// Gnocchi's attribute of this name, if gnudi's has the same kind; its bounds may differ. An attribute of another
-    /// kind is a new one.
+    fn new(theirs: Option<ExpectedType>, gnudi: Option<Arc<ResourceType>>) -> Self {
+        let fills = BTreeMap::new();
+        match theirs {
+            Some(ExpectedType { stored, attributes, replaced, .. }) => {
+                Types { gnocchi: stored, expected: Some(attributes), replaced, gnudi, fills }
+            }
+            None => Types { gnocchi: None, expected: None, replaced: BTreeSet::new(), gnudi, fills },
+        }
+    }
+
+    /// The attribute of this name in Gnocchi's index, if its values stay and gnudi's has the same kind; its bounds may
+    /// differ. An attribute of another kind is a new one.
     pub fn kept(&self, name: &str) -> Option<&Attribute> {
-        let theirs = self.gnocchi.as_ref()?.resource_type.attributes.get(name)?;
+        let stored = self.gnocchi.as_ref().filter(|_| !self.replaced.contains(name))?;
+        self.same_kind(&stored.resource_type.attributes, name)
+    }
+
+    /// Gnocchi's attribute of this name once the file of earlier runs is posted, if gnudi's has the same kind.
+    pub fn expected(&self, name: &str) -> Option<&Attribute> {
+        self.same_kind(self.expected.as_ref()?, name)
+    }
+
+    fn same_kind<'a>(&self, theirs: &'a BTreeMap<Text, Attribute>, name: &str) -> Option<&'a Attribute> {
+        let theirs = theirs.get(name)?;
         let ours = self.gnudi.as_ref()?.attributes.get(name)?;
         (theirs.kind.name() == ours.kind.name()).then_some(theirs)
     }
@@ -45,41 +70,30 @@ impl Types {
 pub(super) async fn write_new(export: &mut Export<'_>) -> Result<Vec<Types>, ExportError> {
     write_policies(export).await?;
     write_rules(export).await?;
-    let mut theirs: BTreeMap<Text, SourceType> = BTreeMap::new();
-    for source in export.gnocchi.resource_types().await?.into_iter().chain([Index::generic()]) {
-        theirs.insert(source.resource_type.name.clone(), source);
-    }
+    let mut theirs = export.expected.types.clone();
     let mut types = Vec::new();
     for ours in export.gnudi.resource_types().await? {
-        let gnocchi = theirs.remove(&ours.name);
-        let mut of = Types { gnocchi, gnudi: Some(ours.clone()), fills: BTreeMap::new() };
-        match &of.gnocchi {
-            None => {
-                let attributes: Map<String, Value> = ours
-                    .attributes
-                    .iter()
-                    .map(|(name, attribute)| (name.to_string(), attribute_of(attribute)))
-                    .collect();
-                let body = json!({"name": &*ours.name, "attributes": attributes});
-                export.change(&Line::request("POST", "/v1/resource_type", Some(body)))?;
-            }
-            Some(_) if ours.name == GENERIC => {}
-            Some(theirs) => {
-                let theirs = theirs.resource_type.clone();
-                write_attributes(export, &theirs, &ours, &mut of).await?;
-            }
+        let mut of = Types::new(theirs.remove(&of_type(&ours.name)), Some(ours.clone()));
+        if of.expected.is_none() {
+            let attributes: Map<String, Value> = ours
+                .attributes
+                .iter()
+                .map(|(name, attribute)| (name.to_string(), attribute_of(attribute)))
+                .collect();
+            let body = json!({"name": &*ours.name, "attributes": attributes});
+            export.change(&Line::request("POST", "/v1/resource_type", Some(body)))?;
+        } else if ours.name != GENERIC {
+            write_attributes(export, &ours, &mut of).await?;
         }
         types.push(of);
     }
-    let gone = theirs.into_values();
-    types.extend(gone.map(|gone| Types { gnocchi: Some(gone), gnudi: None, fills: BTreeMap::new() }));
+    types.extend(theirs.into_values().map(|gone| Types::new(Some(gone), None)));
     Ok(types)
 }
 
 async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
-    let theirs = export.gnocchi.archive_policies().await?;
     for ours in export.gnudi.archive_policies().await? {
-        for line in policy_lines(&ours, &theirs, &mut export.report) {
+        for line in policy_lines(&ours, &export.expected.policies, &mut export.report) {
             export.change(&line)?;
         }
     }
@@ -88,10 +102,14 @@ async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
 
 /// The requests that create or change a policy in Gnocchi; none if Gnocchi has the same one. Adds to `report` what
 /// Gnocchi's policies do not support.
-fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut Report) -> Vec<Line> {
+fn policy_lines(
+    policy: &ArchivePolicy,
+    theirs: &BTreeMap<String, ArchivePolicy>,
+    report: &mut Report,
+) -> Vec<Line> {
     let ours = of_gnocchi(policy);
-    let of_policy = path("/v1/archive_policy/", &ours.name);
-    let known = theirs.iter().find(|theirs| theirs.name == ours.name);
+    let of_policy = of_policy(&ours.name);
+    let known = theirs.get(&of_policy);
     if known == Some(&ours) {
         return Vec::new();
     }
@@ -128,13 +146,14 @@ fn policy_lines(policy: &ArchivePolicy, theirs: &[ArchivePolicy], report: &mut R
 
 /// The policies that stand for definitions of metrics, each written before its first metric.
 pub(super) struct Definitions {
-    theirs: Vec<ArchivePolicy>,
+    /// Gnocchi's policies, by their paths.
+    theirs: BTreeMap<String, ArchivePolicy>,
     written: BTreeSet<String>,
 }
 
 impl Definitions {
-    pub async fn new(gnocchi: &mut Index) -> Result<Self, ExportError> {
-        Ok(Self { theirs: gnocchi.archive_policies().await?, written: BTreeSet::new() })
+    pub fn new(theirs: BTreeMap<String, ArchivePolicy>) -> Self {
+        Self { theirs, written: BTreeSet::new() }
     }
 
     /// The requests that create or change the policy `name` in Gnocchi. None if it does not stand for a definition, or
@@ -211,15 +230,14 @@ fn definition_of(policy: &ArchivePolicy) -> Value {
 }
 
 async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
-    let theirs = export.gnocchi.archive_policy_rules().await?;
     for ours in export.gnudi.archive_policy_rules().await? {
-        let same_name = theirs.iter().find(|theirs| theirs.name == ours.name);
+        let of_rule = of_rule(&ours.name);
+        let same_name = export.expected.rules.get(&of_rule);
         if same_name == Some(&ours) {
             continue;
         }
         if same_name.is_some() {
-            let path = path("/v1/archive_policy_rule/", &ours.name);
-            export.change(&Line::request("DELETE", path, None))?;
+            export.change(&Line::request("DELETE", of_rule, None))?;
         }
         let body = json!({
             "name": ours.name,
@@ -234,30 +252,26 @@ async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
 /// Changes the attributes of Gnocchi's type to those of gnudi's, and sets `of.fills`.
 async fn write_attributes(
     export: &mut Export<'_>,
-    theirs: &ResourceType,
     ours: &ResourceType,
     of: &mut Types,
 ) -> Result<(), ExportError> {
-    let of_type = path("/v1/resource_type/", &ours.name);
+    let of_type = of_type(&ours.name);
     // One request each: an attribute that is already removed is rejected, and must not fail the others.
-    for name in theirs.attributes.keys().filter(|name| of.kept(name).is_none()) {
-        // An earlier run's lines already remove it, add it with the new kind and set its values. Removing it again
-        // would delete those values.
-        let kind = export.earlier.kinds.get(&(of_type.clone(), pointer(name)));
-        if kind.is_some_and(|kind| ours.attributes.get(name).is_some_and(|ours| ours.kind.name() == kind)) {
-            continue;
-        }
+    for name in of.expected.iter().flat_map(BTreeMap::keys).filter(|name| of.expected(name).is_none()) {
         let body = json!([{"op": "remove", "path": pointer(name)}]);
         export.change(&Line::request("PATCH", of_type.clone(), Some(body)))?;
     }
-    let changed = || ours.attributes.iter().filter(|(name, attribute)| of.kept(name) != Some(*attribute));
+    // Also those that an earlier run's lines add: the index has no values of them yet.
     let filled = |(name, attribute): &(&Text, &Attribute)| {
         attribute.required && of.kept(name).is_none_or(|theirs| !theirs.required)
     };
-    let fills = changed().filter(filled).map(|(name, _)| name.clone()).collect();
+    let fills = ours.attributes.iter().filter(filled).map(|(name, _)| name.clone()).collect();
     let fills = shown_for_null(export, of, fills).await?;
     let mut operations = Vec::new();
-    for (name, attribute) in changed() {
+    for (name, attribute) in &ours.attributes {
+        if of.expected(name) == Some(attribute) {
+            continue;
+        }
         let mut value = attribute_of(attribute);
         if attribute.required {
             let fill = fills.get(name).cloned().unwrap_or_else(|| neutral(attribute.kind));
@@ -313,24 +327,21 @@ fn pointer(attribute: &str) -> String {
 
 /// Deletes types, rules and policies that are gone in gnudi.
 pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
-    let ours = export.gnudi.resource_types().await?;
-    for theirs in export.gnocchi.resource_types().await? {
-        let name = theirs.resource_type.name;
-        if ours.iter().all(|ours| ours.name != name) {
-            export.change(&Line::request("DELETE", path("/v1/resource_type/", &name), None))?;
-        }
-    }
-    let ours = export.gnudi.archive_policy_rules().await?;
-    for theirs in export.gnocchi.archive_policy_rules().await? {
-        if ours.iter().all(|ours| ours.name != theirs.name) {
-            let path = path("/v1/archive_policy_rule/", &theirs.name);
-            export.change(&Line::request("DELETE", path, None))?;
-        }
-    }
-    for theirs in export.gnocchi.archive_policies().await? {
+    let types = export.gnudi.resource_types().await?;
+    let types: BTreeSet<String> = types.iter().map(|ours| of_type(&ours.name)).collect();
+    let rules = export.gnudi.archive_policy_rules().await?;
+    let rules: BTreeSet<String> = rules.iter().map(|ours| of_rule(&ours.name)).collect();
+    let theirs = &export.expected;
+    let types = theirs.types.keys().filter(|path| !types.contains(*path));
+    let rules = theirs.rules.keys().filter(|path| !rules.contains(*path));
+    let mut gone: Vec<String> = types.chain(rules).cloned().collect();
+    for (path, theirs) in &theirs.policies {
         if in_gnudi(export.gnudi, &theirs.name).await?.is_none() {
-            export.change(&Line::request("DELETE", path("/v1/archive_policy/", &theirs.name), None))?;
+            gone.push(path.clone());
         }
+    }
+    for path in gone {
+        export.change(&Line::request("DELETE", path, None))?;
     }
     Ok(())
 }
@@ -368,6 +379,10 @@ mod tests {
         assert_eq!(of_gnocchi(&policy).aggregation_methods, ArchivePolicy::default_methods());
     }
 
+    fn by_path(policy: ArchivePolicy) -> BTreeMap<String, ArchivePolicy> {
+        BTreeMap::from([(of_policy(&policy.name), policy)])
+    }
+
     #[test]
     fn definitions_get_names_of_policies() {
         let definition = ArchivePolicy::definition_name(uuid::Uuid::from_u128(5));
@@ -381,13 +396,13 @@ mod tests {
             ..ArchivePolicy::defaults(&ArchivePolicy::default_methods()).remove(1)
         };
         let mut report = Report::default();
-        let lines = policy_lines(&policy, &[], &mut report);
+        let lines = policy_lines(&policy, &BTreeMap::new(), &mut report);
         let [line] = &lines[..] else { panic!("one request") };
         assert!(line.body.as_ref().unwrap().get().contains(&name));
-        assert!(policy_lines(&policy, &[of_gnocchi(&policy)], &mut report).is_empty());
+        assert!(policy_lines(&policy, &by_path(of_gnocchi(&policy)), &mut report).is_empty());
         assert!(report.skipped.is_empty());
         let raw = ArchivePolicy { raw_timespan: Some(gnudi_model::Timespan::from_secs(60)), ..policy };
-        policy_lines(&raw, &[], &mut report);
+        policy_lines(&raw, &BTreeMap::new(), &mut report);
         assert_eq!(report.skipped, [format!("archive policy {name}: Gnocchi has no raw points")]);
     }
 
@@ -397,7 +412,7 @@ mod tests {
         let methods = |change: &dyn Fn(&mut ArchivePolicy)| {
             let (mut theirs, mut report) = (ours.clone(), Report::default());
             change(&mut theirs);
-            let lines = policy_lines(&ours, &[theirs], &mut report);
+            let lines = policy_lines(&ours, &by_path(theirs), &mut report);
             (
                 lines.iter().map(|line| line.method.clone().unwrap()).collect::<Vec<_>>().join(" "),
                 report.skipped.len(),

@@ -1,59 +1,23 @@
 //! The output file: created, or continued after its last complete checkpoint line.
 
 use std::{
-    collections::{HashMap, HashSet},
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
-use gnudi_model::Timestamp;
-use serde::Deserialize;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
     ExportError,
-    line::{ExportedRevision, FORMAT_VERSION, Head, Line, Positions},
+    earlier::{Earlier, Effect},
+    line::{FORMAT_VERSION, Head, Line},
 };
 
 /// A file being written, by one process at a time.
 pub struct Output {
     writer: BufWriter<File>,
     path: PathBuf,
-}
-
-/// The contents of a file from an earlier run.
-#[derive(Debug, Default)]
-pub struct Earlier {
-    /// The positions of the journals up to which it has measures.
-    pub positions: Positions,
-    /// Resources created or changed by its lines. Bounded by the changes in gnudi since the import.
-    pub resources: HashMap<Uuid, ExportedRevisions>,
-    /// Metrics created by its lines.
-    pub metrics: HashSet<Uuid>,
-    /// The kinds of attributes that its lines add to types.
-    pub kinds: HashMap<AttributePlace, String>,
-}
-
-/// The path of a type, and the JSON pointer to an attribute in it.
-pub type AttributePlace = (String, String);
-
-/// The exported revisions of a resource, by their start in gnudi.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportedRevisions {
-    /// The first revision, if the file creates the resource.
-    pub first: Option<Timestamp>,
-    pub newest: Timestamp,
-}
-
-impl Earlier {
-    fn bring(&mut self, revision: ExportedRevision) {
-        let newest = Timestamp(revision.start);
-        let before = self.resources.get(&revision.id).and_then(|brought| brought.first);
-        let first = if revision.is_first { Some(newest) } else { before };
-        self.resources.insert(revision.id, ExportedRevisions { first, newest });
-    }
 }
 
 impl Output {
@@ -103,9 +67,9 @@ pub(super) fn open_locked(path: &Path, in_use: &str) -> Result<File, ExportError
 fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64), ExportError> {
     let (mut earlier, mut whole_end) = (Earlier::default(), 0);
     // Since the last such line.
-    let (mut resources, mut metrics, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut effects = Vec::new();
     let mut lines = Lines::new(file, path);
-    while let Some((line, end)) = lines.next()? {
+    while let Some((mut line, end)) = lines.next()? {
         match &line.head {
             Some(head) if head.store != store => {
                 return Err(ExportError::invalid(path, "it has the measures of another store"));
@@ -113,39 +77,15 @@ fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64),
             Some(_) => whole_end = end,
             None => {}
         }
-        kinds.extend(added_kinds(&line));
-        resources.extend(line.resource);
-        metrics.extend(line.metric);
-        if let Some(positions) = line.journal {
+        let positions = line.journal.take();
+        effects.extend(Effect::of(lines.number(), line));
+        if let Some(positions) = positions {
             earlier.positions = positions;
-            resources.drain(..).for_each(|revision| earlier.bring(revision));
-            earlier.metrics.extend(metrics.drain(..));
-            earlier.kinds.extend(kinds.drain(..));
+            effects.drain(..).for_each(|effect| earlier.apply(effect));
             whole_end = end;
         }
     }
     Ok((earlier, whole_end))
-}
-
-fn added_kinds(line: &Line) -> Vec<(AttributePlace, String)> {
-    #[derive(Deserialize)]
-    struct Operation {
-        op: String,
-        path: String,
-        value: Option<Value>,
-    }
-    let (Some("PATCH"), Some(of_type), Some(body)) = (line.method.as_deref(), &line.path, &line.body) else {
-        return Vec::new();
-    };
-    if !of_type.starts_with("/v1/resource_type/") {
-        return Vec::new();
-    }
-    let operations: Vec<Operation> = serde_json::from_str(body.get()).unwrap_or_default();
-    let added = operations.into_iter().filter(|operation| operation.op == "add").filter_map(|operation| {
-        let kind = operation.value?["type"].as_str()?.to_owned();
-        Some(((of_type.clone(), operation.path), kind))
-    });
-    added.collect()
 }
 
 /// The complete lines of a file, each with its end. The first must be the header.
@@ -198,6 +138,7 @@ impl<'a> Lines<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::{line::Positions, post::NEW_METRIC};
 
     const STORE: Uuid = Uuid::from_u128(5);
 
@@ -212,11 +153,11 @@ mod tests {
         let (mut output, earlier) = Output::open(&path, STORE).unwrap();
         assert!(earlier.positions.is_empty());
         output
-            .write(&Line { metric: Some(Uuid::from_u128(1)), ..Line::request("POST", "/a", None) })
+            .write(&Line { metric: Some(Uuid::from_u128(1)), ..Line::request("POST", NEW_METRIC, None) })
             .unwrap();
         output.write(&Line { journal: Some(positions(1)), ..Line::default() }).unwrap();
         output
-            .write(&Line { metric: Some(Uuid::from_u128(2)), ..Line::request("POST", "/b", None) })
+            .write(&Line { metric: Some(Uuid::from_u128(2)), ..Line::request("POST", NEW_METRIC, None) })
             .unwrap();
         output.write(&Line { journal: Some(positions(2)), ..Line::request("POST", "/c", None) }).unwrap();
         output.finish().unwrap();
@@ -233,7 +174,7 @@ mod tests {
                 _ => (ends[4], positions(2), 2),
             };
             assert_eq!(std::fs::read(&path).unwrap(), whole[..expected_end], "{cut}");
-            assert_eq!((earlier.positions, earlier.metrics.len()), (offset, metrics), "{cut}");
+            assert_eq!((earlier.positions, earlier.metrics.ids().count()), (offset, metrics), "{cut}");
         }
     }
 

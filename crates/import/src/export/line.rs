@@ -26,10 +26,11 @@ pub struct Line {
     /// The revision of a resource that the request transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ExportedRevision>,
-    /// The metric that the request creates. Gnocchi assigns it another id.
+    /// The metric that the request creates, to which Gnocchi assigns another id; or, of a DELETE, that an earlier line
+    /// has created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Uuid>,
-    /// Metric ids in the body that must be replaced by those that Gnocchi has assigned.
+    /// Metric ids in the body, or without one in the path, that must be replaced by those that Gnocchi has assigned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Uuid>,
     /// Number of measures in the body.

@@ -1,8 +1,12 @@
 //! Exports deleted metrics, and new ones, to which Gnocchi assigns other ids.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
+use gnudi_client::uri;
 use gnudi_indexer::{
     Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
 };
@@ -13,9 +17,10 @@ use uuid::Uuid;
 use super::{
     Export, ExportError,
     definitions::{Definitions, name_in_gnocchi},
+    earlier::{Earlier, Place},
     line::Line,
     merge::{self, Listing, Rows},
-    post::{NEW_METRIC, Posted},
+    post::NEW_METRIC,
 };
 use crate::index::Index;
 
@@ -70,43 +75,100 @@ fn listings<'a>(gnocchi: &'a mut Index, gnudi: &'a dyn Indexer) -> (Listing<Thei
     (Listing::new(theirs), Listing::new(ours))
 }
 
-/// Deletes metrics that are gone in gnudi. Metrics of deleted resources need no request; those that an earlier run has
-/// created for gnudi's metrics stay.
+/// Deletes metrics that are gone in gnudi, or have moved since the file of earlier runs created them. Metrics of deleted
+/// resources need no request.
 pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
-    let posted = Posted::read(&export.options.output)?;
-    let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
-    let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
+    let Export { gnocchi, gnudi, output, earlier, posted, report, tell, .. } = export;
+    let gnudi = *gnudi;
+    let (mut theirs, mut ours) = listings(gnocchi, gnudi);
+    // What the file creates, and neither side has shown.
+    let mut left: BTreeSet<Uuid> = earlier.metrics.ids().collect();
+    let mut write = |line: &Line| {
+        report.changes += 1;
+        output.write(line)?;
+        tell(report);
+        Ok::<_, ExportError>(())
+    };
     loop {
         let gone = match merge::next(&mut theirs, &mut ours).await? {
-            (None, None) => return Ok(()),
+            (None, None) => break,
             (Some(theirs), None) => theirs,
-            _ => continue,
-        };
-        let stays = match gone.resource_id {
-            None => match posted.original(gone.id.0) {
-                Some(original) => gnudi.metrics(&[MetricId(original)]).await?[0].is_some(),
-                None => false,
-            },
-            Some(resource) if gnudi.ends(&[resource]).await?[0].is_none() => true,
-            Some(resource) => {
-                let name = gone.name.as_deref().unwrap_or_default();
-                let named = gnudi.named_metrics(&[(resource, name)]).await?.pop().flatten();
-                named.is_some_and(|named| earlier.metrics.contains(&named.id.0))
+            (_, ours) => {
+                if let Some(ours) = ours.filter(|ours| is_created_there(ours, earlier)) {
+                    left.remove(&ours.id.0);
+                }
+                continue;
             }
         };
-        if !stays {
-            report.changes += 1;
-            output.write(&Line::request("DELETE", format!("/v1/metric/{}", gone.id.0), None))?;
-            tell(report);
+        // The metric that the file creates there.
+        let created = match gone.resource_id {
+            None => posted.original(gone.id.0),
+            Some(resource) => earlier.metrics.named(resource, gone.name.as_deref().unwrap_or_default()),
+        };
+        match created {
+            // Also if the file is not posted yet, and Gnocchi's metric is the one before: the file deletes that.
+            Some(created) => {
+                left.remove(&created);
+                write_moved(gnudi, created, earlier, &mut write).await?;
+            }
+            None if !goes_with_former(gnudi, gone.resource_id, None).await? => {
+                write(&Line::request("DELETE", format!("{NEW_METRIC}/{}", gone.id.0), None))?;
+            }
+            None => {}
         }
     }
+    for created in left {
+        write_moved(gnudi, created, earlier, &mut write).await?;
+    }
+    Ok(())
+}
+
+/// Whether the file of earlier runs creates the metric where gnudi has it.
+fn is_created_there(ours: &Metric, earlier: &Earlier) -> bool {
+    earlier.metrics.place(ours.id.0) == Some(&Place::of(ours))
+}
+
+/// Deletes a metric that the file creates, unless gnudi has it there, or the deletion of its resource includes it.
+async fn write_moved(
+    gnudi: &dyn Indexer,
+    created: Uuid,
+    earlier: &Earlier,
+    write: &mut (dyn FnMut(&Line) -> Result<(), ExportError> + Send),
+) -> Result<(), ExportError> {
+    // Otherwise the file deletes it already.
+    let Some(place) = earlier.metrics.place(created) else { return Ok(()) };
+    let current = gnudi.metrics(&[MetricId(created)]).await?.pop().flatten();
+    if current.is_some_and(|current| Place::of(&current) == *place) {
+        return Ok(());
+    }
+    if let Place::Of(resource, _) = place
+        && goes_with_former(gnudi, Some(*resource), None).await?
+    {
+        return Ok(());
+    }
+    write(&deletion(created, place))
+}
+
+/// Deletes a metric that Gnocchi has created.
+fn deletion(created: Uuid, place: &Place) -> Line {
+    let line = match place {
+        Place::Alone => {
+            let line = Line::request("DELETE", format!("{NEW_METRIC}/{created}"), None);
+            Line { made: vec![created], ..line }
+        }
+        Place::Of(resource, name) => {
+            let metrics = format!("/v1/resource/{GENERIC}/{resource}/metric/");
+            Line::request("DELETE", uri::path(&metrics, name), None)
+        }
+    };
+    Line { metric: Some(created), ..line }
 }
 
 /// Creates metrics that Gnocchi lacks, unless an earlier run did; returns all of gnudi's metrics whose ids Gnocchi does
 /// not know.
 pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
-    let Export { gnocchi, gnudi, output, earlier, report, tell, .. } = export;
-    let mut definitions = Definitions::new(gnocchi).await?;
+    let Export { gnocchi, gnudi, output, earlier, expected, report, tell, .. } = export;
+    let mut definitions = Definitions::new(expected.policies.clone());
     let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
     let mut made = HashSet::new();
     loop {
@@ -137,7 +199,13 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                     ));
                 }
                 made.insert(new.id);
-                if !earlier.metrics.contains(&new.id.0) {
+                if !is_created_there(&new, earlier) {
+                    if earlier.metrics.place(new.id.0).is_some() {
+                        report.skipped.push(format!(
+                            "metric {}: it belongs to another resource than when it was exported: it is created anew, and what it had there is lost",
+                            new.id
+                        ));
+                    }
                     for line in definitions.lines(*gnudi, &new.archive_policy_name, report).await? {
                         report.changes += 1;
                         output.write(&line)?;
@@ -173,14 +241,16 @@ fn creation(new: &Metric) -> Line {
     if let Some(unit) = &new.unit {
         body.insert("unit".to_owned(), unit.as_str().into());
     }
-    let name = new.name.as_ref().map(Text::as_str);
-    let line = if let Some(resource) = new.resource_id {
-        let named = Map::from_iter([(name.unwrap_or_default().to_owned(), Value::from(body))]);
-        let path = format!("/v1/resource/{GENERIC}/{resource}/metric");
-        Line::request("POST", path, Some(named.into()))
-    } else {
-        body.extend(name.map(|name| ("name".to_owned(), Value::from(name))));
-        Line::request("POST", NEW_METRIC, Some(body.into()))
+    let line = match Place::of(new) {
+        Place::Of(resource, name) => {
+            let named = Map::from_iter([(name, Value::from(body))]);
+            let path = format!("/v1/resource/{GENERIC}/{resource}/metric");
+            Line::request("POST", path, Some(named.into()))
+        }
+        Place::Alone => {
+            body.extend(new.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
+            Line::request("POST", NEW_METRIC, Some(body.into()))
+        }
     };
     Line { metric: Some(new.id.0), ..line }
 }
@@ -190,6 +260,36 @@ mod tests {
     use gnudi_indexer::{MemoryIndexer, NewResource};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_metric_of_the_file_is_deleted_unless_it_is_there() {
+        let gnudi: &dyn Indexer = &MemoryIndexer::default();
+        let (there, gone) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let resource = NewResource::new(there, GENERIC, "creator", Timestamp::EPOCH);
+        gnudi.create_resources(vec![resource]).await.remove(0).unwrap();
+        let mut earlier = Earlier::default();
+        let places =
+            [Place::Alone, Place::Of(there, "a b".to_owned()), Place::Of(gone, "with it".to_owned())];
+        for (number, place) in (11..).zip(places) {
+            earlier.metrics.insert(Uuid::from_u128(number), place);
+        }
+        let mut written = Vec::new();
+        for number in 11..15 {
+            let mut write = |line: &Line| {
+                written.push((line.path.clone().unwrap(), line.metric, line.made.clone()));
+                Ok(())
+            };
+            write_moved(gnudi, Uuid::from_u128(number), &earlier, &mut write).await.unwrap();
+        }
+        let (alone, named) = (Uuid::from_u128(11), Uuid::from_u128(12));
+        assert_eq!(
+            written,
+            [
+                (format!("/v1/metric/{alone}"), Some(alone), vec![alone]),
+                (format!("/v1/resource/generic/{there}/metric/a%20b"), Some(named), vec![]),
+            ]
+        );
+    }
 
     #[tokio::test]
     async fn a_metric_that_left_its_resource_goes_with_it() {

@@ -2,11 +2,14 @@
 //!
 //! [`export`] writes a file of lines, each a request: first the differences of both indexes (`definitions`,
 //! `resources`, `metrics`), in an order that Gnocchi accepts, then the measures of gnudi's journals (`measures`).
-//! `file` continues an earlier run. [`post`](mod@post) sends the lines. Gnocchi's database is only read.
+//! `file` continues an earlier run, `earlier` and `expected` are what its lines do. [`post`](mod@post) sends the lines.
+//! Gnocchi's database is only read.
 //!
 //! Repetitions are harmless: Gnocchi rejects what exists, and a repeated measure replaces itself.
 
 mod definitions;
+mod earlier;
+mod expected;
 mod file;
 mod line;
 mod measures;
@@ -28,11 +31,7 @@ use uuid::Uuid;
 
 use crate::index::{Index, IndexError};
 
-use self::{
-    file::{Earlier, Output},
-    line::Line,
-    measures::Journals,
-};
+use self::{earlier::Earlier, expected::Expected, file::Output, line::Line, measures::Journals, post::Posted};
 
 /// Options of an export.
 #[derive(Clone, Debug)]
@@ -103,6 +102,8 @@ struct Export<'a> {
     gnudi: &'a dyn Indexer,
     output: Output,
     earlier: Earlier,
+    posted: Posted,
+    expected: Expected,
     options: &'a Options,
     report: Report,
     tell: Tell<'a>,
@@ -129,7 +130,10 @@ pub async fn export(
     let mut journals = Journals::open(options)?;
     let (output, earlier) = Output::open(&options.output, options.store)?;
     journals.go_on(&earlier.positions, options.store)?;
-    let mut export = Export { gnocchi, gnudi, output, earlier, options, report: Report::default(), tell };
+    let posted = Posted::read(&options.output)?;
+    let expected = Expected::read(gnocchi, &earlier, posted.lines(), &options.output).await?;
+    let report = Report::default();
+    let mut export = Export { gnocchi, gnudi, output, earlier, posted, expected, options, report, tell };
     let made = index(&mut export).await?;
     let journal = Some(journals.positions());
     export.output.write(&Line { journal, ..Line::default() })?;

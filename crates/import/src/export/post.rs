@@ -96,6 +96,11 @@ impl Posted {
         }
     }
 
+    /// The lines that were posted.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
     /// The id in gnudi of a metric that Gnocchi has created.
     pub fn original(&self, gnocchi: Uuid) -> Option<Uuid> {
         self.by_gnocchi.get(&gnocchi).copied()
@@ -283,6 +288,7 @@ async fn send(
         return Ok(None);
     }
     let body = body_of(line, &state.posted)?;
+    let target = target_of(path, line, &state.posted)?;
     report.requests += 1;
     if let (Some(gnudi), Some(body)) = (own, &body)
         && let Some(alike) = metrics_alike(client, body).await?
@@ -293,7 +299,7 @@ async fn send(
         }
         state.attempt(gnudi, alike).map_err(Failure::File)?;
     }
-    let answer = match client.send_json(method, path.to_owned(), body).await {
+    let answer = match client.send_json(method, target, body).await {
         Ok(answer) => answer,
         Err(error) if is_done_already(method, path, &error) => {
             report.known += 1;
@@ -351,14 +357,24 @@ fn body_of(line: &Line, posted: &Posted) -> Result<Option<Bytes>, Failure> {
         let gnudi = id.parse().ok().filter(|id| made.contains(id));
         let id = match gnudi {
             None => id,
-            Some(gnudi) => match posted.made.get(&gnudi) {
-                Some(gnocchi) => gnocchi.to_string(),
-                None => return Err(Failure::Answer(format!("metric {gnudi} was not made: {NO_STATE}"))),
-            },
+            Some(gnudi) => in_gnocchi(gnudi, posted)?.to_string(),
         };
         renamed.insert(id, measures);
     }
     Ok(Some(Value::Object(renamed).to_string().into()))
+}
+
+/// The path: of a request without a body with the id that Gnocchi has given to the metric that it names.
+fn target_of(path: &str, line: &Line, posted: &Posted) -> Result<String, Failure> {
+    match (&line.body, line.made.as_slice()) {
+        (None, [made]) => Ok(format!("{NEW_METRIC}/{}", in_gnocchi(*made, posted)?)),
+        _ => Ok(path.to_owned()),
+    }
+}
+
+fn in_gnocchi(made: Uuid, posted: &Posted) -> Result<Uuid, Failure> {
+    let gnocchi = posted.made.get(&made).copied();
+    gnocchi.ok_or_else(|| Failure::Answer(format!("metric {made} was not made: {NO_STATE}")))
 }
 
 const NO_STATE: &str = "the file that ends in .posted is not the one that was written when it was";
@@ -401,5 +417,12 @@ mod tests {
         posted.insert(gnudi, gnocchi);
         let sent = body_of(&line, &posted).ok().flatten().unwrap();
         assert_eq!(sent, body.replace(&gnudi.to_string(), &gnocchi.to_string()));
+        // A request for the metric itself.
+        let path = format!("/v1/metric/{gnudi}");
+        let line = Line { made: vec![gnudi], ..Line::request("DELETE", path.clone(), None) };
+        assert!(target_of(&path, &line, &Posted::default()).is_err());
+        assert_eq!(target_of(&path, &line, &posted).ok(), Some(format!("/v1/metric/{gnocchi}")));
+        let line = Line::request("DELETE", path.clone(), None);
+        assert_eq!(target_of(&path, &line, &posted).ok(), Some(path));
     }
 }

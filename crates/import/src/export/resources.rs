@@ -3,7 +3,7 @@
 //! Gnocchi stamps revisions with its own time: their contents are transferred, their times are not.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     Export, ExportError,
     definitions::Types,
-    file::Earlier,
+    earlier::{Earlier, ExportedRevisions},
     line::{ExportedRevision, Line},
     merge::{self, Listing, Rows},
 };
@@ -112,38 +112,55 @@ fn listings<'a>(
     (Listing::new(theirs), Listing::new(ours))
 }
 
-/// Deletes resources that are gone in gnudi, or replaced by another one with the same id. All deletions precede
-/// creations: the id may now belong to a resource of another type.
+/// Deletes resources that are gone in gnudi, or replaced by another one with the same id; also those that only the file
+/// of earlier runs creates. All deletions precede creations: the id may now belong to a resource of another type.
 pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
+    let created = export.earlier.resources.iter().filter(|(_, brought)| brought.first.is_some());
+    let mut gone: BTreeSet<Uuid> = created.map(|(id, _)| *id).collect();
+    // What the file creates, and gnudi still has.
+    let mut stays = HashSet::new();
     for of in types {
-        let mut gone = Vec::new();
-        {
-            let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
-            loop {
-                match merge::next(&mut theirs, &mut ours).await? {
-                    (None, None) => break,
-                    (Some(theirs), None) => gone.push(theirs.id),
-                    (Some(theirs), Some(ours)) if is_another(&theirs, &ours, &export.earlier) => {
-                        gone.push(theirs.id);
-                    }
-                    _ => {}
+        let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
+        loop {
+            match merge::next(&mut theirs, &mut ours).await? {
+                (None, None) => break,
+                (Some(theirs), None) => {
+                    gone.insert(theirs.id);
+                }
+                (Some(theirs), Some(ours)) if is_another(&theirs, &ours, &export.earlier) => {
+                    gone.insert(theirs.id);
+                }
+                (_, Some(ours)) => {
+                    stays.extend(created_by_file(&ours, &export.earlier).map(|_| ours[0].id));
                 }
             }
         }
-        for id in gone {
-            let line = Line::request("DELETE", format!("/v1/resource/{GENERIC}/{id}"), None);
-            export.change(&line)?;
-        }
+    }
+    // A resource of Gnocchi's index with the id of one that stays is deleted by the file already.
+    for id in gone.into_iter().filter(|id| !stays.contains(id)) {
+        let line = Line::request("DELETE", format!("/v1/resource/{GENERIC}/{id}"), None);
+        export.change(&line)?;
     }
     Ok(())
+}
+
+/// The revisions of gnudi's resource that the file has, if the file creates it.
+fn created_by_file(ours: &Revisions, earlier: &Earlier) -> Option<ExportedRevisions> {
+    let brought = earlier.resources.get(&ours[0].id).copied();
+    brought.filter(|brought| brought.first == Some(ours[0].revision_start))
+}
+
+/// The newest of the revisions up to `until`.
+fn newest_until(ours: &Revisions, until: Timestamp) -> Option<&Arc<Resource>> {
+    ours.iter().rev().find(|revision| revision.revision_start <= until)
 }
 
 /// Whether gnudi's resource was created after the one with the same id in Gnocchi was deleted. An imported one begins
 /// with the same revision; the file records those that it creates.
 fn is_another(theirs: &SourceResource, ours: &Revisions, earlier: &Earlier) -> bool {
     let first = ours[0].revision_start;
-    let made = earlier.resources.get(&ours[0].id).and_then(|brought| brought.first);
-    made != Some(first) && theirs.revisions.iter().all(|revision| revision.revision_start != first)
+    created_by_file(ours, earlier).is_none()
+        && theirs.revisions.iter().all(|revision| revision.revision_start != first)
 }
 
 /// The last of gnudi's revisions that Gnocchi has: from the import, or the last one in the file. (Gnocchi's own
@@ -166,20 +183,36 @@ pub(super) async fn shown_for_null(
     let mut found = BTreeMap::new();
     let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
     while !wanted.is_empty() {
-        let (theirs, ours) = match merge::next(&mut theirs, &mut ours).await? {
+        match merge::next(&mut theirs, &mut ours).await? {
             (None, None) => break,
-            (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, &export.earlier) => (theirs, ours),
-            _ => continue,
-        };
-        for (theirs, ours) in same_revisions(&theirs, &ours, known_until(&theirs, &export.earlier)) {
-            let given = with_value(&theirs.attributes);
-            let lacking = wanted.iter().filter(|name| of.kept(name).is_none() || !given.contains_key(*name));
-            let shown = with_value(&ours.attributes);
-            found.extend(lacking.filter_map(|name| Some((name.clone(), shown.get(name)?.clone()))));
+            (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, &export.earlier) => {
+                for (theirs, ours) in same_revisions(&theirs, &ours, known_until(&theirs, &export.earlier)) {
+                    let given = with_value(&theirs.attributes);
+                    let lacking =
+                        wanted.iter().filter(|name| of.kept(name).is_none() || !given.contains_key(*name));
+                    found.extend(values_of(lacking, ours));
+                }
+            }
+            (None, Some(ours)) => {
+                let brought = created_by_file(&ours, &export.earlier);
+                let last = brought.and_then(|brought| newest_until(&ours, brought.newest));
+                let lacking = wanted.iter().filter(|name| of.expected(name).is_none());
+                found.extend(last.map(|last| values_of(lacking, last)).into_iter().flatten());
+            }
+            _ => {}
         }
         wanted.retain(|name| !found.contains_key(name));
     }
     Ok(found)
+}
+
+/// The attributes among `names` that a revision has a value of.
+fn values_of<'a>(
+    names: impl Iterator<Item = &'a Text>,
+    revision: &Resource,
+) -> impl Iterator<Item = (Text, AttributeValue)> {
+    let shown = with_value(&revision.attributes);
+    names.filter_map(move |name| Some((name.clone(), shown.get(name)?.clone())))
 }
 
 /// The revisions that both have: imported ones begin at the same time, and the last that Gnocchi has is known.
@@ -188,7 +221,7 @@ fn same_revisions<'a>(
     ours: &'a Revisions,
     until: Timestamp,
 ) -> impl Iterator<Item = (&'a SourceRevision, &'a Arc<Resource>)> {
-    let last = ours.iter().rev().find(|revision| revision.revision_start <= until);
+    let last = newest_until(ours, until);
     let imported = theirs.revisions.iter().filter_map(|theirs| {
         let same = ours.iter().find(|ours| ours.revision_start == theirs.revision_start)?;
         Some((theirs, same))
@@ -199,7 +232,7 @@ fn same_revisions<'a>(
 /// Creates resources that Gnocchi lacks, and updates those that differ.
 pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     for of in types {
-        let Export { gnocchi, gnudi, output, earlier, options, report, tell } = export;
+        let Export { gnocchi, gnudi, output, earlier, options, report, tell, .. } = export;
         let (mut theirs, mut ours) = listings(gnocchi, *gnudi, of, true);
         let mut changes = Changes { creator: &options.creator, skipped: Vec::new(), lines: Vec::new() };
         loop {
@@ -208,8 +241,11 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
                 (Some(_), None) => {}
                 (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, earlier) => {
                     let until = known_until(&theirs, earlier);
-                    let mut state = State::of_source(theirs.revisions.last(), of);
-                    changes.follow(&mut state, &ours, until);
+                    let mut before = vec![State::of_source(theirs.revisions.last(), of)];
+                    if earlier.resources.contains_key(&theirs.id) {
+                        before.extend(newest_until(&ours, until).map(|last| State::of(last)));
+                    }
+                    changes.follow(before, &ours, until);
                 }
                 (_, Some(ours)) => changes.make(&ours, earlier),
             }
@@ -235,15 +271,13 @@ impl Changes<'_> {
     /// Creates a resource.
     fn make(&mut self, revisions: &Revisions, earlier: &Earlier) {
         let first = &revisions[0];
-        let brought = earlier.resources.get(&first.id);
-        if let Some(brought) = brought.filter(|brought| brought.first == Some(first.revision_start)) {
-            let last = revisions.iter().rev().find(|revision| revision.revision_start <= brought.newest);
-            let mut state = State::of(last.unwrap_or(first));
-            self.follow(&mut state, revisions, brought.newest);
+        if let Some(brought) = created_by_file(revisions, earlier) {
+            let last = newest_until(revisions, brought.newest).unwrap_or(first);
+            self.follow(vec![State::of(last)], revisions, brought.newest);
             return;
         }
-        let mut state = State::of(first);
-        let mut body = state.body(&State::default(), |_| {});
+        let state = State::of(first);
+        let mut body = state.body(&[State::default()], |_| {});
         // Posting an id that is not a UUID creates a resource that belongs to the caller.
         let is_own = first.creator == *self.creator;
         let id = if is_own { first.original_resource_id.to_string() } else { first.id.to_string() };
@@ -251,23 +285,24 @@ impl Changes<'_> {
         let of_type = path("/v1/resource/", &first.resource_type);
         let line = Line::request("POST", of_type, Some(body.into()));
         self.lines.push(Line { resource: Some(brought_by(first, true)), ..line });
-        self.follow(&mut state, revisions, first.revision_start);
+        self.follow(vec![state], revisions, first.revision_start);
     }
 
-    /// Transfers the revisions after `until`, and finally any remaining difference.
-    fn follow(&mut self, state: &mut State, revisions: &Revisions, until: Timestamp) {
+    /// Transfers the revisions after `until`, and finally any remaining difference. `before`: the resource in Gnocchi's
+    /// index, and then as the file of earlier runs leaves it, which may not be posted yet.
+    fn follow(&mut self, mut before: Vec<State>, revisions: &Revisions, until: Timestamp) {
         let later = revisions.iter().filter(|revision| revision.revision_start > until);
         for revision in later.chain(revisions.last()) {
             let next = State::of(revision);
             let mut lost = Vec::new();
-            let body = next.body(state, |field| lost.push(field.to_owned()));
+            let body = next.body(&before, |field| lost.push(field.to_owned()));
             for field in lost {
                 self.skipped.push(format!(
                     "resource {}: {field} has no value any more, which Gnocchi's API cannot say: it keeps the one it has",
                     revision.id
                 ));
             }
-            *state = next;
+            before = vec![next];
             if !body.is_empty() {
                 let of_resource = path("/v1/resource/", &revision.resource_type);
                 let path = format!("{of_resource}/{}", revision.id);
@@ -322,38 +357,38 @@ impl State {
         }
     }
 
-    /// The body of a request that changes `before` to this. `lost` is called for fields whose value no request can
-    /// remove.
-    fn body(&self, before: &State, mut lost: impl FnMut(&str)) -> Map<String, Value> {
+    /// The body of a request that changes each of `before` to this. `lost` is called for fields of the last one whose
+    /// value no request can remove.
+    fn body(&self, before: &[State], mut lost: impl FnMut(&str)) -> Map<String, Value> {
         let mut body = Map::new();
-        let times = [
-            ("started_at", self.started_at, before.started_at),
-            ("ended_at", self.ended_at, before.ended_at),
-        ];
-        for (name, now, before) in times {
-            match now {
-                Some(time) if now != before => {
+        let last = before.last();
+        let times: [(&str, fn(&State) -> Option<Timestamp>); 2] =
+            [("started_at", |state| state.started_at), ("ended_at", |state| state.ended_at)];
+        for (name, of) in times {
+            match of(self) {
+                Some(time) if before.iter().any(|before| of(before) != Some(time)) => {
                     body.insert(name.to_owned(), time.to_iso_micros().into());
                 }
-                None if before.is_some() => lost(name),
+                None if last.is_some_and(|last| of(last).is_some()) => lost(name),
                 _ => {}
             }
         }
-        let owners = [
-            ("user_id", &self.user_id, &before.user_id),
-            ("project_id", &self.project_id, &before.project_id),
+        let owners: [(&str, fn(&State) -> Option<&str>); 2] = [
+            ("user_id", |state| state.user_id.as_deref()),
+            ("project_id", |state| state.project_id.as_deref()),
         ];
-        for (name, now, before) in owners {
-            if now != before {
-                body.insert(name.to_owned(), now.clone().into());
+        for (name, of) in owners {
+            if before.iter().any(|before| of(before) != of(self)) {
+                body.insert(name.to_owned(), of(self).into());
             }
         }
         for (name, value) in &self.attributes {
-            if before.attributes.get(name) != Some(value) {
+            if before.iter().any(|before| before.attributes.get(name) != Some(value)) {
                 body.insert(name.to_string(), value_of(value));
             }
         }
-        for name in before.attributes.keys().filter(|name| !self.attributes.contains_key(*name)) {
+        let names = last.into_iter().flat_map(|last| last.attributes.keys());
+        for name in names.filter(|name| !self.attributes.contains_key(*name)) {
             lost(name);
         }
         body
@@ -374,5 +409,45 @@ pub(super) fn value_of(value: &AttributeValue) -> Value {
         AttributeValue::Number(number) => (*number).into(),
         AttributeValue::Bool(flag) => (*flag).into(),
         AttributeValue::Datetime(time) => time.to_iso_micros().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(user: &str, ended_at: Option<i64>, host: Option<&str>) -> State {
+        let attributes = host.map(|host| ("host".into(), AttributeValue::String(host.into())));
+        State {
+            started_at: Some(Timestamp::EPOCH),
+            ended_at: ended_at.map(Timestamp),
+            user_id: Some(user.to_owned()),
+            project_id: None,
+            attributes: attributes.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn a_change_that_the_file_makes_is_taken_back() {
+        let (indexed, filed) = (state("a", None, Some("x")), state("b", Some(5_000), Some("y")));
+        let body = |now: &State, before: &[State]| {
+            let mut lost = Vec::new();
+            let body = now.body(before, |field| lost.push(field.to_owned()));
+            let names = body.keys().map(String::as_str).collect::<Vec<_>>().join(" ");
+            (names, lost.join(" "))
+        };
+        // The end that the file sets cannot be removed.
+        assert_eq!(
+            body(&indexed, &[indexed.clone(), filed.clone()]),
+            ("user_id host".to_owned(), "ended_at".to_owned())
+        );
+        // What the file sets, and the index has not yet, is repeated.
+        let (names, lost) = body(&filed, &[indexed.clone(), filed.clone()]);
+        assert_eq!((names.as_str(), lost.as_str()), ("ended_at user_id host", ""));
+        // A value that the file does not leave there was reported before.
+        let without = state("a", None, None);
+        assert_eq!(body(&without, &[indexed.clone(), without.clone()]).1, "");
+        assert_eq!(body(&without, &[without.clone(), indexed.clone()]).1, "host");
+        assert_eq!(body(&indexed, std::slice::from_ref(&indexed)).0, "");
     }
 }

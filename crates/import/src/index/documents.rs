@@ -10,7 +10,7 @@ struct ItemDocument {
     timespan: Option<f64>,
 }
 
-pub(super) fn archive_policy(
+pub(crate) fn archive_policy(
     name: &str,
     back_window: i64,
     definition: &str,
@@ -33,7 +33,7 @@ pub(super) fn archive_policy(
 }
 
 #[derive(Deserialize)]
-pub(super) struct AttributeDocument {
+pub(crate) struct AttributeDocument {
     r#type: String,
     #[serde(default)]
     required: bool,
@@ -44,7 +44,7 @@ pub(super) struct AttributeDocument {
 }
 
 impl AttributeDocument {
-    pub(super) fn attribute(self) -> Result<Attribute, String> {
+    pub(crate) fn attribute(self) -> Result<Attribute, String> {
         const LENGTH_MAX: u32 = 255;
         let kind = match self.r#type.as_str() {
             "string" => AttributeKind::String {

@@ -1,6 +1,6 @@
 //! Reads Gnocchi's index in `PostgreSQL`, `MySQL` or `MariaDB`, versions 4.3 to 4.7, in one consistent snapshot.
 
-mod documents;
+pub(crate) mod documents;
 
 use std::{
     collections::BTreeMap,
