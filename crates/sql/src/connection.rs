@@ -222,8 +222,11 @@ pub(crate) async fn within<T>(
     answer: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
     let Some(limit) = limit else { return answer.await };
-    timeout(limit, answer).await.unwrap_or_else(|_| {
-        let reason = format!("no answer within {} ms", limit.as_millis());
-        Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, reason)))
-    })
+    timeout(limit, answer).await.unwrap_or_else(|_| Err(no_answer(limit)))
+}
+
+/// What a statement fails with that has missed its deadline.
+pub(crate) fn no_answer(limit: Duration) -> sqlx::Error {
+    let reason = format!("no answer within {} ms", limit.as_millis());
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, reason))
 }

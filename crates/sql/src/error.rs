@@ -13,6 +13,9 @@ const SQLITE_IOERR: u32 = 10;
 /// `SQLITE_BUSY`: another connection holds a lock.
 const SQLITE_BUSY: &str = "5";
 
+/// `SQLITE_INTERRUPT`: the statement was stopped.
+const SQLITE_INTERRUPT: &str = "9";
+
 /// The disk is full.
 const POSTGRES_NO_SPACE: &str = "53100";
 /// Classes of codes: connections, resources, intervention of the operator (which includes timeouts of statements).
@@ -120,7 +123,16 @@ pub fn is_io_error(error: &sqlx::Error) -> bool {
 }
 
 pub fn is_busy(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(SQLITE_BUSY))
+    has_code(error, SQLITE_BUSY)
+}
+
+/// Whether `SQLite` stopped the statement, since a progress handler asked for it.
+pub fn is_interrupted(error: &sqlx::Error) -> bool {
+    has_code(error, SQLITE_INTERRUPT)
+}
+
+fn has_code(error: &sqlx::Error, code: &str) -> bool {
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(code))
 }
 
 /// Whether a statement refers to a missing table.

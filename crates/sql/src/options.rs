@@ -83,6 +83,8 @@ pub struct SqliteOptions {
     pub readers_max: u32,
     /// How long a write waits for another process's, and a read for a connection.
     pub busy_timeout: Duration,
+    /// Timeout of a read, including the wait for a connection, as [`ServerOptions::timeout`].
+    pub timeout: Duration,
     /// Page cache per connection.
     pub page_cache_bytes: u32,
     /// Maximum file size; a write beyond it fails with [`crate::Class::NoSpace`].
@@ -111,6 +113,7 @@ impl SqliteOptions {
             path: path.into(),
             readers_max: 4,
             busy_timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             page_cache_bytes: 32 << 20,
             bytes_max: None,
             space: None,

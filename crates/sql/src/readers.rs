@@ -2,8 +2,11 @@
 //!
 //! A statement takes one trip to a blocking thread, and all its rows come back together; sqlx, which is used for
 //! writing, wakes the reader for each row and copies each value.
+//!
+//! A statement has a deadline, as on servers: `SQLite` stops it there, so that it does not keep its connection and its
+//! thread.
 
-use std::{io, sync::Arc};
+use std::{ffi::c_int, io, sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
@@ -11,8 +14,16 @@ use sqlx::error::{DatabaseError, ErrorKind};
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::{
-    Row, Statement, Value, buffer::Buffer, connection::STATEMENTS_MAX, options::SqliteOptions, sqlite,
+    Row, Statement, Value,
+    buffer::Buffer,
+    connection::{STATEMENTS_MAX, no_answer},
+    error::is_interrupted,
+    options::SqliteOptions,
+    sqlite,
 };
+
+/// Steps of `SQLite`'s virtual machine between two looks at the clock: less than a millisecond.
+const STEPS_UNTIMED: c_int = 10_000;
 
 /// Limits open connections.
 #[derive(Debug)]
@@ -39,18 +50,20 @@ impl SqliteReaders {
 
     /// The first `rows_max` rows.
     pub async fn fetch(&self, statement: Statement, rows_max: usize) -> Result<Vec<Row>, sqlx::Error> {
+        let limit = self.options.timeout;
+        let deadline = Instant::now().checked_add(limit);
         let permit = timeout(self.options.busy_timeout, self.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         let (options, idle) = (self.options.clone(), self.idle.clone());
-        blocking(move || {
+        let fetched = blocking(move || {
             let known = idle.lock().pop();
             let connection = known.map_or_else(|| connect(&options), Ok)?;
-            let rows = read(&connection, &statement, rows_max);
+            let rows = read(&connection, &statement, rows_max, deadline);
             idle.lock().push(connection);
             drop(permit);
             Ok(rows?.into_iter().flat_map(Buffer::into_rows).collect())
-        })
-        .await
+        });
+        fetched.await.map_err(|error| if is_interrupted(&error) { no_answer(limit) } else { error })
     }
 
     /// Waits for running reads, and rejects new ones.
@@ -94,7 +107,10 @@ fn read(
     connection: &Connection,
     statement: &Statement,
     rows_max: usize,
+    deadline: Option<Instant>,
 ) -> Result<Vec<Buffer>, rusqlite::Error> {
+    let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    connection.progress_handler(STEPS_UNTIMED, Some(is_late))?;
     if statement.is_kept {
         let mut prepared: CachedStatement<'_> = connection.prepare_cached(statement.sql())?;
         step(&mut prepared, &statement.values, rows_max)
@@ -259,6 +275,24 @@ mod tests {
         assert_eq!(refused.as_database_error().unwrap().code().as_deref(), Some("8"));
         let unknown = readers.fetch(statement("SELECT x FROM t"), usize::MAX).await.unwrap_err();
         assert!(error::reason(&unknown).contains("no such column: x"), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn a_read_that_does_not_end_is_stopped_and_its_connection_goes_on() {
+        let folder = TempDir::new().unwrap();
+        drop(readers(&folder, 1).await);
+        let timeout = Duration::from_millis(100);
+        let path = folder.path().join("index");
+        let options = SqliteOptions { readers_max: 1, timeout, ..SqliteOptions::new(path) };
+        let readers = SqliteReaders::open(&options).await.unwrap();
+        let endless =
+            "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n";
+        for _ in 0..2 {
+            let error = readers.fetch(statement(endless), usize::MAX).await.unwrap_err();
+            assert_eq!(error::class(&error), error::Class::Unavailable);
+            assert!(error::reason(&error).contains("no answer within 100 ms"), "{error}");
+            assert_eq!(readers.fetch(statement("SELECT n FROM t"), usize::MAX).await.unwrap().len(), 4);
+        }
     }
 
     #[tokio::test]

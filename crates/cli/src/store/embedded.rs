@@ -73,7 +73,8 @@ pub async fn open(
     }
     SqlIndexer::write_log_again(&dir.indexer()).with_context(|| dir.indexer().display().to_string())?;
     let space: Option<Arc<dyn DiskSpace>> = Some(Arc::new(Space(reserve.clone())));
-    let sqlite = SqliteOptions { space, ..SqliteOptions::new(dir.indexer()) };
+    let timeout = config.seconds("indexer", "timeout");
+    let sqlite = SqliteOptions { space, timeout, ..SqliteOptions::new(dir.indexer()) };
     let sql = SqlIndexer::open(&sqlite).await?;
     match known {
         Some(known) if known != sql.cluster_id() => {

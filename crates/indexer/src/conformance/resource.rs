@@ -89,6 +89,8 @@ pub(in crate::conformance) async fn is_kept_whole(indexer: &dyn Indexer) {
     let kinds = [
         ("text", AttributeKind::String { min_length: 0, max_length: 256 }, text("ó'\"\\dd; \u{1F95F}\n")),
         ("empty", AttributeKind::String { min_length: 0, max_length: 256 }, text("")),
+        // The longest that a type allows, of the widest characters.
+        ("long", AttributeKind::String { min_length: 0, max_length: 256 }, text(&"\u{1F95F}".repeat(256))),
         ("id", AttributeKind::Uuid, AttributeValue::Uuid(Uuid::max())),
         ("tiny", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(5e-324)),
         ("huge", AttributeKind::Number { min: None, max: None }, AttributeValue::Number(-f64::MAX)),

@@ -11,7 +11,8 @@ pub const OPTIONS: &[Spec] = &options! {
     option connections_max(Kind::Int { min: 1, max: 1000 }, "10",
         "gnudi: maximum reading connections of a process to a shared database; one more writes.");
     option timeout(Kind::Seconds, "10",
-        "gnudi: seconds that a call to a shared database may take before it counts as down (503).");
+        "gnudi: seconds that a call to a shared database may take before it counts as down, and a read of \
+         the embedded one (503).");
     option metrics_cached_max(POSITIVE, "20000000",
         "gnudi: metrics cached in memory, at about 120 bytes each. Measures of others cost a query each.");
     option resources_cached_max(POSITIVE, "200000",
