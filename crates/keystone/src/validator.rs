@@ -1,8 +1,8 @@
 //! Validates callers' tokens.
 //!
-//! Results are cached by the token's hash, so that tokens are not kept in memory. Concurrent validations of a token
-//! share one request. While Keystone is not available, cached results stay valid until they expire. An invalid response
-//! to one token does not count as unavailability.
+//! Results are cached by the token's hash, so that tokens are not kept in memory; a clock that is set back does not
+//! prolong them. Concurrent validations of a token share one request. While Keystone is not available, cached results
+//! stay valid until they expire. An invalid response to one token does not count as unavailability.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,7 +17,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::{
     Identity, KeystoneError, Result, Session,
-    cache::{Cache, TokenHash},
+    cache::{Cache, Moment, TokenHash},
     login::{FAILED_PAUSE, may_again, v3_url},
     session::SUBJECT_TOKEN,
     token_document,
@@ -122,6 +122,7 @@ impl Validator {
             return Ok(None);
         }
         let hash = hash(token, ends);
+        let now = Moment { seconds: now, instant: Instant::now() };
         if let Some(known) = self.cached(&hash, now) {
             return known;
         }
@@ -137,14 +138,20 @@ impl Validator {
     }
 
     /// The cached result.
-    fn cached(&self, hash: &TokenHash, now: i64) -> Option<Outcome> {
+    fn cached(&self, hash: &TokenHash, now: Moment) -> Option<Outcome> {
         if let Some(identity) = self.known.read().get(hash, now) {
             return Some(Ok(Some(identity.clone())));
         }
         self.void.read().get(hash, now).map(|()| Ok(None))
     }
 
-    async fn request_and_cache(&self, token: &str, hash: &TokenHash, ends: ExpiryRule, now: i64) -> Outcome {
+    async fn request_and_cache(
+        &self,
+        token: &str,
+        hash: &TokenHash,
+        ends: ExpiryRule,
+        now: Moment,
+    ) -> Outcome {
         let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
         if let Some((at, error)) = &*self.failed.lock()
             && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
@@ -159,15 +166,15 @@ impl Validator {
         match &outcome {
             Ok(Some(identity)) => {
                 let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
-                let until = now.saturating_add(cache_seconds);
+                let until = now.seconds.saturating_add(cache_seconds);
                 let until = if ends == ExpiryRule::Strict { until.min(identity.expires_at) } else { until };
                 self.known.write().put(*hash, identity.clone(), until, now);
                 // Keystone's clock may be behind ours.
-                if ends == ExpiryRule::Strict && identity.expires_at <= now {
+                if ends == ExpiryRule::Strict && identity.expires_at <= now.seconds {
                     return Ok(None);
                 }
             }
-            Ok(None) => self.void.write().put(*hash, (), now + VOID_SECONDS, now),
+            Ok(None) => self.void.write().put(*hash, (), now.seconds + VOID_SECONDS, now),
             Err(_) => {}
         }
         outcome
