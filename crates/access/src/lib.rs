@@ -19,4 +19,4 @@ pub use auth::{
 pub use error::{AccessError, Challenge};
 pub use file::FileError;
 pub use policy::{Caller, Policy, PolicyError, PolicyFiles, Rule, Target};
-pub use quota::{Overrides, ProjectLimits, QuotaFigures, QuotaOptions, Quotas};
+pub use quota::{MetricsAdmission, Overrides, ProjectLimits, QuotaFigures, QuotaOptions, Quotas};

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use gnudi_access::{Caller, Rule, Target};
+use gnudi_access::{Caller, MetricsAdmission, Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Measured;
 use gnudi_indexer::{Filter, Indexer, IndexerError, MetricScope};
@@ -13,6 +13,7 @@ use gnudi_model::{
     ArchivePolicy, Metric, MetricId, ResourceType, Timestamp, python::unquote, resource_type::GENERIC,
 };
 use hyper::http::request::Parts;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
@@ -35,6 +36,8 @@ pub struct Call<'a> {
     metrics_read: AtomicU64,
     /// The rules that were checked, as a bit set.
     rules_checked: AtomicU64,
+    /// What was admitted, until the request ends.
+    admissions: Mutex<Vec<MetricsAdmission>>,
 }
 
 const _: () = assert!(Rule::ALL.len() <= u64::BITS as usize);
@@ -57,8 +60,8 @@ impl<'a> Call<'a> {
         route: &'static str,
         parameters: &'a [String],
     ) -> Self {
-        let (named, metrics_read, rules_checked) = Default::default();
-        Call { app, parts, caller, route, parameters, named, metrics_read, rules_checked }
+        let (named, metrics_read, rules_checked, admissions) = Default::default();
+        Call { app, parts, caller, route, parameters, named, metrics_read, rules_checked, admissions }
     }
 }
 
@@ -132,7 +135,9 @@ impl Call<'_> {
     pub async fn admit_metrics(&self, new: usize) -> Result<()> {
         let (app, quotas) = (self.app, &self.app.options().quotas);
         let indexer = app.engine().indexer();
-        Ok(app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?)
+        let admitted = app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?;
+        self.admissions.lock().extend(admitted);
+        Ok(())
     }
 
     /// Records that the request reads this many metrics' series; they are part of its cost.

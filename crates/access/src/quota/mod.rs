@@ -4,18 +4,27 @@
 //! Rates are limited per process by token buckets ([`bucket`]), with the clock as an argument. The number of
 //! metrics comes from the index and is cached, so posting measures does not query the index. The project is
 //! that of the caller's token, or the caller's name.
+//!
+//! Guarantees of one process, whatever runs at the same time: a project never has more metrics than its limit,
+//! plus those that other processes create within the age of a count ([`creating`]); over any time, no more
+//! requests and measures are admitted than the burst, the refill and the last request. What a request reads and
+//! answers is known at its end only: requests in progress may bring the project into debt, for which later ones
+//! wait.
 
 mod bucket;
+mod creating;
 mod figures;
 mod file;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gnudi_indexer::{Creators, Indexer, IndexerError};
 use gnudi_model::Timestamp;
 use parking_lot::Mutex;
 
 use bucket::Bucket;
+use creating::CreatingProjects;
+pub use creating::MetricsAdmission;
 pub use figures::QuotaFigures;
 pub use file::Overrides;
 
@@ -71,6 +80,8 @@ impl QuotaOptions {
 #[derive(Debug, Default)]
 pub struct Quotas {
     projects: Mutex<HashMap<String, Usage>>,
+    /// Locked after `projects`.
+    creating: CreatingProjects,
 }
 
 /// The usage of a project.
@@ -139,7 +150,7 @@ impl Quotas {
         work(usage)
     }
 
-    /// Admits a request, or refuses it (429).
+    /// Admits a request and charges what each one costs, or refuses it (429).
     pub fn admit_request(
         &self,
         options: &QuotaOptions,
@@ -152,14 +163,20 @@ impl Quotas {
         let rate = options.of(caller.project()).request_cost_per_second;
         self.with(caller.project(), now, |usage| {
             let Some(rate) = rate else { return Ok(()) };
-            let admitted = usage.cost.get_or_insert_with(|| Bucket::full(rate, now)).admit(rate, now);
-            admitted.map_err(|wait| {
-                usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait)
-            })
+            let bucket = usage.cost.get_or_insert_with(|| Bucket::full(rate, now));
+            match bucket.admit(rate, now) {
+                Ok(()) => {
+                    bucket.take(REQUEST_COST);
+                    Ok(())
+                }
+                Err(wait) => {
+                    Err(usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait))
+                }
+            }
         })
     }
 
-    /// Charges a request's cost; the project may go into debt.
+    /// Charges what an admitted request has read and answered; the project may go into debt.
     pub fn charge_request(
         &self,
         options: &QuotaOptions,
@@ -171,10 +188,10 @@ impl Quotas {
         if !options.counts() {
             return;
         }
-        let cost = REQUEST_COST + metrics as f64 / METRICS_PER_COST + bytes as f64 / BYTES_PER_COST;
+        let cost = metrics as f64 / METRICS_PER_COST + bytes as f64 / BYTES_PER_COST;
         self.with(caller.project(), now, |usage| {
             usage.totals.requests += 1;
-            usage.totals.cost += cost;
+            usage.totals.cost += REQUEST_COST + cost;
             if let Some(bucket) = &mut usage.cost {
                 bucket.take(cost);
             }
@@ -223,21 +240,21 @@ impl Quotas {
         })
     }
 
-    /// Admits new metrics of a project, or refuses them (429). Queries the index only if the cached count is
-    /// too old.
+    /// Admits new metrics of a project, or refuses them (429). The caller keeps the admission until they are
+    /// created; `None` without a limit. Queries the index only if the cached count is too old.
     pub async fn admit_metrics(
-        &self,
+        self: &Arc<Self>,
         options: &QuotaOptions,
         caller: &Caller,
         now: Timestamp,
         new: u64,
         indexer: &dyn Indexer,
-    ) -> Result<(), AccessError> {
-        let Some(max) = options.of(caller.project()).metrics_max else { return Ok(()) };
+    ) -> Result<Option<MetricsAdmission>, AccessError> {
+        let Some(max) = options.of(caller.project()).metrics_max else { return Ok(None) };
         if new == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let take = |usage: &mut Usage| {
+        let take = |usage: &mut Usage, admission: &mut MetricsAdmission| {
             let (count, at) = usage.metrics?;
             // Also counts again if the clock was set back.
             let age = Duration::from_nanos(now.0.abs_diff(at.0));
@@ -250,16 +267,20 @@ impl Quotas {
                 return Some(Err(usage.refuse(Limit::Metrics, &format!("{max} metrics"), wait)));
             }
             usage.metrics = Some((count + new, at));
+            admission.admit(new);
             Some(Ok(()))
         };
-        if let Some(answer) = self.with(caller.project(), now, take) {
-            return answer;
+        let mut admission = MetricsAdmission::begin(self, caller.project());
+        if let Some(answer) = self.with(caller.project(), now, |usage| take(usage, &mut admission)) {
+            return answer.map(|()| Some(admission));
         }
+        let done = admission.done();
         let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
         self.with(caller.project(), now, |usage| {
-            usage.metrics = Some((count, now));
-            take(usage).expect("it has just been counted")
-        })
+            usage.metrics = Some((count.saturating_add(admission.uncounted(done)), now));
+            take(usage, &mut admission).expect("it has just been counted")
+        })?;
+        Ok(Some(admission))
     }
 }
 
@@ -348,10 +369,44 @@ mod tests {
         assert_eq!(admit(6), Ok(()));
     }
 
+    #[test]
+    fn requests_in_progress_have_been_charged() {
+        let options = limited(ProjectLimits { request_cost_per_second: Some(1), ..ProjectLimits::default() });
+        let (quotas, caller) = (Quotas::default(), named("a"));
+        let admit = || quotas.admit_request(&options, &caller, second(0)).map_err(retry_after_seconds);
+        // None of them ends before the last one comes.
+        assert!((0..10).all(|_| admit().is_ok()));
+        assert_eq!(admit(), Err(1));
+    }
+
+    #[tokio::test]
+    async fn requests_at_once_do_not_exceed_the_limit_together() {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        let quotas = Arc::<Quotas>::default();
+        let indexer = MemoryIndexer::default();
+        let caller = named("a");
+        let admit = async |at| quotas.admit_metrics(&options, &caller, second(at), 2, &indexer).await;
+        let first = admit(0).await.unwrap();
+        assert!(first.is_some());
+        // The count is too old, and the index has nothing yet of what is being created.
+        assert_eq!(retry_after_seconds(admit(100).await.unwrap_err()), 30);
+        drop(first);
+        // It created nothing after all.
+        assert!(admit(200).await.is_ok());
+        assert!(quotas.creating.lock().is_empty());
+        // Two that count at the same time: the slower one has not seen what the faster one got.
+        let mut slower = MetricsAdmission::begin(&quotas, "a");
+        let done = slower.done();
+        drop(admit(300).await.unwrap());
+        assert_eq!(slower.uncounted(done), 2);
+        slower.admit(1);
+        assert_eq!((slower.done(), slower.uncounted(0)), (2, 3));
+    }
+
     #[tokio::test]
     async fn metrics_are_counted_by_the_index_and_remembered() {
         let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Quotas::default();
+        let quotas = Arc::<Quotas>::default();
         let indexer = MemoryIndexer::default();
         let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
         indexer.create_archive_policy(low.clone()).await.unwrap();
@@ -360,7 +415,7 @@ mod tests {
         let caller = named("a");
         let admit = async |at, new| {
             let admitted = quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
-            admitted.map_err(retry_after_seconds)
+            admitted.map(drop).map_err(retry_after_seconds)
         };
         assert_eq!(admit(0, 2).await, Err(30));
         assert_eq!(admit(0, 1).await, Ok(()), "what is refused takes nothing");
@@ -378,7 +433,7 @@ mod tests {
     #[tokio::test]
     async fn projects_that_share_a_count_have_their_own_metrics() {
         let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Quotas::default();
+        let quotas = Arc::<Quotas>::default();
         for project in 0..PROJECTS_MAX {
             let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
         }

@@ -241,7 +241,9 @@ mod tests {
     fn a_resource_made_anew_is_another_one() {
         let id = Uuid::from_u128(1);
         let delete = Line::request("DELETE", format!("/v1/resource/generic/{id}"), None);
-        let earlier = read(vec![resource(id, 5), named(2, id, "a"), delete, resource(id, 9), named(3, id, "a")]);
+        let mut lines = vec![resource(id, 5), named(2, id, "a"), delete];
+        lines.extend([resource(id, 9), named(3, id, "a")]);
+        let earlier = read(lines);
         let first = Some(Timestamp(9));
         assert_eq!(earlier.resources[&id], ExportedRevisions { first, newest: Timestamp(9) });
         assert_eq!(earlier.metrics.named(id, "a"), Some(Uuid::from_u128(3)));

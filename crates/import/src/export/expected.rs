@@ -261,8 +261,9 @@ mod tests {
         ]);
         apply(&mut expected, "PATCH", "/v1/resource_type/machine", Some(patch));
         let machine = &expected.types["/v1/resource_type/machine"];
+        let attributes = machine.attributes.iter();
         let kinds: Vec<(&str, &str)> =
-            machine.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.kind.name())).collect();
+            attributes.map(|(name, attribute)| (name.as_str(), attribute.kind.name())).collect();
         assert_eq!(kinds, [("kept", "string"), ("n/ew", "string"), ("turned", "number")]);
         assert_eq!(machine.attributes["kept"], attribute(9));
         assert_eq!(machine.replaced.iter().map(Text::as_str).collect::<Vec<_>>(), ["gone", "n/ew", "turned"]);

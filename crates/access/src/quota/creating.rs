@@ -1,0 +1,67 @@
+//! Metrics that were admitted and may not be in the index yet. A count of the index is too low by those that
+//! requests in progress create, so they are added to it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::Quotas;
+
+/// By project, while it has requests in progress that create metrics.
+pub(super) type CreatingProjects = Mutex<HashMap<String, Creating>>;
+
+/// The metrics admitted since the project's requests in progress began to overlap.
+#[derive(Debug, Default)]
+pub(super) struct Creating {
+    requests: usize,
+    admitted: u64,
+    /// Of these, by requests that have ended.
+    done: u64,
+}
+
+/// Admitted metrics of a request in progress. Dropped once they are created: from then on the index counts them.
+#[derive(Debug)]
+pub struct MetricsAdmission {
+    quotas: Arc<Quotas>,
+    project: String,
+    metrics: u64,
+}
+
+impl MetricsAdmission {
+    pub(super) fn begin(quotas: &Arc<Quotas>, project: &str) -> Self {
+        quotas.creating.lock().entry(project.to_owned()).or_default().requests += 1;
+        MetricsAdmission { quotas: quotas.clone(), project: project.to_owned(), metrics: 0 }
+    }
+
+    pub(super) fn admit(&mut self, metrics: u64) {
+        self.metrics += metrics;
+        self.with(|creating| creating.admitted += metrics);
+    }
+
+    /// The metrics of requests that have ended: a count that begins now has them.
+    pub(super) fn done(&self) -> u64 {
+        self.with(|creating| creating.done)
+    }
+
+    /// The metrics that a count may lack that began when `done` were done.
+    pub(super) fn uncounted(&self, done: u64) -> u64 {
+        self.with(|creating| creating.admitted - done)
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Creating) -> T) -> T {
+        let mut projects = self.quotas.creating.lock();
+        work(projects.get_mut(&self.project).expect("this request is in progress"))
+    }
+}
+
+impl Drop for MetricsAdmission {
+    fn drop(&mut self) {
+        let mut projects = self.quotas.creating.lock();
+        let Some(creating) = projects.get_mut(&self.project) else { return };
+        creating.done += self.metrics;
+        creating.requests -= 1;
+        if creating.requests == 0 {
+            projects.remove(&self.project);
+        }
+    }
+}
