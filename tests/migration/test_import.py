@@ -109,6 +109,18 @@ def test_changes_through_the_generic_type_are_revisions(gnocchi, gnudi, seed, tm
     assert same.returncode == 0, same.stdout + same.stderr
 
 
+def test_what_gnocchi_has_left_of_a_resource_is_reported(gnocchi, tmp_path):
+    """It deletes the attributes of resources that a filter of their type matches, and leaves the rest."""
+    theirs = gnocchi()
+    world = World(theirs.client(), random.Random("left"))
+    left = theirs.client().post("/v1/resource/machine", {"id": "left", "host": "h1"}).expect(201).json()["id"]
+    theirs.client().request("DELETE", "/v1/resource/machine", {"=": {"host": "h1"}}).expect(200)
+    assert left in {resource["id"] for resource in theirs.client().get("/v1/resource/generic").expect(200).json()}
+    done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", tmp_path / "data", timeout_s=120)
+    assert (done.returncode, world.resources) == (0, {}), done.stderr
+    assert f"resource {left}: Gnocchi has deleted its attributes as a machine, and left the rest" in done.stdout, done.stdout
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
 def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):

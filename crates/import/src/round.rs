@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     ImportError, Report, Source, Target, Tell, definitions,
-    index::{IDS_AT_ONCE, Index, MetricPlace, MetricState, ResourceState, SourceType},
+    index::{IDS_AT_ONCE, Index, MetricPlace, MetricState, ResourceState, SourceResource, SourceType},
     resources,
     series::{self, SeriesSource},
 };
@@ -190,7 +190,9 @@ impl<'a> Import<'a> {
         for of in types {
             let ids = changed.remove(&of.resource_type.name).unwrap_or_default();
             for some in ids.chunks(IDS_AT_ONCE) {
-                for resource in index.resources(of, some).await? {
+                let found = index.resources(of, some).await?;
+                report.skipped.extend(without_attributes(some, &found, &of.resource_type.name));
+                for resource in found {
                     let (id, newest) =
                         (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
                     report.revisions += resource.revisions.len() as u64;
@@ -208,6 +210,10 @@ impl<'a> Import<'a> {
                     tell(report);
                 }
             }
+        }
+        for (of_type, ids) in changed {
+            let skipped = |id| format!("resource {id}: its type {of_type} is being created or deleted in Gnocchi");
+            report.skipped.extend(ids.iter().map(skipped));
         }
         // Metrics that were deleted with a resource may be created again.
         self.expunge().await
@@ -314,5 +320,29 @@ impl<'a> Import<'a> {
             self.metrics.insert(metric.id, TargetMetric { place, last_measures: None });
         }
         Ok(there)
+    }
+}
+
+/// Reports resources whose attributes Gnocchi does not have: it leaves the rest of a resource behind that was deleted
+/// by a filter of its type (docs/compatibility.md).
+fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) -> Vec<String> {
+    let found: HashSet<Uuid> = found.iter().map(|resource| resource.id).collect();
+    let left = wanted.iter().filter(|id| !found.contains(*id));
+    left.map(|id| format!("resource {id}: Gnocchi has deleted its attributes as a {of_type}, and left the rest"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_that_are_left_out_are_reported() {
+        let ids = [1, 2, 3].map(Uuid::from_u128);
+        let found = |id| SourceResource { id, revisions: Vec::new() };
+        let skipped = without_attributes(&ids, &[found(ids[0]), found(ids[2])], "machine");
+        let [skipped] = &skipped[..] else { panic!("{skipped:?}") };
+        assert!(skipped.starts_with(&format!("resource {}: ", ids[1])) && skipped.contains("machine"));
+        assert!(without_attributes(&ids[..1], &[found(ids[0])], "machine").is_empty());
     }
 }
