@@ -16,7 +16,14 @@ mod creating;
 mod figures;
 mod file;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use gnudi_indexer::{Creators, Indexer, IndexerError};
 use gnudi_model::Timestamp;
@@ -80,6 +87,8 @@ impl QuotaOptions {
 #[derive(Debug, Default)]
 pub struct Quotas {
     projects: Mutex<HashMap<String, Usage>>,
+    /// When idle projects were last dropped. Written while `projects` is locked.
+    swept_at: AtomicI64,
     /// Locked after `projects`.
     creating: CreatingProjects,
 }
@@ -130,7 +139,7 @@ impl Quotas {
     fn with<T>(&self, project: &str, now: Timestamp, work: impl FnOnce(&mut Usage) -> T) -> T {
         let mut projects = self.projects.lock();
         if !projects.contains_key(project) {
-            if projects.len() >= PROJECTS_MAX {
+            if projects.len() >= PROJECTS_MAX && self.may_sweep(now) {
                 // The buckets of idle projects are full again, so nothing is lost.
                 let is_quiet =
                     |usage: &Usage| now.0.saturating_sub(usage.used_at.0) > QUIET.as_nanos() as i64;
@@ -148,6 +157,16 @@ impl Quotas {
         let usage = projects.get_mut(project).expect("was looked up");
         usage.used_at = now;
         work(usage)
+    }
+
+    /// Whether to look for idle projects again: a look takes as long as there are projects.
+    fn may_sweep(&self, now: Timestamp) -> bool {
+        let swept_at = self.swept_at.load(Ordering::Relaxed);
+        let may = Duration::from_nanos(now.0.abs_diff(swept_at)) >= SWEEP_PAUSE;
+        if may {
+            self.swept_at.store(now.0, Ordering::Relaxed);
+        }
+        may
     }
 
     /// Admits a request and charges what each one costs, or refuses it (429).
@@ -286,6 +305,8 @@ impl Quotas {
 
 /// How long a project must be idle before it can be dropped.
 const QUIET: Duration = Duration::from_mins(1);
+/// Pause between two looks for idle projects.
+const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
 async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerError> {
     let creators = match &caller.project_id {
@@ -452,6 +473,9 @@ mod tests {
             let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
         }
         assert_eq!(quotas.projects.lock().len(), PROJECTS_MAX + 1);
+        // Requests of further projects look for idle ones once a second.
+        let looks = [10_000, 10_000, 10_999, 11_000, 9_000].map(|ms| quotas.may_sweep(Timestamp(ms * 1_000_000)));
+        assert_eq!(looks, [true, false, false, true, true]);
         // Later, idle projects make room.
         quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
         assert!(quotas.projects.lock().len() <= 2);
