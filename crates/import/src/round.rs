@@ -212,8 +212,8 @@ impl<'a> Import<'a> {
             }
         }
         for (of_type, ids) in changed {
-            let skipped = |id| format!("resource {id}: its type {of_type} is being created or deleted in Gnocchi");
-            report.skipped.extend(ids.iter().map(skipped));
+            let reason = format!("its type {of_type} is being created or deleted in Gnocchi");
+            report.skipped.extend(ids.iter().map(|id| format!("resource {id}: {reason}")));
         }
         // Metrics that were deleted with a resource may be created again.
         self.expunge().await
@@ -327,9 +327,9 @@ impl<'a> Import<'a> {
 /// by a filter of its type (docs/compatibility.md).
 fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) -> Vec<String> {
     let found: HashSet<Uuid> = found.iter().map(|resource| resource.id).collect();
+    let reason = format!("Gnocchi has deleted its attributes as a {of_type}, and left the rest");
     let left = wanted.iter().filter(|id| !found.contains(*id));
-    left.map(|id| format!("resource {id}: Gnocchi has deleted its attributes as a {of_type}, and left the rest"))
-        .collect()
+    left.map(|id| format!("resource {id}: {reason}")).collect()
 }
 
 #[cfg(test)]

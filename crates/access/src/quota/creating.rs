@@ -19,7 +19,8 @@ pub(super) struct Creating {
     done: u64,
 }
 
-/// Admitted metrics of a request in progress. Dropped once they are created: from then on the index counts them.
+/// Admitted metrics of a request in progress. Dropped once they are created: from then on the index counts
+/// them.
 #[derive(Debug)]
 pub struct MetricsAdmission {
     quotas: Arc<Quotas>,

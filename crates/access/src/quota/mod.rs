@@ -5,11 +5,11 @@
 //! metrics comes from the index and is cached, so posting measures does not query the index. The project is
 //! that of the caller's token, or the caller's name.
 //!
-//! Guarantees of one process, whatever runs at the same time: a project never has more metrics than its limit,
-//! plus those that other processes create within the age of a count ([`creating`]); over any time, no more
-//! requests and measures are admitted than the burst, the refill and the last request. What a request reads and
-//! answers is known at its end only: requests in progress may bring the project into debt, for which later ones
-//! wait.
+//! Guarantees of one process, whatever runs at the same time: a project never has more metrics than its
+//! limit, plus those that other processes create within the age of a count ([`creating`]); over any time, no
+//! more requests and measures are admitted than the burst, the refill and the last request. What a request
+//! reads and answers is known at its end only: requests in progress may bring the project into debt, for which
+//! later ones wait.
 
 mod bucket;
 mod creating;
@@ -474,7 +474,8 @@ mod tests {
         }
         assert_eq!(quotas.projects.lock().len(), PROJECTS_MAX + 1);
         // Requests of further projects look for idle ones once a second.
-        let looks = [10_000, 10_000, 10_999, 11_000, 9_000].map(|ms| quotas.may_sweep(Timestamp(ms * 1_000_000)));
+        let may_sweep = |ms: i64| quotas.may_sweep(Timestamp(ms * 1_000_000));
+        let looks = [10_000, 10_000, 10_999, 11_000, 9_000].map(may_sweep);
         assert_eq!(looks, [true, false, false, true, true]);
         // Later, idle projects make room.
         quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
