@@ -56,7 +56,6 @@ pub(super) struct Expected {
 
 #[derive(Clone, Debug)]
 pub(super) struct ExpectedType {
-    pub name: Text,
     /// The type in Gnocchi's index; `None` if the file creates it.
     pub stored: Option<SourceType>,
     pub attributes: BTreeMap<Text, Attribute>,
@@ -124,12 +123,8 @@ impl Expected {
                     Ok((name.into(), document.attribute()?))
                 };
                 let attributes = documents.into_iter().map(attribute).collect::<Result<_, String>>()?;
-                self.types.entry(of_type(name)).or_insert_with(|| ExpectedType {
-                    name: name.into(),
-                    stored: None,
-                    attributes,
-                    replaced: BTreeSet::new(),
-                });
+                let made = ExpectedType { stored: None, attributes, replaced: BTreeSet::new() };
+                self.types.entry(of_type(name)).or_insert(made);
             }
         }
         Ok(())
@@ -153,7 +148,7 @@ impl ExpectedType {
     fn of_source(source: SourceType) -> (String, Self) {
         let ResourceType { name, attributes } = source.resource_type.clone();
         let path = of_type(&name);
-        (path, ExpectedType { name, stored: Some(source), attributes, replaced: BTreeSet::new() })
+        (path, ExpectedType { stored: Some(source), attributes, replaced: BTreeSet::new() })
     }
 
     /// Applies an operation of a JSON patch.
@@ -238,17 +233,9 @@ mod tests {
             let kind = AttributeKind::String { min_length: 0, max_length: length };
             Attribute { kind, required: false, fill: None }
         };
-        let resource_type = ResourceType {
-            name: "machine".into(),
-            attributes: ["kept", "gone", "turned"].map(|name| (Text::from(name), attribute(255))).into(),
-        };
+        let attributes = ["kept", "gone", "turned"].map(|name| (Text::from(name), attribute(255))).into();
+        let known = ExpectedType { stored: None, attributes, replaced: BTreeSet::new() };
         let mut expected = Expected::default();
-        let known = ExpectedType {
-            name: resource_type.name.clone(),
-            stored: None,
-            attributes: resource_type.attributes.clone(),
-            replaced: BTreeSet::new(),
-        };
         expected.types.insert(of_type("machine"), known);
         let text = json!({"type": "string", "required": false, "min_length": 0, "max_length": 9});
         let number = json!({"type": "number", "required": true, "options": {"fill": 7}});
