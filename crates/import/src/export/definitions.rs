@@ -40,7 +40,7 @@ impl Types {
     fn new(theirs: Option<ExpectedType>, gnudi: Option<Arc<ResourceType>>) -> Self {
         let fills = BTreeMap::new();
         match theirs {
-            Some(ExpectedType { stored, attributes, replaced, .. }) => {
+            Some(ExpectedType { stored, attributes, replaced }) => {
                 Types { gnocchi: stored, expected: Some(attributes), replaced, gnudi, fills }
             }
             None => Types { gnocchi: None, expected: None, replaced: BTreeSet::new(), gnudi, fills },

@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn revisions_of_the_generic_history_alone_are_no_difference() {
-        let (theirs, generic) = ([revision(1, 1), revision(3, 3)], [revision(1, 0), revision(2, 0), revision(3, 0)]);
+        let theirs = [revision(1, 1), revision(3, 3)];
+        let generic = [revision(1, 0), revision(2, 0), revision(3, 0)];
         let mut ours = vec![revision(1, 1), revision(2, 3), revision(3, 3)];
         assert!(has_more(&theirs, &ours));
         without_generic_changes(&theirs, &generic, &mut ours);
