@@ -2,7 +2,7 @@
 
 import struct
 
-from inputs.remote_write import field, sample, varint
+from inputs.remote_write import field, label, sample, varint
 
 VERSION_1 = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
 VERSION_2 = {**VERSION_1, "Content-Type": "application/x-protobuf;proto=io.prometheus.write.v2.Request"}
@@ -19,6 +19,12 @@ def fixed64(at, value):
 
 def double(at, value):
     return varint(at << 3 | 1) + struct.pack("<d", value)
+
+
+def exemplar(value, time_ms, **labels):
+    """A part of a series of version 1."""
+    body = b"".join(label(name, text) for name, text in labels.items()) + double(2, value) + number(3, time_ms)
+    return field(3, body)
 
 
 def request_2(*all_series):

@@ -2,14 +2,9 @@
 
 import time
 
-from inputs.remote_write import field, label, sample, series, snappy, varint
-from prometheus.messages import VERSION_1, double
+from inputs.remote_write import label, sample, series, snappy
+from prometheus.messages import VERSION_1, exemplar
 from support.process import wait_until
-
-
-def exemplar(value, time_ms, **labels):
-    body = b"".join(label(name, text) for name, text in labels.items()) + double(2, value) + varint(3 << 3) + varint(time_ms)
-    return field(3, body)
 
 
 def write(client, *all_series):

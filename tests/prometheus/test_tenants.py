@@ -2,7 +2,8 @@
 
 import pytest
 
-from prometheus.oracle import http
+from inputs.remote_write import field, label, sample, series, snappy
+from prometheus.messages import VERSION_1, exemplar, number
 from support.gnudi import Gnudi
 from support.process import wait_until
 
@@ -102,3 +103,25 @@ def test_a_rule_that_other_rules_refer_to_decides_metric_by_metric(gnudi, tmp_pa
         client.request("GET", path + "?refresh=true", headers=headers).expect(200 if name == "shown" else 403)
         found = ask(server, "apple", f'/api/v1/query?time={TIME}&query={{__name__="{name}"}}').expect(200)
         assert (b"1234567" in found.body) == (name == "shown")
+
+
+def test_what_writers_sent_with_a_metric_is_hidden_with_it(gnudi, tmp_path):
+    rule = "user:%(creator)s and not 'hidden':%(name)s and not 'hidden_time_sum':%(name)s"
+    (tmp_path / "rules.yaml").write_text(f'"list metric": "{rule}"\n"get measures": "{rule}"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    time_ms = TIME * 1000
+    written = lambda name: series(label("__name__", name), sample(1.0, time_ms), exemplar(1.0, time_ms, trace_id=f"trace of {name}"))
+    told = lambda name, kind: field(3, number(1, kind) + field(2, name.encode()) + field(4, f"help of {name}".encode()))
+    # A gauge and a summary of each.
+    body = b"".join(written(name) + told(name, 2) + written(f"{name}_time_sum") + told(f"{name}_time", 5) for name in ["shown", "hidden"])
+    headers = {**VERSION_1, "X-Remote-User": "apple", "Authorization": None}
+    server.client().request("POST", "/api/v1/write", snappy(body), headers=headers).expect(204)
+    exemplars = ask(server, "apple", '/api/v1/query_exemplars?query={__name__!=""}').expect(200).body
+    assert b"trace of shown" in exemplars and b"trace of shown_time_sum" in exemplars and b"hidden" not in exemplars
+    everything = ask(server, "apple", "/api/v1/metadata").expect(200).body
+    assert b"help of shown" in everything and b"help of shown_time" in everything and b"hidden" not in everything
+    for name in ["shown", "shown_time"]:
+        assert f"help of {name}".encode() in ask(server, "apple", f"/api/v1/metadata?metric={name}").expect(200).body
+    for name in ["hidden", "hidden_time"]:
+        assert ask(server, "apple", f"/api/v1/metadata?metric={name}").expect(200).json()["data"] == {}

@@ -15,6 +15,14 @@ const CREATOR_BYTES_MAX: usize = 4 << 20;
 /// The approximate size of an entry without its texts.
 const ENTRY_BYTES: usize = 128;
 
+/// What a creator sent about a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    pub creator: String,
+    pub name: String,
+    pub metadata: Metadata<'static>,
+}
+
 #[derive(Debug, Default)]
 pub struct MetadataStore(RwLock<Entries>);
 
@@ -61,14 +69,23 @@ impl MetadataStore {
         entries.by_creator.get(creator).and_then(|metrics| metrics.by_name.get(name)) == Some(metadata)
     }
 
-    /// The metadata of the creators for which `is_seen` is true, by metric name; a name may occur several
-    /// times.
-    pub fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Vec<(String, Metadata<'static>)> {
+    /// The metadata of the creators for which `is_seen` is true, of the metric with this name or of all,
+    /// sorted by name; a name may occur several times.
+    pub fn seen(&self, name: Option<&str>, is_seen: impl Fn(&str) -> bool) -> Vec<Sent> {
         let entries = self.0.read();
-        let seen = entries.by_creator.iter().filter(|(creator, _)| is_seen(creator));
-        let all = seen.flat_map(|(_, metrics)| &metrics.by_name);
-        let mut all: Vec<_> = all.map(|(name, metadata)| (name.clone(), metadata.clone())).collect();
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut all: Vec<Sent> = Vec::new();
+        for (creator, metrics) in entries.by_creator.iter().filter(|(creator, _)| is_seen(creator)) {
+            let sent = |(name, metadata): (&String, &Metadata<'static>)| Sent {
+                creator: creator.clone(),
+                name: name.clone(),
+                metadata: metadata.clone(),
+            };
+            match name {
+                Some(name) => all.extend(metrics.by_name.get_key_value(name).map(sent)),
+                None => all.extend(metrics.by_name.iter().map(sent)),
+            }
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
 }
@@ -95,9 +112,13 @@ mod tests {
         store.put("a", "up", gauge("later"));
         store.put("a", "", gauge("none"));
         store.put("a", "nothing", Metadata::default());
-        assert_eq!(store.seen(|creator| creator == "a"), [("up".to_owned(), gauge("later"))]);
-        assert_eq!(store.seen(|_| true).len(), 2);
-        assert_eq!(store.seen(|_| false), []);
+        let of_a = Sent { creator: "a".to_owned(), name: "up".to_owned(), metadata: gauge("later") };
+        for name in [None, Some("up")] {
+            assert_eq!(store.seen(name, |creator| creator == "a"), [of_a.clone()]);
+            assert_eq!(store.seen(name, |_| true).len(), 2);
+            assert_eq!(store.seen(name, |_| false), []);
+        }
+        assert_eq!(store.seen(Some("down"), |_| true), []);
     }
 
     #[test]
@@ -107,7 +128,7 @@ mod tests {
         for number in 0..1000 {
             store.put("greedy", &number.to_string(), gauge(&help));
         }
-        let kept = |creator: &'static str| store.seen(move |own| own == creator).len();
+        let kept = |creator: &'static str| store.seen(None, move |own| own == creator).len();
         assert_eq!(kept("greedy"), CREATOR_BYTES_MAX / (100_000 + ENTRY_BYTES));
         store.put("other", "up", gauge(""));
         assert_eq!(kept("other"), 1);
@@ -120,6 +141,6 @@ mod tests {
             store.put(&number.to_string(), "m", gauge(&help));
         }
         assert!(store.0.read().bytes <= BYTES_MAX);
-        assert!(store.seen(|_| true).len() < 170);
+        assert!(store.seen(None, |_| true).len() < 170);
     }
 }

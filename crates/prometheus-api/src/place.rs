@@ -45,6 +45,12 @@ pub fn place<'p>(
     Some((measures, id, name))
 }
 
+/// The id of the resource and the name of the metric in which [`place`] stores a series.
+pub fn location(labels: &[(&str, &str)], keep: Labels, creator: &str) -> Option<(Uuid, String)> {
+    let mut parcels = Parcels::default();
+    place(&mut parcels, labels, keep, creator).map(|(_, resource, metric_name)| (resource, metric_name))
+}
+
 /// The text that preserves the series' labels if the metric's name and resource do not: all labels if job or
 /// instance were cut, changed, or equal the placeholder for none; otherwise the uncut name, if it was cut.
 fn whole_name(place: &Place<'_>, name: &str, labels: &[(&str, &str)], keep: Labels) -> Option<String> {

@@ -12,7 +12,7 @@ use gnudi_engine::{
     sampled::{Resolution, SampleQuery, SampledMetric, Samples, Stamp, Values},
 };
 use gnudi_indexer::MetricScope;
-use gnudi_model::{AggregationMethod, ArchivePolicy, Timespan};
+use gnudi_model::{AggregationMethod, ArchivePolicy, Metric, Timespan};
 use gnudi_promql::{
     Interrupt, Labels, Limits, Matcher, Plan, Selected, Selection, Series, StepSeries, Steps,
 };
@@ -227,13 +227,20 @@ async fn permitted(call: &Call<'_>, rule: Rule, found: Vec<FoundSeries>) -> Resu
     let mut permitted = Vec::with_capacity(found.len());
     for (series, metric) in found.into_iter().zip(metrics) {
         let Some(metric) = metric else { continue };
-        match call.enforce_with_resource(rule, &metric).await {
-            Ok(()) => permitted.push(series),
-            Err(error) if error.status == StatusCode::FORBIDDEN => {}
-            Err(error) => return Err(error),
+        if is_permitted(call, rule, &metric).await? {
+            permitted.push(series);
         }
     }
     Ok(permitted)
+}
+
+/// Whether the rule allows the caller for a metric.
+pub async fn is_permitted(call: &Call<'_>, rule: Rule, metric: &Metric) -> Result<bool> {
+    match call.enforce_with_resource(rule, metric).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.status == StatusCode::FORBIDDEN => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The series that may have samples for the query: their metrics, and their labels.

@@ -86,6 +86,18 @@ impl Metadata<'_> {
         self.kind.suffixes().iter().find_map(|suffix| series_name.strip_suffix(suffix)).unwrap_or(series_name)
     }
 
+    /// The names of the series of a metric with this name.
+    pub fn series_names(&self, name: &str) -> Vec<String> {
+        // Senders of OpenMetrics name counters and infos without their suffix.
+        let of_open_metrics: &[&str] = match self.kind {
+            MetricKind::Counter => &["_total"],
+            MetricKind::Info => &["_info"],
+            _ => &[],
+        };
+        let suffixes = self.kind.suffixes().iter().chain(of_open_metrics);
+        std::iter::once(&"").chain(suffixes).map(|suffix| format!("{name}{suffix}")).collect()
+    }
+
     pub fn into_owned(self) -> Metadata<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         Metadata { kind: self.kind, help: own(self.help), unit: own(self.unit) }
@@ -103,6 +115,8 @@ mod tests {
         assert_eq!(of(MetricKind::Summary).family("a_count"), "a");
         assert_eq!(of(MetricKind::Counter).family("a_count"), "a_count");
         assert_eq!(MetricKind::families("a_sum").collect::<Vec<_>>(), ["a_sum", "a"]);
+        assert_eq!(of(MetricKind::Summary).series_names("a"), ["a", "a_sum", "a_count"]);
+        assert_eq!(of(MetricKind::Counter).series_names("a"), ["a", "a_total"]);
         assert!(of(MetricKind::Unknown).is_empty() && !of(MetricKind::Info).is_empty());
     }
 }

@@ -1,12 +1,21 @@
 //! `/api/v1/query_exemplars`: the exemplars of a query's series.
 
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
 use gnudi_prometheus::{
     answer::{success, write_labels, write_list},
     number::{write_time, write_value},
+    remote_write::names,
 };
 use gnudi_promql::{Labels, Limits, Matcher, QueryTimes, parse};
+use uuid::Uuid;
 
-use crate::{exemplar_store::StoredExemplar, failure::Failure, routes::prelude::*};
+use crate::{
+    exemplar_store::StoredExemplar, failure::Failure, place, routes::prelude::*, selected::is_permitted,
+};
 
 /// `GET` and `POST /api/v1/query_exemplars`
 pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -24,11 +33,12 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
             let fulfils = |matcher: &Matcher| matcher.matches(series.get(&matcher.name));
             selections.iter().any(|selection| selection.matchers.iter().all(fulfils))
         };
-        let mut exemplars = call.api.exemplars.find(|exemplar| {
+        let found = call.api.exemplars.find(|exemplar| {
             times.contains(&exemplar.time_ms)
                 && super::sees_creator(seen, &exemplar.creator)
                 && is_selected(&exemplar.series)
         });
+        let mut exemplars = permitted(call, found).await?;
         exemplars.sort_by(|a, b| a.series.cmp(&b.series).then(a.time_ms.cmp(&b.time_ms)));
         let by_series: Vec<&[StoredExemplar]> = exemplars.chunk_by(|a, b| a.series == b.series).collect();
         let mut data = Vec::new();
@@ -42,6 +52,36 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         Ok(reply::ok(success(&data, &[], &[])))
     })
     .await
+}
+
+/// The exemplars of series whose metrics the caller may read.
+async fn permitted(call: &Call<'_>, mut exemplars: Vec<StoredExemplar>) -> Result<Vec<StoredExemplar>> {
+    // The writer decides with Gnocchi's rules; an operator's rule may deny single metrics.
+    if !call.app.options().policy.is_customised(Rule::GetMeasures) {
+        return Ok(exemplars);
+    }
+    let mut located: HashMap<(Arc<str>, Labels), (Uuid, String)> = HashMap::new();
+    for StoredExemplar { creator, series, .. } in &exemplars {
+        let labels: Vec<(&str, &str)> = series.iter().collect();
+        // As the handler of remote write, which stores exemplars, places their series.
+        if let Some(location) = place::location(&labels, names::Labels::Exact, creator) {
+            located.insert((creator.clone(), series.clone()), location);
+        }
+    }
+    let (written, places): (Vec<_>, Vec<_>) = located.into_iter().unzip();
+    let locations: Vec<(Uuid, &str)> =
+        places.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
+    call.reads_metrics(locations.len());
+    let metrics = call.indexer().named_metrics(&locations).await?;
+    let mut readable: HashSet<(Arc<str>, Labels)> = HashSet::new();
+    for (series, metric) in written.into_iter().zip(metrics) {
+        let Some(metric) = metric else { continue };
+        if is_permitted(call, Rule::GetMeasures, &metric).await? {
+            readable.insert(series);
+        }
+    }
+    exemplars.retain(|exemplar| readable.contains(&(exemplar.creator.clone(), exemplar.series.clone())));
+    Ok(exemplars)
 }
 
 fn write_exemplar(exemplar: &StoredExemplar, data: &mut Vec<u8>) {

@@ -1,7 +1,9 @@
 //! `/api/v1/metadata`: per metric name, the metadata sent by writers, or else the metric's unit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use gnudi_indexer::MetricScope;
+use gnudi_model::MetricId;
 use gnudi_prometheus::{
     answer::{success, write_list, write_text},
     metadata::{Metadata, MetricKind},
@@ -10,7 +12,9 @@ use gnudi_promql::{METRIC_NAME, Matcher};
 
 use crate::{
     failure::Failure,
+    metadata_store::Sent,
     routes::{labels::texts, prelude::*},
+    selected::find_all,
 };
 
 /// The default limit on metrics in a response.
@@ -30,18 +34,15 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         };
         let limit = count("limit")?.unwrap_or(METRICS_MAX);
         let per_metric_max = count("limit_per_metric")?.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let asked = arguments.get("metric");
-        let of_name = |name: &str| vec![Matcher::equal(METRIC_NAME, name)];
-        let sets = if asked.is_empty() { Vec::new() } else { vec![of_name(asked)] };
+        let asked = Some(arguments.get("metric")).filter(|asked| !asked.is_empty());
+        let sets: Vec<Vec<Matcher>> = asked.map(of_name).into_iter().collect();
         let names = texts(call, Some(METRIC_NAME), &sets, seen).await?;
         let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
-        for (name, metadata) in call.api.metadata.seen(|creator| super::sees_creator(seen, creator)) {
-            if asked.is_empty() || asked == name {
-                let said = listed.entry(name).or_default();
-                // Several writers may have sent the same.
-                if !said.contains(&metadata) {
-                    said.push(metadata);
-                }
+        for Sent { name, metadata, .. } in sent(call, asked, seen).await? {
+            let said = listed.entry(name).or_default();
+            // Several writers may have sent the same.
+            if !said.contains(&metadata) {
+                said.push(metadata);
             }
         }
         // The series of a histogram or summary are covered by its own entry.
@@ -81,4 +82,55 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         Ok(reply::ok(success(&data, &[], &[])))
     })
     .await
+}
+
+fn of_name(name: &str) -> Vec<Matcher> {
+    vec![Matcher::equal(METRIC_NAME, name)]
+}
+
+/// What writers sent about the metrics that the caller may list: about one, or about all.
+async fn sent(
+    call: &Call<'_>,
+    asked: Option<&str>,
+    seen: Option<&MetricScope>,
+) -> Result<Vec<Sent>, Failure> {
+    let mut all = call.api.metadata.seen(asked, |creator| super::sees_creator(seen, creator));
+    // The writer decides with Gnocchi's rules; an operator's rule may deny single metrics.
+    if all.is_empty() || !call.app.options().policy.is_customised(Rule::ListMetric) {
+        return Ok(all);
+    }
+    let sets: Vec<Vec<Matcher>> = if asked.is_some() {
+        let series_names = all.iter().flat_map(|sent| sent.metadata.series_names(&sent.name));
+        let series_names: BTreeSet<String> = series_names.collect();
+        series_names.iter().map(|name| of_name(name)).collect()
+    } else {
+        vec![Vec::new()]
+    };
+    let names = names_by_creator(call, &sets, seen).await?;
+    all.retain(|sent| {
+        let names = names.get(&sent.creator);
+        names.is_some_and(|names| {
+            sent.metadata.series_names(&sent.name).iter().any(|name| names.contains(name))
+        })
+    });
+    Ok(all)
+}
+
+/// The names of the series that the caller may list, by the creator of their metrics.
+async fn names_by_creator(
+    call: &Call<'_>,
+    sets: &[Vec<Matcher>],
+    seen: Option<&MetricScope>,
+) -> Result<HashMap<String, HashSet<String>>, Failure> {
+    let found = find_all(call, Rule::ListMetric, sets, seen).await?;
+    let ids: Vec<MetricId> = found.iter().map(|series| series.metric).collect();
+    let metrics = call.indexer().metrics(&ids).await.map_err(ApiError::from)?;
+    let mut names: HashMap<String, HashSet<String>> = HashMap::new();
+    for (series, metric) in found.iter().zip(metrics) {
+        if let Some(metric) = metric {
+            let of_creator = names.entry(metric.creator.as_str().to_owned()).or_default();
+            of_creator.insert(series.labels.metric_name().to_owned());
+        }
+    }
+    Ok(names)
 }
