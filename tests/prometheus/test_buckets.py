@@ -75,6 +75,15 @@ def test_the_newest_bucket_is_found_until_the_next_can_be_there(buckets):
     assert not query(buckets, '{"cpu.util", __granularity__="3600"}', HOUR + 5 * 3600 + 1)
 
 
+def test_extended_selectors_reach_over_long_buckets(buckets):
+    means = [sum(window(1, hour * 60, hour * 60 + 60)) / 60 for hour in range(3)]
+    hourly = '{"cpu.util", __granularity__="1h", host="node-1"}'
+    assert query(buckets, f"{hourly} smoothed", HOUR + 5400) == pytest.approx({"node-1": (means[1] + means[2]) / 2})
+    # For functions the samples are at the ends of the hours.
+    assert query(buckets, f"delta({hourly}[1h] anchored)", HOUR + 9000) == pytest.approx({"node-1": means[1] - means[0]})
+    assert query(buckets, f"delta({hourly}[1h] smoothed)", HOUR + 9000) == pytest.approx({"node-1": (means[2] - means[0]) / 2}, rel=1e-3)
+
+
 @pytest.mark.parametrize("function, of", [
     ("max_over_time", max), ("min_over_time", min), ("sum_over_time", sum), ("count_over_time", len),
     ("avg_over_time", lambda values: sum(values) / len(values)), ("last_over_time", lambda values: values[-1])])

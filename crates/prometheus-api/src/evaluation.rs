@@ -195,6 +195,8 @@ pub async fn newest(
         end_ms: now_ms,
         range_ms: 0,
         is_range: false,
+        looks_back: true,
+        looks_ahead: false,
         windows: Some(Windows { first_end_ms: now_ms, step_ms: 0 }),
         function: None,
     };

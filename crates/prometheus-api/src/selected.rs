@@ -296,7 +296,8 @@ fn sample_query(selection: &Selection<'_>, lookback_ms: i64, choice: Choice) -> 
     SampleQuery {
         start_ms: selection.start_ms,
         end_ms: selection.end_ms,
-        lookback_ms: (!selection.is_range).then_some(lookback_ms),
+        lookback_ms: selection.looks_back.then_some(lookback_ms),
+        looks_ahead: selection.looks_ahead,
         stamp: if function.is_some() { Stamp::End } else { Stamp::Start },
         values,
         granularity: choice.granularity,

@@ -54,5 +54,26 @@ fn a_series_may_be_looked_back_for_longer() {
     {
         assert_eq!(value("x", time_ms, &short).is_some(), of_short, "{time_ms}");
         assert_eq!(value("x", time_ms, &long).is_some(), of_long, "{time_ms}");
+        assert_eq!(value("x smoothed", time_ms, &long).is_some(), of_long, "{time_ms}");
     }
+}
+
+#[test]
+fn extended_selectors_reach_as_far_as_samples_of_the_series_count() {
+    // A sample an hour.
+    let labels = Labels::new([("__name__", "x_total")]);
+    let short = Series::new(labels, vec![3_600_000, 7_200_000, 10_800_000], vec![6.0, 12.0, 18.0]);
+    let long = Series { lookback_ms: Some(7_200_000), ..short.clone() };
+    for (query, of_short, of_long) in [
+        ("increase(x_total[1h] anchored)", 0.0, 6.0),
+        ("increase(x_total[1h] smoothed)", 0.0, 6.0),
+        ("delta(x_total[1h] smoothed)", 0.0, 6.0),
+        ("changes(x_total[1h] anchored)", 0.0, 1.0),
+    ] {
+        assert_eq!(value(query, 9_000_000, &short), Some(of_short), "{query}");
+        assert_eq!(value(query, 9_000_000, &long), Some(of_long), "{query}");
+    }
+    // Between two samples.
+    assert_eq!(value("x_total smoothed", 9_000_000, &short), None);
+    assert_eq!(value("x_total smoothed", 9_000_000, &long), Some(15.0));
 }

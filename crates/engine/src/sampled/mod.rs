@@ -30,6 +30,6 @@ pub struct Samples {
     pub values: Vec<f64>,
     /// The number of measures in each value, if requested and some values are of buckets.
     pub counts: Option<Vec<f64>>,
-    /// The lookback of instant vectors, if some samples are of buckets.
+    /// How long samples count after their time, if they do and some are of buckets.
     pub lookback_ms: Option<i64>,
 }

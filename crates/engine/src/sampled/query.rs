@@ -7,8 +7,10 @@ use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan};
 pub struct SampleQuery {
     pub start_ms: i64,
     pub end_ms: i64,
-    /// The lookback of instant evaluation; `start_ms` already includes it.
+    /// How long samples count after their time, if they do; `start_ms` already includes it.
     pub lookback_ms: Option<i64>,
+    /// Whether they count as long before their time; `end_ms` already includes it.
+    pub looks_ahead: bool,
     pub stamp: Stamp,
     pub values: Values,
     /// Only buckets of this granularity.
@@ -131,11 +133,17 @@ impl SampleQuery {
         self.granularity.is_none_or(has_granularity) && Columns::of(policy, self.values).is_some()
     }
 
-    /// How long a bucket's sample is valid in an instant vector. The sample is at the bucket's start: it is valid for
-    /// the bucket, and after it for the usual lookback, or until the next bucket can exist if that is longer.
+    /// How long a bucket's sample counts. In an instant vector the sample is at the bucket's start: it counts for the
+    /// bucket, and after it for the usual lookback, or until the next bucket can exist if that is longer.
     pub(super) fn bucket_lookback_ms(&self, granularity: Timespan) -> Option<i64> {
         let bucket_ms = granularity.0 / MILLISECOND;
         self.lookback_ms.map(|lookback_ms| bucket_ms.saturating_add(lookback_ms.max(bucket_ms)))
+    }
+
+    /// How much longer that is than the usual lookback.
+    pub(super) fn bucket_extra_ms(&self, granularity: Timespan) -> i64 {
+        let longer = self.bucket_lookback_ms(granularity).zip(self.lookback_ms);
+        longer.map_or(0, |(of_bucket_ms, lookback_ms)| of_bucket_ms.saturating_sub(lookback_ms))
     }
 }
 

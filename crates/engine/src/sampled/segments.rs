@@ -33,9 +33,12 @@ pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &Sample
             kept_after: item.timespan.map_or(i64::MIN, |timespan| newest_bucket.saturating_sub(timespan.0)),
         }
     }));
-    let mut to = nanoseconds(query.end_ms.saturating_add(1));
+    let mut to = 0;
     let mut segments = Vec::new();
     for (index, source) in sources.iter().enumerate() {
+        if segments.is_empty() {
+            to = source.end(query);
+        }
         if to <= source.start {
             break;
         }
@@ -69,6 +72,13 @@ struct Source {
 }
 
 impl Source {
+    /// Later starts are not wanted.
+    fn end(&self, query: &SampleQuery) -> i64 {
+        let buckets = self.buckets.filter(|_| query.looks_ahead);
+        let extra_ms = buckets.map_or(0, |item| query.bucket_extra_ms(item.granularity));
+        nanoseconds(query.end_ms.saturating_add(extra_ms).saturating_add(1))
+    }
+
     /// The first time from here on at which a bucket starts.
     fn ceil(&self, time: i64) -> i64 {
         let granularity = self.buckets.map_or(1, |item| item.granularity.0);
@@ -82,13 +92,10 @@ fn nanoseconds(milliseconds: i64) -> i64 {
 
 /// The earliest start of a bucket to read.
 fn first_bucket(query: &SampleQuery, granularity: Timespan) -> i64 {
-    let start = nanoseconds(query.start_ms);
+    let start = nanoseconds(query.start_ms.saturating_sub(query.bucket_extra_ms(granularity)));
     match query.stamp {
         Stamp::End => start.saturating_sub(granularity.0),
-        Stamp::Start => {
-            let wider_ms = query.bucket_lookback_ms(granularity).unwrap_or(0);
-            start.saturating_sub(nanoseconds(wider_ms.saturating_sub(query.lookback_ms.unwrap_or(0))))
-        }
+        Stamp::Start => start,
     }
 }
 

@@ -25,6 +25,7 @@ fn query(start: i64, end: i64) -> SampleQuery {
         start_ms: start * 1000,
         end_ms: end * 1000,
         lookback_ms: None,
+        looks_ahead: false,
         stamp: Stamp::Start,
         values: Values::Usual,
         granularity: None,
@@ -57,6 +58,19 @@ fn what_has_expired_comes_from_the_next() {
     assert_eq!(found(&policy, 15_000, &minutes), [(60, 7_800, 15_000)]);
     let mean = SampleQuery { values: Values::Exactly("mean".parse().unwrap()), ..query(0, 15_000) };
     assert_eq!(found(&policy, 15_000, &mean), [(3600, 0, 10_800), (60, 10_800, 15_000)]);
+}
+
+#[test]
+fn buckets_beyond_the_borders_are_read_for_as_long_as_they_count() {
+    let policy = policy(None, &[(3600, None)], &["mean"]);
+    // Times include five minutes on each side of 10,800.
+    let counting = SampleQuery { lookback_ms: Some(300_000), ..query(10_500, 11_100) };
+    // An hour's sample counts for two hours.
+    assert_eq!(found(&policy, 100_000, &counting), [(3600, 3600, 11_100)]);
+    let at_ends = SampleQuery { stamp: Stamp::End, ..counting.clone() };
+    assert_eq!(found(&policy, 100_000, &at_ends), [(3600, 0, 11_100)]);
+    let ahead = SampleQuery { looks_ahead: true, ..counting };
+    assert_eq!(found(&policy, 100_000, &ahead), [(3600, 3600, 18_000)]);
 }
 
 #[test]

@@ -70,6 +70,8 @@ async fn answered(
             end_ms: query.end_ms,
             range_ms: query.end_ms.saturating_sub(query.start_ms),
             is_range: true,
+            looks_back: false,
+            looks_ahead: false,
             windows: None,
             function: None,
         }

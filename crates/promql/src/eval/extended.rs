@@ -15,8 +15,8 @@ pub(super) struct Reach {
 }
 
 impl Context<'_> {
-    pub(super) fn reach(&self, extension: Option<Extension>) -> Reach {
-        let lookback_ms = self.options.lookback_ms;
+    pub(super) fn reach(&self, series: &RangeSeries<'_>, extension: Option<Extension>) -> Reach {
+        let lookback_ms = series.lookback_ms.unwrap_or(self.options.lookback_ms);
         match extension {
             None => Reach::default(),
             Some(Extension::Anchored) => Reach { before: lookback_ms, behind: 0 },
@@ -33,15 +33,16 @@ impl Context<'_> {
             self.budget.columns(1, grid.steps)?;
             let mut column = Column::new(grid.steps);
             let (times, values) = (&series.times, &series.values);
+            let reach = self.reach(series, Some(Extension::Smoothed));
             let mut before = 0;
             for (step, time) in grid.times().enumerate() {
                 let reference = window.reference(time);
                 before += times[before..].partition_point_near(reference);
                 let Some(last) = before.checked_sub(1) else { continue };
-                if times[last] <= reference - self.options.lookback_ms {
+                if times[last] <= reference - reach.before {
                     continue;
                 }
-                let next = times.get(before).filter(|next| **next <= reference + self.options.lookback_ms);
+                let next = times.get(before).filter(|next| **next <= reference + reach.behind);
                 let value = match next {
                     Some(next) if times[last] < reference => {
                         let share = (reference - times[last]) as f64;
@@ -67,7 +68,7 @@ impl Context<'_> {
         end: i64,
         extension: Extension,
     ) {
-        let reach = self.reach(Some(extension));
+        let reach = self.reach(series, Some(extension));
         let (start, times) = (end - window.range, &series.times);
         let first = times.partition_point(|time| *time <= start - reach.before);
         let last = times.partition_point(|time| *time <= end + reach.behind).max(first);

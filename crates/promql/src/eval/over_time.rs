@@ -158,12 +158,11 @@ impl<'a> Context<'a> {
         if let Some(extension) = extension {
             apply = extended::function(function.name, extension)?;
         }
-        let slide = Slide { window, reach: self.reach(extension), is_counted: is_subquery };
-        let windowed = Windowed { apply, slide, scalars, grid: *grid };
         let samples: usize = ranges.iter().map(|series| series.values.len()).sum();
         let work = samples + ranges.len() * grid.steps;
         let vector = self.for_each(&ranges, work, |series| {
-            let column = windowed.column(series, self.meter())?;
+            let slide = Slide { window, reach: self.reach(series, extension), is_counted: is_subquery };
+            let column = Windowed { apply, slide, scalars, grid: *grid }.column(series, self.meter())?;
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: series.drop_name, column })
         })?;
         Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())

@@ -164,11 +164,11 @@ impl Latest {
 
 /// All samples except staleness markers; borrowed if there are none of these.
 pub(super) fn without_stale(series: &Series) -> RangeSeries<'_> {
-    let (labels, drop_name) = (series.labels.clone(), false);
+    let (labels, drop_name, lookback_ms) = (series.labels.clone(), false, series.lookback_ms);
     if !series.values.iter().any(|value| is_stale(*value)) {
         let (times, values) = (Cow::Borrowed(&series.times_ms[..]), Cow::Borrowed(&series.values[..]));
         let counts = series.counts.as_ref().map(|counts| Cow::Borrowed(&counts[..]));
-        return RangeSeries { labels, drop_name, times, values, counts };
+        return RangeSeries { labels, drop_name, times, values, lookback_ms, counts };
     }
     let kept = || (0..series.values.len()).filter(|at| !is_stale(series.values[*at]));
     RangeSeries {
@@ -176,6 +176,7 @@ pub(super) fn without_stale(series: &Series) -> RangeSeries<'_> {
         drop_name,
         times: kept().map(|at| series.times_ms[at]).collect(),
         values: kept().map(|at| series.values[at]).collect(),
+        lookback_ms,
         counts: series.counts.as_ref().map(|counts| kept().map(|at| counts[at]).collect()),
     }
 }

@@ -39,6 +39,7 @@ impl<'a> Context<'a> {
                 drop_name: series.drop_name,
                 times: times.into(),
                 values: values.into(),
+                lookback_ms: None,
                 counts: None,
             });
         }

@@ -53,6 +53,11 @@ pub struct Selection<'a> {
     pub range_ms: i64,
     /// Whether it is a range vector.
     pub is_range: bool,
+    /// Whether samples count for the lookback after their time, so that those before a window are read: of instant
+    /// vectors, and with `anchored` or `smoothed`. The times include the default lookback.
+    pub looks_back: bool,
+    /// Whether they count as long before their time: with `smoothed`.
+    pub looks_ahead: bool,
     /// When it is evaluated; `None` within subqueries.
     pub windows: Option<Windows>,
     /// The function or aggregation directly around it.
@@ -98,6 +103,8 @@ impl Plan {
             end_ms: end.saturating_add(if looks_ahead { lookback_ms } else { 0 }),
             range_ms: selector.window.range,
             is_range: selector.is_range,
+            looks_back,
+            looks_ahead,
             windows: selector.subqueries.is_empty().then_some(windows),
             function: selector.function,
         }
