@@ -3,9 +3,12 @@
 //!
 //! It is loaded at the first request, which may take seconds with millions of metrics; concurrent requests
 //! wait for the same load.
+//!
+//! Long searches (`search`) leave the request threads, and test regular expressions while the index is unlocked.
 
 mod following;
 mod reading;
+mod search;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,14 +19,15 @@ use gnudi_engine::Engine;
 use gnudi_indexer::{IndexerError, MetricScope};
 pub use gnudi_prometheus::index::{Census, FoundSeries};
 use gnudi_prometheus::{
-    index::{Condition, Index, Owner},
-    labels::{CEILOMETER_PREFIX, RESOURCE_ID, exported},
+    index::{Condition, Index, SearchError},
+    labels::{RESOURCE_ID, exported},
 };
 use gnudi_promql::{Labels, METRIC_NAME, MatchKind, Matcher};
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Mutex;
 
 use following::Following;
+use search::{Search, View};
 
 /// Why a selection failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -31,6 +35,8 @@ pub enum CatalogueError {
     /// More series match than a query may select.
     #[error("more than {0} series match")]
     TooManySeries(usize),
+    #[error("the search took too long")]
+    TimedOut,
     #[error(transparent)]
     Index(#[from] IndexerError),
 }
@@ -52,7 +58,15 @@ struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} series", self.series.read().len())
+        write!(out, "{} series", self.index().len())
+    }
+}
+
+impl Shared {
+    /// The index. Threads that serve requests do not wait here for a change that itself waits for a long search:
+    /// `follow` lets no new searches pass meanwhile, so that changes get their turn.
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.series.read_recursive()
     }
 }
 
@@ -71,17 +85,18 @@ impl Catalogue {
         seen: Option<&MetricScope>,
         series_max: usize,
     ) -> Result<Vec<FoundSeries>, CatalogueError> {
-        self.follow().await?;
-        let series = self.shared.series.read();
-        let mut found = Vec::new();
-        for conditions in self.conditions(matchers) {
-            let left = series_max - found.len();
-            let more = series.select(&conditions, &|owner| sees(seen, owner), left);
-            found.append(&mut more.map_err(|_| CatalogueError::TooManySeries(series_max))?);
-        }
-        drop(series);
-        disambiguate(&mut found);
-        Ok(found)
+        let search = Search { series_max, ..self.search(&[matchers], seen) };
+        let select = move |view: View<'_>| -> Result<_, SearchError> {
+            let View { index, sets, sees, stops } = view;
+            let mut found = Vec::new();
+            for conditions in sets {
+                let left = series_max - found.len();
+                found.append(&mut index.select(conditions, sees, left, stops)?);
+            }
+            disambiguate(&mut found);
+            Ok(found)
+        };
+        self.run(search, select).await
     }
 
     /// The sorted label names of the series that match any of the matcher sets; of all series if `sets` is
@@ -91,9 +106,8 @@ impl Catalogue {
         sets: &[&[Matcher]],
         seen: Option<&MetricScope>,
     ) -> Result<Vec<Arc<str>>, CatalogueError> {
-        self.follow().await?;
-        let sets: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
-        Ok(listed(self.shared.series.read().label_names(&sets, &|owner| sees(seen, owner))))
+        let list = |view: View<'_>| view.index.label_names(view.sets, view.sees, view.stops).map(listed);
+        self.run(self.search(sets, seen), list).await
     }
 
     /// Like [`Catalogue::label_names`], for the values of one label.
@@ -103,53 +117,53 @@ impl Catalogue {
         sets: &[&[Matcher]],
         seen: Option<&MetricScope>,
     ) -> Result<Vec<Arc<str>>, CatalogueError> {
-        self.follow().await?;
-        let series = self.shared.series.read();
-        let values =
-            |sets: &[Vec<Condition<'_>>]| series.label_values(label, sets, &|owner| sees(seen, owner));
-        let mut conditions: Vec<_> = sets.iter().flat_map(|matchers| self.conditions(matchers)).collect();
-        let mut renamed: BTreeSet<Arc<str>> = BTreeSet::new();
-        if label == METRIC_NAME {
-            // What is found by an exporter's name is returned under it.
-            conditions.retain(|conditions| {
-                let Some(name) = exported_name(conditions) else { return true };
-                if !values(std::slice::from_ref(conditions)).is_empty() {
+        let (label, ceilometer_names) = (label.to_owned(), self.ceilometer_names);
+        let list = move |view: View<'_>| -> Result<_, SearchError> {
+            let View { index, sets, sees, stops } = view;
+            let values = |sets: &[Vec<Condition<'_>>]| index.label_values(&label, sets, sees, stops);
+            if sets.is_empty() {
+                let mut found = values(&[])?;
+                if label == METRIC_NAME && ceilometer_names {
+                    // Clients check here whether a metric exists before they query it.
+                    let of_resources =
+                        Matcher::new(MatchKind::NotEqual, RESOURCE_ID, "").expect("it has no expression");
+                    let own = values(&[vec![Condition::Matcher(&of_resources)]])?;
+                    found.extend(own.iter().map(|name| exported(name).into()));
+                }
+                return Ok(listed(found));
+            }
+            let mut plain = Vec::with_capacity(sets.len());
+            let mut renamed: BTreeSet<Arc<str>> = BTreeSet::new();
+            for conditions in sets {
+                let Some(name) = exported_name(conditions).filter(|_| label == METRIC_NAME) else {
+                    plain.push(conditions.clone());
+                    continue;
+                };
+                // What is found by an exporter's name is returned under it.
+                if !values(std::slice::from_ref(conditions))?.is_empty() {
                     renamed.insert(Arc::from(name));
                 }
-                false
-            });
-        }
-        let mut found = values(&conditions);
-        found.append(&mut renamed);
-        if label == METRIC_NAME && sets.is_empty() && self.ceilometer_names {
-            // Clients check here whether a metric exists before they query it.
-            let of_resources =
-                Matcher::new(MatchKind::NotEqual, RESOURCE_ID, "").expect("it has no expression");
-            let own = values(&[vec![Condition::Matcher(&of_resources)]]);
-            found.extend(own.iter().map(|name| exported(name).into()));
-        }
-        Ok(listed(found))
+            }
+            let mut found = values(&plain)?;
+            found.append(&mut renamed);
+            Ok(listed(found))
+        };
+        self.run(self.search(sets, seen), list).await
     }
 
     /// Counts the series that the caller may see; at most `limit` entries per list.
     pub async fn census(&self, seen: Option<&MetricScope>, limit: usize) -> Result<Census, CatalogueError> {
-        self.follow().await?;
-        Ok(self.shared.series.read().census(&|owner| sees(seen, owner), limit))
+        let count = move |view: View<'_>| Ok(view.index.census(view.sees, limit));
+        self.run(self.search(&[], seen), count).await
     }
 
-    /// The conditions: the matchers, or the same with another name.
-    fn conditions<'m>(&self, matchers: &'m [Matcher]) -> Vec<Vec<Condition<'m>>> {
-        let plain: Vec<_> = matchers.iter().map(Condition::Matcher).collect();
-        let is_exported = |matcher: &Matcher| {
-            matcher.name == METRIC_NAME
-                && matcher.operator() == "="
-                && matcher.value.starts_with(CEILOMETER_PREFIX)
-        };
-        let exported = matchers.iter().position(|matcher| self.ceilometer_names && is_exported(matcher));
-        let Some(exported) = exported else { return vec![plain] };
-        let mut renamed = plain.clone();
-        renamed[exported] = Condition::ExportedAs(&matchers[exported].value);
-        vec![plain, renamed]
+    fn search(&self, sets: &[&[Matcher]], seen: Option<&MetricScope>) -> Search {
+        Search {
+            sets: sets.iter().map(|matchers| matchers.to_vec()).collect(),
+            seen: seen.cloned(),
+            ceilometer_names: self.ceilometer_names,
+            series_max: usize::MAX,
+        }
     }
 }
 
@@ -157,13 +171,8 @@ impl Catalogue {
 fn exported_name<'c>(conditions: &[Condition<'c>]) -> Option<&'c str> {
     conditions.iter().find_map(|condition| match condition {
         Condition::ExportedAs(name) => Some(*name),
-        Condition::Matcher(_) => None,
+        Condition::Matcher(_) | Condition::Tested(..) => None,
     })
-}
-
-fn sees(seen: Option<&MetricScope>, owner: &Owner) -> bool {
-    let Owner { creator, project, resource_creator } = owner;
-    seen.is_none_or(|scope| scope.includes(creator, project.as_deref(), resource_creator.as_deref()))
 }
 
 fn listed(texts: BTreeSet<Arc<str>>) -> Vec<Arc<str>> {

@@ -17,11 +17,9 @@ use gnudi_promql::{
 use crate::{
     call::Call,
     failure::Failure,
+    long_work::{StopOnDrop, TIMEOUT},
     selected::{Read, Reader},
 };
-
-/// The maximum and default query timeout. Prometheus' default.
-const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The default lookback of instant vectors. Prometheus' default.
 pub const LOOKBACK_MS: i64 = 300_000;
@@ -70,15 +68,6 @@ impl Stats {
     }
 }
 
-/// Cancels the evaluation on drop, when the client is gone.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Evaluates a query over the series that the caller may see.
 pub async fn evaluate(
     call: &Call<'_>,
@@ -103,7 +92,7 @@ async fn evaluate_until(
     let lookback_ms = parameters.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
     let plan = parse(parameters.query, parameters.times, &limits)?;
     let is_canceled = Arc::new(AtomicBool::new(false));
-    let _cancel = CancelOnDrop(is_canceled.clone());
+    let _cancel = StopOnDrop(is_canceled.clone());
     let interrupt: Arc<dyn Fn() -> Option<Interrupt> + Send + Sync> = Arc::new(move || {
         if is_canceled.load(Ordering::Relaxed) {
             Some(Interrupt::Canceled)

@@ -7,7 +7,7 @@ use gnudi_promql::ErrorKind;
 use gnudi_server::{Response, reply};
 use hyper::StatusCode;
 
-use crate::catalogue::CatalogueError;
+use crate::{catalogue::CatalogueError, long_work::TimedOut};
 
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +90,17 @@ impl From<CrossMeasuresError> for Failure {
     }
 }
 
+impl From<TimedOut> for Failure {
+    fn from(_: TimedOut) -> Self {
+        Failure::timeout()
+    }
+}
+
 impl From<CatalogueError> for Failure {
     fn from(error: CatalogueError) -> Self {
         match error {
             CatalogueError::TooManySeries(_) => Failure::execution(error.to_string()),
+            CatalogueError::TimedOut => Failure::timeout(),
             CatalogueError::Index(error) => ApiError::from(error).into(),
         }
     }

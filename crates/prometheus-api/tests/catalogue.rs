@@ -209,6 +209,27 @@ async fn who_sees_what() {
     assert_eq!(select(&catalogue, "up", None).await, [labelled.to_owned(), id(1), id(2)]);
 }
 
+#[tokio::test]
+async fn nobody_waits_for_a_long_search() {
+    let indexer = memory();
+    create_types(&*indexer).await;
+    let catalogue = catalogue(indexer.clone());
+    let mut random = Rng::with_seed(1);
+    let mut name = || (0..200).map(|_| if random.bool() { 'a' } else { 'b' }).collect::<String>();
+    let new: Vec<NewMetric> =
+        (1..6000).map(|number| NewMetric { name: Some(name()), ..new_metric(number) }).collect();
+    assert!(indexer.create_metrics(new).await.iter().all(Result::is_ok));
+    assert!(select(&catalogue, "absent", None).await.is_empty());
+    // It takes seconds: an automaton has to know where each of the last 150 `a` was.
+    let query = matchers("{__name__=~\".*a.{150}\"}");
+    let mut long = std::pin::pin!(catalogue.select(&query, None, 10_000));
+    assert!(tokio::time::timeout(Duration::from_millis(100), long.as_mut()).await.is_err());
+    // It has not locked the index.
+    let other = NewMetric { name: Some("other".to_owned()), ..new_metric(9999) };
+    indexer.create_metrics(vec![other]).await.remove(0).unwrap();
+    assert_eq!(select(&catalogue, "other", None).await.len(), 1);
+}
+
 fn one(random: &mut Rng, of: &[&str]) -> String {
     (*random.choice(of).expect("choices")).to_owned()
 }

@@ -1,13 +1,14 @@
 //! Compares the index with a model that searches a plain list of series.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
 use gnudi_model::MetricId;
 use gnudi_prometheus::{
-    index::{Census, Condition, Index, NewSeries, Owner, TooManySeries},
+    index::{Census, Condition, Index, NewSeries, Owner, SearchError, Tested},
     labels::MetricLabels,
 };
 use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
@@ -112,7 +113,9 @@ fn matcher() -> impl Strategy<Value = String> {
 fn matches(known: &Known, conditions: &[Condition<'_>]) -> bool {
     let value = |label: &str| known.labels.get(label).map_or("", String::as_str);
     conditions.iter().all(|condition| match condition {
-        Condition::Matcher(matcher) => matcher.matches(value(&matcher.name)),
+        Condition::Matcher(matcher) | Condition::Tested(matcher, _) => {
+            matcher.matches(value(&matcher.name))
+        }
         Condition::ExportedAs(name) => {
             let exported = format!("ceilometer_{}", value("__name__").replace('.', "_"));
             !known.is_written && exported == *name
@@ -126,7 +129,7 @@ fn found(
     conditions: &[Condition<'_>],
     seen: &[u8],
 ) -> BTreeMap<MetricId, (String, BTreeMap<String, String>)> {
-    let found = index.select(conditions, &|owner| is_of(owner, seen), usize::MAX).unwrap();
+    let found = index.select(conditions, &|owner| is_of(owner, seen), usize::MAX, &|| false).unwrap();
     let count = found.len();
     let by_metric: BTreeMap<_, _> = found
         .into_iter()
@@ -138,6 +141,19 @@ fn found(
         .collect();
     assert_eq!(by_metric.len(), count, "no series twice");
     by_metric
+}
+
+/// The values on which a search tests each regular expression, tested before.
+fn tested(index: &Index, conditions: &[Condition<'_>], seen: &[u8]) -> Vec<Option<Tested>> {
+    let values = index.values_to_test(&[conditions.to_vec()], &|owner| is_of(owner, seen), &|| false);
+    let values = values.unwrap().into_iter().map(|(label, values)| (label, Arc::new(values)));
+    let values: HashMap<String, _> = values.collect();
+    let one = |condition: &Condition<'_>| {
+        let matcher = condition.expression()?;
+        let values = values.get(&matcher.name)?.clone();
+        Some(Tested::new(matcher, values, &|| false).unwrap())
+    };
+    conditions.iter().map(one).collect()
 }
 
 fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8]) {
@@ -161,10 +177,21 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
         matching.iter().map(|(metric, known)| (**metric, expected_series(known))).collect();
     assert_eq!(found(index, &conditions, seen), expected, "{texts:?}");
     let sees = |owner: &Owner| is_of(owner, seen);
+    let tested = tested(index, &conditions, seen);
+    let with_tested: Vec<Condition<'_>> = conditions
+        .iter()
+        .zip(&tested)
+        .map(|(condition, tested)| match (condition.expression(), tested) {
+            (Some(matcher), Some(tested)) => Condition::Tested(matcher, tested),
+            _ => *condition,
+        })
+        .collect();
+    assert_eq!(found(index, &with_tested, seen), expected, "{texts:?}");
     if let Some(limit) = expected.len().checked_sub(1) {
-        assert_eq!(index.select(&conditions, &sees, limit).unwrap_err(), TooManySeries);
+        let error = index.select(&conditions, &sees, limit, &|| false).unwrap_err();
+        assert_eq!(error, SearchError::TooManySeries);
     }
-    assert!(index.select(&conditions, &sees, expected.len()).is_ok());
+    assert!(index.select(&conditions, &sees, expected.len(), &|| false).is_ok());
 
     let text = |text: &Arc<str>| text.to_string();
     let listed = |known: &[&Known]| -> (BTreeSet<String>, BTreeSet<String>) {
@@ -176,9 +203,10 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
         (vec![conditions.clone(), conditions], known),
         (Vec::new(), model.values().filter(|known| seen.contains(&known.owner)).collect()),
     ] {
-        let names: BTreeSet<String> = index.label_names(&sets, &sees).iter().map(text).collect();
-        let values: BTreeSet<String> = index.label_values("x", &sets, &sees).iter().map(text).collect();
-        assert_eq!((names, values), listed(&known));
+        let names = index.label_names(&sets, &sees, &|| false).unwrap();
+        let values = index.label_values("x", &sets, &sees, &|| false).unwrap();
+        let texts = |all: &BTreeSet<Arc<str>>| -> BTreeSet<String> { all.iter().map(text).collect() };
+        assert_eq!((texts(&names), texts(&values)), listed(&known));
     }
 }
 
@@ -273,10 +301,73 @@ fn removed_series_leave_no_trace() {
         }
         let census = index.census(&|owner| is_of(owner, &[1]), 9);
         check_census(&census, &model, &[1], 9);
-        let found = index.select(&[], &|owner| is_of(owner, &[1]), usize::MAX).unwrap();
+        let found = index.select(&[], &|owner| is_of(owner, &[1]), usize::MAX, &|| false).unwrap();
         assert_eq!(Census::of(found.iter().map(|series| &series.labels), 9), census);
     }
     let all = model.keys().copied().collect();
     apply(&mut index, &mut model, Step::Remove(all));
-    assert!(index.label_names(&[], &|_| true).is_empty());
+    assert!(index.label_names(&[], &|_| true, &|| false).unwrap().is_empty());
+}
+
+/// An index of series with a name, `x` with another value for each, and one value of `y`.
+fn numbered(count: u128) -> Index {
+    let known = |number: u128| Known {
+        policy: "low".to_owned(),
+        owner: 0,
+        labels: BTreeMap::from([
+            ("__name__".to_owned(), "m".to_owned()),
+            ("x".to_owned(), format!("{number}")),
+            ("y".to_owned(), "1".to_owned()),
+        ]),
+        is_written: true,
+    };
+    let (mut index, mut model) = (Index::default(), Model::new());
+    let series = (0..count).map(|number| (MetricId(Uuid::from_u128(number)), known(number)));
+    apply(&mut index, &mut model, Step::Put(series.collect()));
+    index
+}
+
+#[test]
+fn the_work_of_a_search_is_known_before() {
+    let index = numbered(3000);
+    let work = |text: &str, max| {
+        let matchers = matchers(text);
+        let conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
+        index.work(&[conditions], &|_| true, max)
+    };
+    assert!(work("x=~\".*1.*\"", usize::MAX) >= 6000);
+    assert!(work("__name__=\"m\"", usize::MAX) >= 3000);
+    // What is left by a list of values is tested only.
+    assert!(work("x=\"7\",y=~\".*1.*\"", usize::MAX) < 10);
+    assert!(work("x=~\"7|8\"", usize::MAX) < 10);
+    // Large expressions count more.
+    assert!(work("x=~\"[0-9a-z]*.{500}\"", usize::MAX) > 60_000);
+    assert_eq!(work("x=\"absent\"", usize::MAX), 0);
+    assert_eq!(index.work(&[], &|_| true, usize::MAX), 3002);
+    assert_eq!(index.work(&[], &|_| false, usize::MAX), 0);
+}
+
+#[test]
+fn a_search_stops_when_it_is_told_to() {
+    let index = numbered(100);
+    let matchers = matchers("x=~\".*1.*\",y=~\".*1.*\"");
+    let conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
+    let sets = [conditions.clone()];
+    let polls = Cell::new(0);
+    let stops = || {
+        polls.set(polls.get() + 1);
+        polls.get() >= 50
+    };
+    let all = |_: &Owner| true;
+    let values = index.values_to_test(&sets, &all, &|| false).unwrap().remove("x").map(Arc::new).unwrap();
+    let outcomes = [
+        index.select(&conditions, &all, usize::MAX, &stops).map(drop),
+        index.label_names(&sets, &all, &stops).map(drop),
+        index.label_values("x", &sets, &all, &stops).map(drop),
+        index.values_to_test(&sets, &all, &stops).map(drop),
+        Tested::new(&matchers[0], values, &stops).map(drop),
+    ];
+    assert_eq!(outcomes, [Err(SearchError::Stopped); 5]);
+    // The first stopped in time, the others at once.
+    assert_eq!(polls.get(), 54);
 }

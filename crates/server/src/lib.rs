@@ -23,7 +23,7 @@ pub use cors::CorsOptions;
 pub use followed::Followed;
 pub use gunzip::gunzip;
 pub use limits::HttpLimits;
-pub use long_work::{LongWork, SHORT_BYTES_MAX};
+pub use long_work::{LongWork, SHORT_BYTES_MAX, without_blocking_tasks};
 pub use refusal::HttpRefusal;
 pub use reply::{ReplyBody, Response};
 pub use server::{Application, Listener, serve};

@@ -31,11 +31,16 @@ impl LongWork {
             return work();
         }
         let _permit = self.0.acquire().await.expect("it is never closed");
-        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-            tokio::task::block_in_place(work)
-        } else {
-            work()
-        }
+        without_blocking_tasks(work)
+    }
+}
+
+/// Runs work that takes long, or waits. The other tasks of this thread go on in another one, if there are several.
+pub fn without_blocking_tasks<T>(work: impl FnOnce() -> T) -> T {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
     }
 }
 

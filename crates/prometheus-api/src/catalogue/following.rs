@@ -16,6 +16,8 @@ use std::collections::HashSet;
 
 use gnudi_indexer::{Changes, IndexerError, Subscription, Which};
 use gnudi_model::MetricId;
+use gnudi_prometheus::index::Index;
+use gnudi_server::without_blocking_tasks;
 use uuid::Uuid;
 
 use super::{
@@ -82,7 +84,7 @@ impl Shared {
                 Vec::new()
             }
             Which::These(created) => {
-                let series = self.series.read();
+                let series = self.index();
                 created.iter().copied().map(MetricId).filter(|id| !series.contains(*id)).collect()
             }
         };
@@ -96,9 +98,14 @@ impl Shared {
         for ids in resources.chunks(RESOURCES_AT_ONCE) {
             // A metric that left its resource has a change of its own.
             let read = reading::of_resources(self.engine.indexer(), ids).await?;
-            self.series.write().put(&read.series());
+            self.change(|series| series.put(&read.series()));
         }
         Ok(())
+    }
+
+    /// Changes the index. That may wait for a long search.
+    fn change<T>(&self, change: impl FnOnce(&mut Index) -> T) -> T {
+        without_blocking_tasks(|| change(&mut self.series.write()))
     }
 
     async fn look_at_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
@@ -106,9 +113,10 @@ impl Shared {
         let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none());
         let missing: Vec<MetricId> = missing.map(|(id, _)| *id).collect();
         let read = reading::of_metrics(self.engine.indexer(), found.into_iter().flatten().collect()).await?;
-        let mut series = self.series.write();
-        series.remove(&missing);
-        series.put(&read.series());
+        self.change(|series| {
+            series.remove(&missing);
+            series.put(&read.series());
+        });
         Ok(())
     }
 
@@ -120,12 +128,14 @@ impl Shared {
         while let Some(page) = pages.next(self.engine.indexer()).await? {
             listed.extend(page.iter().map(|metric| metric.id));
             let read = reading::of_metrics(self.engine.indexer(), page).await?;
-            self.series.write().put(&read.series());
+            self.change(|series| series.put(&read.series()));
         }
-        let mut series = self.series.write();
-        let gone: Vec<MetricId> = series.metrics().filter(|id| !listed.contains(id)).collect();
-        series.remove(&gone);
-        let (count, took) = (series.len(), start.elapsed().as_millis());
+        let count = self.change(|series| {
+            let gone: Vec<MetricId> = series.metrics().filter(|id| !listed.contains(id)).collect();
+            series.remove(&gone);
+            series.len()
+        });
+        let took = start.elapsed().as_millis();
         tracing::debug!(series = count, milliseconds = took, "the catalogue of series was loaded");
         Ok(())
     }
@@ -135,11 +145,11 @@ impl Shared {
         let mut pages = Pages::new(METRICS_AT_ONCE);
         while let Some(mut page) = pages.next(self.engine.indexer()).await? {
             {
-                let series = self.series.read();
+                let series = self.index();
                 page.retain(|metric| !series.contains(metric.id));
             }
             let read = reading::of_metrics(self.engine.indexer(), page).await?;
-            self.series.write().put(&read.series());
+            self.change(|series| series.put(&read.series()));
         }
         Ok(())
     }

@@ -10,11 +10,12 @@ use gnudi_prometheus::{
     number::{write_time, write_value},
     remote_write::names,
 };
-use gnudi_promql::{Labels, Limits, Matcher, QueryTimes, parse};
+use gnudi_promql::{Labels, Limits, Matcher, Plan, QueryTimes, parse};
 use uuid::Uuid;
 
 use crate::{
-    exemplar_store::StoredExemplar, failure::Failure, place, routes::prelude::*, selected::is_permitted,
+    exemplar_store::StoredExemplar, failure::Failure, long_work, place, routes::prelude::*,
+    selected::is_permitted,
 };
 
 /// `GET` and `POST /api/v1/query_exemplars`
@@ -28,16 +29,11 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
             return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
         }
         let plan = parse(arguments.get("query"), QueryTimes::instant(0), &Limits::default())?;
-        let selections = plan.selections(0);
-        let is_selected = |series: &Labels| {
-            let fulfils = |matcher: &Matcher| matcher.matches(series.get(&matcher.name));
-            selections.iter().any(|selection| selection.matchers.iter().all(fulfils))
-        };
         let found = call.api.exemplars.find(|exemplar| {
-            times.contains(&exemplar.time_ms)
-                && super::sees_creator(seen, &exemplar.creator)
-                && is_selected(&exemplar.series)
+            times.contains(&exemplar.time_ms) && super::sees_creator(seen, &exemplar.creator)
         });
+        let select = move |stops: &dyn Fn() -> bool| selected(&plan, found, stops);
+        let found = long_work::run(call.app.engine(), select).await?;
         let mut exemplars = permitted(call, found).await?;
         exemplars.sort_by(|a, b| a.series.cmp(&b.series).then(a.time_ms.cmp(&b.time_ms)));
         let by_series: Vec<&[StoredExemplar]> = exemplars.chunk_by(|a, b| a.series == b.series).collect();
@@ -52,6 +48,22 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         Ok(reply::ok(success(&data, &[], &[])))
     })
     .await
+}
+
+/// The exemplars of series that a query selects. Regular expressions may take long.
+fn selected(
+    plan: &Plan,
+    mut exemplars: Vec<StoredExemplar>,
+    stops: &dyn Fn() -> bool,
+) -> Vec<StoredExemplar> {
+    let selections = plan.selections(0);
+    let mut known: HashMap<Labels, bool> = HashMap::new();
+    exemplars.retain(|StoredExemplar { series, .. }| {
+        let fulfils = |matcher: &Matcher| !stops() && matcher.matches(series.get(&matcher.name));
+        let is_selected = || selections.iter().any(|selection| selection.matchers.iter().all(fulfils));
+        *known.entry(series.clone()).or_insert_with(is_selected)
+    });
+    exemplars
 }
 
 /// The exemplars of series whose metrics the caller may read.

@@ -3,7 +3,8 @@
 //! The index is partitioned by owner: each owner has a part with its series and, for each pair of a label and a value,
 //! the numbers of the series that have it (`part`, `postings`). So, apart from one access check per owner, the cost of
 //! a query depends only on the series of the owners that the caller may see, and its result reveals nothing about
-//! others. Parts share only interned texts (`texts`). `select` finds series, `census` counts them.
+//! others. Parts share only interned texts (`texts`). `select` finds series, `tested` tests values of labels without the
+//! index, `census` counts series.
 //!
 //! A series takes 150 to 200 bytes with typical labels of exporters and Ceilometer (`examples/label_index.rs`).
 
@@ -11,6 +12,7 @@ mod census;
 mod part;
 mod postings;
 mod select;
+mod tested;
 mod texts;
 
 use std::{
@@ -25,6 +27,7 @@ use hashbrown::HashTable;
 
 pub use census::Census;
 use part::Part;
+pub use tested::{LabelValues, Tested};
 use texts::Texts;
 
 use crate::labels::MetricLabels;
@@ -62,17 +65,43 @@ pub struct FoundSeries {
 #[derive(Clone, Copy, Debug)]
 pub enum Condition<'a> {
     Matcher(&'a Matcher),
+    /// The same, with the values on which it was tested before. Others are tested when they are found.
+    Tested(&'a Matcher, &'a Tested),
     /// The series was not written with its labels, and this is the name that Ceilometer's exporters give its metric
     /// name. It is returned under this name.
     ExportedAs(&'a str),
 }
 
-/// More series match than the limit allows.
+impl<'a> Condition<'a> {
+    /// The matcher, if it has a regular expression.
+    pub fn expression(&self) -> Option<&'a Matcher> {
+        match self {
+            Condition::Matcher(matcher) | Condition::Tested(matcher, _) => {
+                Some(*matcher).filter(|matcher| matches!(matcher.operator(), "=~" | "!~"))
+            }
+            Condition::ExportedAs(_) => None,
+        }
+    }
+}
+
+/// Why a search has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManySeries;
+pub enum SearchError {
+    /// More series match than the limit allows.
+    TooManySeries,
+    /// [`Stops`] was true.
+    Stopped,
+}
 
 /// Whether the caller may see an owner's series.
 pub type Sees<'a> = &'a dyn Fn(&Owner) -> bool;
+
+/// Whether a search is to stop; polled for each value and each series.
+pub type Stops<'a> = &'a dyn Fn() -> bool;
+
+fn poll(stops: Stops<'_>) -> Result<(), SearchError> {
+    if stops() { Err(SearchError::Stopped) } else { Ok(()) }
+}
 
 /// The index.
 #[derive(Debug, Default)]

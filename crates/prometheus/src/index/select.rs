@@ -3,6 +3,9 @@
 //! A condition that an absent label does not match restricts the series to the posting lists of the matching pairs. Per
 //! part, the series of the condition with the fewest are the candidates. The other conditions are tested on the
 //! candidates: a condition with a single matching pair by the pair's posting list, others by the labels of the series.
+//!
+//! Regular expressions can be tested before a search, without the index: [`Index::work`] shows whether that is worthwhile,
+//! and [`Index::values_to_test`] has the values.
 
 use std::{
     cell::RefCell,
@@ -10,34 +13,79 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_promql::METRIC_NAME;
+use gnudi_promql::{METRIC_NAME, Matcher};
 
 use super::{
-    Condition, FoundSeries, Index, Sees, TooManySeries,
+    Condition, FoundSeries, Index, LabelValues, SearchError, Sees, Stops,
     part::{Part, Series},
+    poll,
     texts::{Texts, address},
 };
 use crate::labels::is_exported_as;
 
+/// A regular expression with this many states counts as one more test: most take the same time whatever their size, but
+/// the worst take time in proportion to it.
+const STATES_PER_TEST: usize = 64;
+
 impl Index {
+    /// About how many tests of a condition a search makes, or how many values it lists if `sets` is empty. Beyond `max`
+    /// it stops counting.
+    pub fn work(&self, sets: &[Vec<Condition<'_>>], sees: Sees<'_>, max: usize) -> usize {
+        if sets.is_empty() {
+            return self.seen(sees).map(|part| part.pairs.len()).sum();
+        }
+        let mut work = 0_usize;
+        for conditions in sets {
+            let query = Query::new(conditions, &self.texts);
+            for part in self.seen(sees) {
+                work = work.saturating_add(query.work(part));
+                if work > max {
+                    return work;
+                }
+            }
+        }
+        work
+    }
+
+    /// The values on which a search tests regular expressions, by label.
+    ///
+    /// # Errors
+    /// `stops` was true.
+    pub fn values_to_test(
+        &self,
+        sets: &[Vec<Condition<'_>>],
+        sees: Sees<'_>,
+        stops: Stops<'_>,
+    ) -> Result<HashMap<String, LabelValues>, SearchError> {
+        let mut values = HashMap::new();
+        for conditions in sets {
+            let query = Query::new(conditions, &self.texts);
+            for part in self.seen(sees) {
+                query.add_values(part, &mut values, stops)?;
+            }
+        }
+        Ok(values)
+    }
+
     /// The series that match all conditions, unordered.
     ///
     /// # Errors
-    /// More than `series_max` series match.
+    /// More than `series_max` series match, or `stops` was true.
     pub fn select(
         &self,
         conditions: &[Condition<'_>],
         sees: Sees<'_>,
         series_max: usize,
-    ) -> Result<Vec<FoundSeries>, TooManySeries> {
+        stops: Stops<'_>,
+    ) -> Result<Vec<FoundSeries>, SearchError> {
         let query = Query::new(conditions, &self.texts);
         let mut found: Vec<(&Part, Vec<u32>)> = Vec::new();
         let mut count = 0;
         for part in self.seen(sees) {
-            let numbers = query.numbers(part);
+            let numbers = query.numbers(part, stops)?;
             count += numbers.len();
             if count > series_max {
-                return Err(TooManySeries);
+                return Err(SearchError::TooManySeries);
             }
             found.push((part, numbers));
         }
@@ -50,7 +98,15 @@ impl Index {
     }
 
     /// The label names of the series that match all conditions of any of the sets; of all series if `sets` is empty.
-    pub fn label_names(&self, sets: &[Vec<Condition<'_>>], sees: Sees<'_>) -> BTreeSet<Arc<str>> {
+    ///
+    /// # Errors
+    /// `stops` was true.
+    pub fn label_names(
+        &self,
+        sets: &[Vec<Condition<'_>>],
+        sees: Sees<'_>,
+        stops: Stops<'_>,
+    ) -> Result<BTreeSet<Arc<str>>, SearchError> {
         let mut names = BTreeSet::new();
         if sets.is_empty() {
             for part in self.seen(sees) {
@@ -59,26 +115,30 @@ impl Index {
                 names.extend(used.map(|name| name.text.clone()));
             }
         }
-        self.for_each_match(sets, sees, |part, series| {
+        self.for_each_match(sets, sees, stops, |part, series| {
             for pair in &series.pairs {
                 let (name, _) = part.pair(*pair);
                 if !names.contains(name) {
                     names.insert(name.clone());
                 }
             }
-        });
-        names
+        })?;
+        Ok(names)
     }
 
     /// Like [`Index::label_names`], for the values of one label.
+    ///
+    /// # Errors
+    /// `stops` was true.
     pub fn label_values(
         &self,
         label: &str,
         sets: &[Vec<Condition<'_>>],
         sees: Sees<'_>,
-    ) -> BTreeSet<Arc<str>> {
+        stops: Stops<'_>,
+    ) -> Result<BTreeSet<Arc<str>>, SearchError> {
         let mut values = BTreeSet::new();
-        let Some(label) = self.texts.find(label) else { return values };
+        let Some(label) = self.texts.find(label) else { return Ok(values) };
         if sets.is_empty() {
             for part in self.seen(sees) {
                 let Some(name) = part.find_name(label) else { continue };
@@ -87,14 +147,14 @@ impl Index {
                 values.extend(used.map(|pair| pair.value.clone()));
             }
         }
-        self.for_each_match(sets, sees, |part, series| {
+        self.for_each_match(sets, sees, stops, |part, series| {
             if let Some(value) = part.find_name(label).and_then(|name| value_of(part, series, name))
                 && !values.contains(value)
             {
                 values.insert(value.clone());
             }
-        });
-        values
+        })?;
+        Ok(values)
     }
 
     /// Calls `found` for each series that matches all conditions of a set; more than once if it matches several sets.
@@ -102,16 +162,18 @@ impl Index {
         &self,
         sets: &[Vec<Condition<'_>>],
         sees: Sees<'_>,
+        stops: Stops<'_>,
         mut found: impl FnMut(&Part, &Series),
-    ) {
+    ) -> Result<(), SearchError> {
         for conditions in sets {
             let query = Query::new(conditions, &self.texts);
             for part in self.seen(sees) {
-                for number in query.numbers(part) {
+                for number in query.numbers(part, stops)? {
                     found(part, part.series(number));
                 }
             }
         }
+        Ok(())
     }
 
     /// The parts of the owners that the caller may see, without empty ones.
@@ -149,6 +211,8 @@ struct Test<'c> {
     prefix: String,
     /// Whether values match, by address: a cache of the slow tests.
     cache: RefCell<HashMap<usize, bool>>,
+    /// As how many tests of a short regular expression one of this counts.
+    weight: usize,
 }
 
 impl<'c> Query<'c> {
@@ -156,95 +220,165 @@ impl<'c> Query<'c> {
         let tests: Vec<Test<'c>> = conditions.iter().map(|condition| Test::new(condition, texts)).collect();
         let exported_name = conditions.iter().find_map(|condition| match condition {
             Condition::ExportedAs(name) => Some((*name).into()),
-            Condition::Matcher(_) => None,
+            Condition::Matcher(_) | Condition::Tested(..) => None,
         });
         let is_empty = tests.iter().any(|test| test.name.is_none() && !test.matches_absent);
         Query { tests, exported_name, is_empty }
     }
 
-    /// The numbers of a part's series that match all conditions, ascending.
-    fn numbers(&self, part: &Part) -> Vec<u32> {
+    /// The tests with the number of their label name in a part; `None` if no series of the part can match.
+    fn tests_of(&self, part: &Part) -> Option<Vec<(&Test<'c>, u32)>> {
         if self.is_empty {
-            return Vec::new();
+            return None;
         }
-        // Tests with the number of their label name. A test of a label that the part lacks passes or fails for all
-        // series.
+        // A test of a label that the part lacks passes or fails for all series.
         let mut tests: Vec<(&Test<'c>, u32)> = Vec::with_capacity(self.tests.len());
         for test in &self.tests {
             match test.name.and_then(|name| part.find_name(name)) {
                 Some(name) => tests.push((test, name)),
                 None if test.matches_absent => {}
-                None => return Vec::new(),
+                None => return None,
             }
         }
-        let Some(candidates) = Candidates::find(part, &tests) else { return Vec::new() };
-        let Candidates { numbers, passed, singles } = candidates;
+        Some(tests)
+    }
+
+    /// About how many tests a search of a part makes.
+    fn work(&self, part: &Part) -> usize {
+        let Some(tests) = self.tests_of(part) else { return 0 };
+        let Some(Narrowed { fewest, .. }) = Narrowed::by_lists(part, &tests) else { return 0 };
+        let of_test = |(test, name): &(&Test<'c>, u32)| {
+            part.names[*name as usize].pairs.len().min(fewest).saturating_mul(test.weight)
+        };
+        tests.iter().map(of_test).fold(fewest, usize::saturating_add)
+    }
+
+    /// Adds the values of a part on which a search tests regular expressions.
+    fn add_values(
+        &self,
+        part: &Part,
+        values: &mut HashMap<String, LabelValues>,
+        stops: Stops<'_>,
+    ) -> Result<(), SearchError> {
+        let Some(tests) = self.tests_of(part) else { return Ok(()) };
+        let Some(narrowed) = Narrowed::by_lists(part, &tests) else { return Ok(()) };
+        let expressions = tests.iter().filter(|(test, _)| test.expression().is_some());
+        let names: BTreeSet<u32> = expressions.map(|(_, name)| *name).collect();
+        for name in names {
+            let of_name = &part.names[name as usize];
+            let values = values.entry(of_name.text.to_string()).or_default();
+            if of_name.pairs.len() <= narrowed.fewest {
+                for pair in &of_name.pairs {
+                    poll(stops)?;
+                    values.add(&part.pairs[*pair as usize].value);
+                }
+                continue;
+            }
+            for number in narrowed.numbers(part) {
+                poll(stops)?;
+                if let Some(value) = value_of(part, part.series(number), name) {
+                    values.add(value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of a part's series that match all conditions, ascending.
+    fn numbers(&self, part: &Part, stops: Stops<'_>) -> Result<Vec<u32>, SearchError> {
+        let Some(tests) = self.tests_of(part) else { return Ok(Vec::new()) };
+        let Some(narrowed) = Narrowed::find(part, &tests, stops)? else { return Ok(Vec::new()) };
+        let mut numbers = narrowed.numbers(part);
+        let passed = narrowed.best.map(|(at, _)| at);
+        let mut singles = narrowed.singles;
+        singles.retain(|(at, _)| Some(*at) != passed);
         let others: Vec<&(&Test<'c>, u32)> = (0..)
             .zip(&tests)
             .filter(|(at, _)| Some(*at) != passed && !singles.iter().any(|(single, _)| single == at))
             .map(|(_, test)| test)
             .collect();
-        let is_match = |number: &u32| {
-            let series = part.series(*number);
+        let is_match = |number: u32| {
+            let series = part.series(number);
             !(self.exported_name.is_some() && series.is_written)
-                && singles.iter().all(|(_, pair)| part.pairs[*pair as usize].postings.contains(*number))
+                && singles.iter().all(|(_, pair)| part.pairs[*pair as usize].postings.contains(number))
                 && others.iter().all(|(test, name)| match value_of(part, series, *name) {
                     Some(value) => test.matches(value),
                     None => test.matches_absent,
                 })
         };
-        numbers.into_iter().filter(is_match).collect()
+        let mut stopped = Ok(());
+        numbers.retain(|number| {
+            stopped = stopped.and_then(|()| poll(stops));
+            stopped.is_ok() && is_match(*number)
+        });
+        stopped.map(|()| numbers)
     }
 }
 
-/// The series of a part on which the tests are run.
-struct Candidates {
-    /// The numbers of the series, ascending.
-    numbers: Vec<u32>,
-    /// The index of the test that all candidates pass, if they were chosen by one.
-    passed: Option<usize>,
-    /// The indexes of other tests that exactly one pair passes, with the number of that pair.
+/// What tests restrict the series of a part to, by posting lists.
+struct Narrowed {
+    /// The index of the test that the fewest series pass, and the pairs that pass it.
+    best: Option<(usize, Vec<u32>)>,
+    /// The number of these series; of all without a test.
+    fewest: usize,
+    /// The indexes of tests that exactly one pair passes, with the number of that pair.
     singles: Vec<(usize, u32)>,
 }
 
-impl Candidates {
-    /// `None` if no series can pass all tests.
-    fn find(part: &Part, tests: &[(&Test<'_>, u32)]) -> Option<Self> {
-        let mut singles = Vec::new();
-        let mut best: Option<(usize, Vec<u32>)> = None;
-        let mut fewest = part.len();
-        let mut try_pairs = |at: usize, pairs: Vec<u32>, fewest: &mut usize| {
-            let count = pairs.iter().map(|pair| part.pairs[*pair as usize].postings.len()).sum();
-            if let [single] = pairs[..] {
-                singles.push((at, single));
-            }
-            if count <= *fewest {
-                *fewest = count;
-                best = Some((at, pairs));
-            }
-            count > 0
-        };
+impl Narrowed {
+    /// By the tests whose values can be listed. `None` if no series can pass all tests.
+    fn by_lists(part: &Part, tests: &[(&Test<'_>, u32)]) -> Option<Self> {
+        let mut narrowed = Narrowed { best: None, fewest: part.len(), singles: Vec::new() };
         for (at, (test, name)) in tests.iter().enumerate() {
             let Some(values) = test.values.as_ref().filter(|_| !test.matches_absent) else { continue };
             let pairs = values.iter().filter_map(|value| part.find_pair(*name, value)).collect();
-            if !try_pairs(at, pairs, &mut fewest) {
+            if !narrowed.narrow(part, at, pairs) {
                 return None;
             }
         }
+        Some(narrowed)
+    }
+
+    /// By all tests for which that is worthwhile. `None` if no series can pass all tests.
+    fn find(part: &Part, tests: &[(&Test<'_>, u32)], stops: Stops<'_>) -> Result<Option<Self>, SearchError> {
+        let Some(mut narrowed) = Self::by_lists(part, tests) else { return Ok(None) };
         for (at, (test, name)) in tests.iter().enumerate() {
             let of_name = &part.names[*name as usize].pairs;
             // If the label has more values than there are candidates, testing the candidates is cheaper.
-            if test.matches_absent || test.values.is_some() || of_name.len() > fewest {
+            if test.matches_absent || test.values.is_some() || of_name.len() > narrowed.fewest {
                 continue;
             }
-            let value = |pair: &u32| &part.pairs[*pair as usize].value;
-            let pairs = of_name.iter().copied().filter(|pair| test.matches(value(pair))).collect();
-            if !try_pairs(at, pairs, &mut fewest) {
-                return None;
+            let mut pairs = Vec::new();
+            for pair in of_name {
+                poll(stops)?;
+                if test.matches(&part.pairs[*pair as usize].value) {
+                    pairs.push(*pair);
+                }
+            }
+            if !narrowed.narrow(part, at, pairs) {
+                return Ok(None);
             }
         }
-        let mut numbers = Vec::with_capacity(fewest);
-        match &best {
+        Ok(Some(narrowed))
+    }
+
+    /// Adds a test with the pairs that pass it. Returns false if no series passes.
+    fn narrow(&mut self, part: &Part, at: usize, pairs: Vec<u32>) -> bool {
+        let count: usize = pairs.iter().map(|pair| part.pairs[*pair as usize].postings.len()).sum();
+        if let [single] = pairs[..] {
+            self.singles.push((at, single));
+        }
+        if count <= self.fewest {
+            self.fewest = count;
+            self.best = Some((at, pairs));
+        }
+        count > 0
+    }
+
+    /// The numbers of the series that pass the best test, ascending; of all without one.
+    fn numbers(&self, part: &Part) -> Vec<u32> {
+        let mut numbers = Vec::with_capacity(self.fewest);
+        match &self.best {
             Some((_, pairs)) => {
                 for pair in pairs {
                     part.pairs[*pair as usize].postings.append_to(&mut numbers);
@@ -256,22 +390,26 @@ impl Candidates {
             }
             None => numbers.extend(part.live().map(|(number, _)| number)),
         }
-        let passed = best.map(|(at, _)| at);
-        singles.retain(|(at, _)| Some(*at) != passed);
-        Some(Candidates { numbers, passed, singles })
+        numbers
     }
 }
 
 impl<'c> Test<'c> {
     fn new(condition: &'c Condition<'c>, texts: &'c Texts) -> Self {
-        let (name, matches_absent, values, prefix) = match condition {
-            Condition::Matcher(matcher) => {
-                (&*matcher.name, matcher.matches(""), matcher.values(), matcher.prefix())
+        let (name, matches_absent, values, prefix, states) = match condition {
+            Condition::Matcher(matcher) | Condition::Tested(matcher, _) => {
+                (&*matcher.name, matcher.matches(""), matcher.values(), matcher.prefix(), matcher.states())
             }
-            Condition::ExportedAs(_) => (METRIC_NAME, false, None, String::new()),
+            Condition::ExportedAs(_) => (METRIC_NAME, false, None, String::new(), 0),
         };
         let values = values.map(|values| values.iter().filter_map(|value| texts.find(value)).collect());
-        Test { condition, name: texts.find(name), matches_absent, values, prefix, cache: RefCell::default() }
+        let (name, weight) = (texts.find(name), 1 + states / STATES_PER_TEST);
+        Test { condition, name, matches_absent, values, prefix, cache: RefCell::default(), weight }
+    }
+
+    /// The matcher, if it has a regular expression.
+    fn expression(&self) -> Option<&'c Matcher> {
+        self.condition.expression()
     }
 
     /// Whether a series with this interned value of the label matches.
@@ -282,6 +420,9 @@ impl<'c> Test<'c> {
                 _ if !value.starts_with(&self.prefix) => false,
                 _ => self.cached(value, || matcher.matches(value)),
             },
+            Condition::Tested(matcher, tested) => {
+                tested.get(value).unwrap_or_else(|| self.cached(value, || matcher.matches(value)))
+            }
             Condition::ExportedAs(exported) => self.cached(value, || is_exported_as(value, exported)),
         }
     }

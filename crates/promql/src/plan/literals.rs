@@ -44,7 +44,7 @@ impl Matcher {
     }
 
     /// About how many states an automaton of its regular expression has; 0 without one.
-    pub(super) fn states(&self) -> usize {
+    pub fn states(&self) -> usize {
         match self.op {
             MatchOp::Matches(_) | MatchOp::NotMatches(_) => hir(&self.value).map_or(0, |hir| states(&hir)),
             MatchOp::Equal | MatchOp::NotEqual => 0,

@@ -1,0 +1,38 @@
+//! Long work off the request threads: it is stopped when its request is gone or out of time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use gnudi_engine::Engine;
+
+/// The maximum and default query timeout, and the maximum time of any long work. Prometheus' default.
+pub const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// The work took longer than [`TIMEOUT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut;
+
+/// Stops work on drop.
+pub struct StopOnDrop(pub Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs work that polls whether to stop.
+pub async fn run<T: Send + 'static>(
+    engine: &Engine,
+    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+) -> Result<T, TimedOut> {
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let _stop = StopOnDrop(is_stopped.clone());
+    let work = engine.compute(move || work(&|| is_stopped.load(Ordering::Relaxed)));
+    tokio::time::timeout(TIMEOUT, work).await.map_err(|_| TimedOut)
+}
