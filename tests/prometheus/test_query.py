@@ -106,6 +106,14 @@ def test_errors_are_the_same(server, prometheus, path, parameters):
         assert found.get("error") == expected.get("error")
 
 
+@pytest.mark.parametrize("lookback", ["0", "0s", "-5"])
+def test_a_lookback_that_is_not_positive_is_the_default(server, prometheus, lookback):
+    parameters = {"query": "count(requests_total)", "time": START + 600.5, "lookback_delta": lookback}
+    expected = ask(prometheus.port, "/api/v1/query", parameters)
+    assert ask(server.port, "/api/v1/query", parameters) == expected
+    assert expected[1]["data"]["result"]
+
+
 def test_a_vector_that_has_a_series_twice_is_an_execution_error(server, prometheus):
     parameters = {"query": "label_replace(requests_total, \"code\", \"x\", \"\", \"\")", "time": START + 600}
     expected = ask(prometheus.port, "/api/v1/query", parameters)

@@ -89,7 +89,9 @@ async fn evaluate_until(
 ) -> Result<Evaluated, Failure> {
     let started = Instant::now();
     let limits = Limits::default();
-    let lookback_ms = parameters.lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
+    // As in Prometheus, a lookback that is not positive means the default.
+    let lookback = parameters.lookback.filter(|lookback| *lookback > 0);
+    let lookback_ms = lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
     let plan = parse(parameters.query, parameters.times, &limits)?;
     let is_canceled = Arc::new(AtomicBool::new(false));
     let _cancel = StopOnDrop(is_canceled.clone());
