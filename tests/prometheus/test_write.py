@@ -98,6 +98,9 @@ def test_what_is_said_of_a_metric_is_shown(server):
     metadata = lambda name: server.client().get(f"/api/v1/metadata?metric={name}").expect(200).json()["data"]
     assert metadata("told_total") == {"told_total": [{"type": "counter", "help": 'a "text"', "unit": "s"}]}
     assert metadata("spread") == {"spread": [{"type": "histogram", "help": "of times", "unit": ""}]}
+    # It may change while the series is known.
+    write(server, request_2((symbols, [(2.0, START + 1)], help_text)) + field(4, b"of all times"), VERSION_2).expect(204)
+    assert metadata("spread") == {"spread": [{"type": "histogram", "help": "of all times", "unit": ""}]}
     assert "spread_bucket" not in server.client().get("/api/v1/metadata").expect(200).json()["data"]
 
 

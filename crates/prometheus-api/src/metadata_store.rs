@@ -12,6 +12,8 @@ use parking_lot::RwLock;
 const BYTES_MAX: usize = 16 << 20;
 /// The maximum size of a creator's entries.
 const CREATOR_BYTES_MAX: usize = 4 << 20;
+/// The maximum size of an entry: each series of a request may repeat its texts, which are compared.
+const ENTRY_BYTES_MAX: usize = 128 << 10;
 /// The approximate size of an entry without its texts.
 const ENTRY_BYTES: usize = 128;
 
@@ -41,7 +43,9 @@ struct Metrics {
 impl MetadataStore {
     /// Stores a creator's metadata of a metric, replacing the former, if there is room.
     pub fn put(&self, creator: &str, name: &str, metadata: Metadata<'_>) {
-        if name.is_empty() || metadata.is_empty() || self.has(creator, name, &metadata) {
+        let is_storable =
+            !name.is_empty() && !metadata.is_empty() && bytes(name, &metadata) <= ENTRY_BYTES_MAX;
+        if !is_storable || self.has(creator, name, &metadata) {
             return;
         }
         let mut entries = self.0.write();
@@ -131,6 +135,7 @@ mod tests {
         let kept = |creator: &'static str| store.seen(None, move |own| own == creator).len();
         assert_eq!(kept("greedy"), CREATOR_BYTES_MAX / (100_000 + ENTRY_BYTES));
         store.put("other", "up", gauge(""));
+        store.put("other", "long", gauge(&"x".repeat(ENTRY_BYTES_MAX)));
         assert_eq!(kept("other"), 1);
         // Replacing an entry releases its bytes.
         for _ in 0..1000 {

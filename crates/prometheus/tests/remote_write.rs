@@ -334,6 +334,20 @@ fn version_2_has_limits() {
 }
 
 #[test]
+fn what_a_series_says_of_its_metric_is_limited_and_part_of_its_key() {
+    let with_help = |help: &str| Series { help: help.to_owned(), ..Series::default() };
+    let message = write_v2(&[with_help("a"), with_help("b"), with_help("a")], false);
+    let request = v2::read(&message, LIMITS).unwrap();
+    let keys: Vec<Vec<u8>> =
+        request.series.iter().map(|series| request.key(series, &mut Vec::new()).to_vec()).collect();
+    assert!(keys[0] != keys[1] && keys[0] == keys[2]);
+    let message = write_v2(&[with_help(&"a".repeat(100)), with_help(&"a".repeat(100))], false);
+    let limits = |labels_bytes_max| Limits { labels_bytes_max, ..LIMITS };
+    assert!(v2::read(&message, limits(200)).is_ok());
+    assert_eq!(v2::read(&message, limits(199)), Err(ReadError::LabelsTooLarge(199)));
+}
+
+#[test]
 fn invalid_references_affect_one_series_only() {
     let mut message = Vec::new();
     field(4, b"", &mut message);

@@ -41,7 +41,7 @@ pub enum ReadError {
 pub struct Limits {
     /// Maximum of samples, histograms and exemplars together; also of series, including version 1's metadata.
     pub samples_max: usize,
-    /// Version 2: maximum bytes of all series' labels, with each symbol counted at each reference to it.
+    /// Version 2: maximum bytes of all series' labels and metadata, with each symbol counted at each reference to it.
     pub labels_bytes_max: usize,
 }
 
@@ -158,13 +158,18 @@ impl<'a> WriteRequest<'a> {
     }
 
     /// A series' key. The keys of two series of the same version are equal only if their labels are equal or both
-    /// invalid; equal labels may have different keys. May overwrite `buffer`, which need not be empty.
+    /// invalid; equal labels may have different keys, and have them if their metadata differs. May overwrite `buffer`,
+    /// which need not be empty.
     pub fn key<'k>(&self, series: &Series<'a>, buffer: &'k mut Vec<u8>) -> &'k [u8]
     where
         'a: 'k,
     {
         let Some(symbols) = &self.symbols else { return series.labels };
         buffer.clear();
+        buffer.push(u8::from(series.metadata.is_some()));
+        if let Some(metadata) = &series.metadata {
+            metadata.write_key(symbols, buffer);
+        }
         v2::write_key(series.labels, symbols, buffer);
         buffer
     }

@@ -26,6 +26,13 @@ impl SeriesMetadata {
         let (help, unit) = (symbol(symbols, self.help)?, symbol(symbols, self.unit)?);
         Ok(Metadata { kind: self.kind.into(), help: help.into(), unit: unit.into() })
     }
+
+    /// Appends what identifies the metadata.
+    pub(super) fn write_key(&self, symbols: &[&str], key: &mut Vec<u8>) {
+        key.extend_from_slice(&self.kind.to_le_bytes());
+        put_symbol(symbols, self.help, key);
+        put_symbol(symbols, self.unit, key);
+    }
 }
 
 /// Decodes a message. Labels, metadata and exemplars are resolved on access.
@@ -62,7 +69,8 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
                 Ok(false)
             })?;
             let series = Series { metadata, ..series };
-            for reference in references(series.labels) {
+            let of_metadata = metadata.iter().flat_map(|metadata| [metadata.help, metadata.unit]);
+            for reference in references(series.labels).chain(of_metadata.map(Ok)) {
                 let text = symbol(&symbols, reference?).unwrap_or_default();
                 labels_bytes += text.len();
                 if labels_bytes > limits.labels_bytes_max {
@@ -135,15 +143,18 @@ pub(super) fn labels<'a>(
     Ok(labels)
 }
 
-/// Appends each symbol that a part of a series refers to, after its length. An invalid reference, which makes the
-/// labels invalid, becomes the length `u32::MAX`.
+/// Appends each symbol that a part of a series refers to. A malformed reference, which makes the labels invalid, becomes
+/// one without a symbol.
 pub(super) fn write_key(part: &[u8], symbols: &[&str], key: &mut Vec<u8>) {
     for reference in references(part) {
-        let text =
-            reference.map_or(Err(InvalidLabels::OddReferences), |reference| symbol(symbols, reference));
-        // No symbol has this length.
-        let length = text.as_ref().map_or(u32::MAX, |text| text.len() as u32);
-        key.extend_from_slice(&length.to_le_bytes());
-        key.extend_from_slice(text.unwrap_or_default().as_bytes());
+        put_symbol(symbols, reference.unwrap_or(u64::MAX), key);
     }
+}
+
+/// Appends a symbol after its length, which is `u32::MAX` if there is none: no symbol has this length.
+fn put_symbol(symbols: &[&str], reference: u64, key: &mut Vec<u8>) {
+    let text = symbol(symbols, reference);
+    let length = text.as_ref().map_or(u32::MAX, |text| text.len() as u32);
+    key.extend_from_slice(&length.to_le_bytes());
+    key.extend_from_slice(text.unwrap_or_default().as_bytes());
 }
