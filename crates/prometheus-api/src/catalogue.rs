@@ -20,7 +20,7 @@ use gnudi_indexer::{IndexerError, MetricScope};
 pub use gnudi_prometheus::index::{Census, FoundSeries};
 use gnudi_prometheus::{
     index::{Condition, Index, SearchError},
-    labels::{RESOURCE_ID, exported},
+    labels::{METRIC_ID, RESOURCE_ID, exported},
 };
 use gnudi_promql::{Labels, METRIC_NAME, MatchKind, Matcher};
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -192,7 +192,7 @@ fn disambiguate(found: &mut [FoundSeries]) {
     for (series, is_repeated) in found.iter_mut().zip(repeated) {
         if is_repeated {
             let id = series.metric.to_string();
-            let more = [("metric_id", id.as_str())];
+            let more = [(METRIC_ID, id.as_str())];
             series.labels = Labels::new(series.labels.iter().chain(more));
         }
     }

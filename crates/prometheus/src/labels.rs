@@ -33,6 +33,9 @@ pub const CEILOMETER_PREFIX: &str = "ceilometer_";
 /// The label with the id of a metric's resource. Series written by Prometheus have it only if they were sent with it.
 pub const RESOURCE_ID: &str = "resource_id";
 
+/// The label with the id of a metric: of one without a resource, or whose other labels are those of another metric.
+pub const METRIC_ID: &str = "metric_id";
+
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The labels of a metric.
@@ -118,7 +121,7 @@ fn resource_labels<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Ve
     put(METRIC_NAME, metric.name.as_deref());
     put("unit", metric.unit.as_deref());
     let Some(resource) = resource else {
-        pairs.push(("metric_id".into(), metric.id.to_string().into()));
+        pairs.push((METRIC_ID.into(), metric.id.to_string().into()));
         return pairs;
     };
     put("resource", Some(&resource.original_resource_id));
@@ -139,7 +142,7 @@ fn resource_labels<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Ve
 
 /// Whether a label is set from something other than an attribute.
 fn is_reserved(label: &str) -> bool {
-    [METRIC_NAME, "unit", "resource", RESOURCE_ID, "type", "project", "user"].contains(&label)
+    [METRIC_NAME, "unit", "resource", RESOURCE_ID, "type", "project", "user", METRIC_ID].contains(&label)
 }
 
 /// An attribute's value as a label value; `None` if it is null.
@@ -267,6 +270,7 @@ mod tests {
             ("vcpus", AttributeValue::Number(4.0)),
             ("project", AttributeValue::String("mine".into())),
             ("attribute_project", AttributeValue::Bool(true)),
+            ("metric_id", AttributeValue::Number(7.0)),
         ];
         let (read, instance) = (metric(Some("disk.read")), resource("instance", &attributes));
         let found = labels(&read, Some(&instance), None);
@@ -282,6 +286,7 @@ mod tests {
             ("vcpus", "4"),
             ("attribute_project", "true"),
             ("attribute_attribute_project", "mine"),
+            ("attribute_metric_id", "7"),
         ]);
         assert_eq!(shown(&found), expected);
         let alone = shown(&labels(&metric(None), None, None));
