@@ -86,6 +86,11 @@ def test_lists_leave_out_what_a_rule_denies_metric_by_metric(gnudi, tmp_path):
         body = ask(server, "apple", path).expect(200).body
         assert b"shown" in body and b"hidden" not in body, path
     assert ask(server, "apple", "/api/v1/labels").expect(200).json()["data"] == ["__name__", "metric_id", "unit"]
+    # Names of Ceilometer's exporters are listed as without such a rule.
+    body = {"id": "host", "metrics": {name: {"archive_policy_name": "high"} for name in ["cpu.util", "hidden"]}}
+    server.client().request("POST", "/v1/resource/generic", body, headers={"X-Remote-User": "apple", "Authorization": None}).expect(201)
+    names = ask(server, "apple", "/api/v1/label/__name__/values").expect(200).json()["data"]
+    assert names == ["ceilometer_cpu_util", "cpu.util", "shown"]
     assert b"hidden" not in ask(server, "apple", "/api/v1/metadata?metric=hidden").expect(200).body
 
 

@@ -6,8 +6,9 @@ use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     answer::{success, write_texts},
     escaped::unescape,
+    labels::{RESOURCE_ID, exported},
 };
-use gnudi_promql::Matcher;
+use gnudi_promql::{METRIC_NAME, Matcher};
 
 use crate::{
     arguments::Arguments,
@@ -79,10 +80,16 @@ async fn of_permitted(
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<Arc<str>>, Failure> {
+    // As in the catalogue, which lists these names, too.
+    let has_exported_names =
+        sets.is_empty() && name == Some(METRIC_NAME) && call.api.options.ceilometer_names;
     let everything = [Vec::new()];
     let sets = if sets.is_empty() { &everything[..] } else { sets };
     let mut texts: BTreeSet<Arc<str>> = BTreeSet::new();
     for series in find_all(call, Rule::ListMetric, sets, seen).await? {
+        if has_exported_names && !series.labels.get(RESOURCE_ID).is_empty() {
+            texts.insert(exported(series.labels.metric_name()).into());
+        }
         for (label, value) in series.labels.iter() {
             match name {
                 Some(name) if name == label => texts.insert(value.into()),

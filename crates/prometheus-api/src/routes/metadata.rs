@@ -29,7 +29,8 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
         let count = |name| {
-            let given = arguments.number(name)?;
+            let given = arguments.number(name);
+            let given = given.map_err(|_| Failure::bad_data(format!("{name} must be a number")))?;
             Ok::<_, Failure>(given.and_then(|number| usize::try_from(number).ok()))
         };
         let limit = count("limit")?.unwrap_or(METRICS_MAX);
