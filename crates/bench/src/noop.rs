@@ -157,7 +157,7 @@ async fn serve(mut stream: TcpStream, service: Arc<Service>) {
 
 fn content_length(head: &[u8]) -> usize {
     let value = head.split(|&byte| byte == b'\n').find_map(|line| header(line, b"content-length"));
-    value.and_then(|value| decimal(value).ok()).unwrap_or(0) as usize
+    value.and_then(decimal).unwrap_or(0) as usize
 }
 
 /// Complete, prebuilt responses.

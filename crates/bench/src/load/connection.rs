@@ -7,11 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Buf as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, empty};
+
 use super::{
     Keep, LoadProgress, Outcome,
     requests::Parts,
-    response::{Answer, Parser},
-    stream::{Secured, Stream},
+    response::{self, Answer},
+    stream::{self, Secured, Stream},
 };
 
 /// Read buffer: large, so that responses of megabytes need few system calls.
@@ -23,59 +26,68 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Attempts of a request before it counts as failed.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A connection with its parser.
 pub(super) struct Connection {
     address: SocketAddr,
     secured: Option<Secured>,
-    /// `None` after an error, or if the peer closes after each response.
-    stream: Option<Stream>,
+    /// Its stream is replaced where it is not open.
+    reader: BufReader<Box<dyn Stream>>,
+    /// `false` after an error, or if the peer closes after each response.
+    is_open: bool,
     /// Responses received over the stream.
     answers: u64,
+    /// No byte of the current response was received.
+    is_unanswered: bool,
     /// The peer closes after each response without announcing it (uwsgi does): use a new connection for each request.
     closes_silently: bool,
-    parser: Parser,
-    buffer: Vec<u8>,
+    /// Reused memory.
+    line: Vec<u8>,
 }
 
 impl Connection {
     /// Opens a connection; on failure the first request tries again.
     pub(super) async fn open(address: SocketAddr, secured: Option<&Secured>) -> Self {
-        let stream = Stream::open(address, secured).await.ok();
-        Connection {
+        let mut connection = Connection {
             address,
             secured: secured.cloned(),
-            stream,
+            reader: BufReader::with_capacity(READ_BYTES, Box::new(empty())),
+            is_open: false,
             answers: 0,
+            is_unanswered: true,
             closes_silently: false,
-            parser: Parser::default(),
-            buffer: vec![0; READ_BYTES],
-        }
+            line: Vec::new(),
+        };
+        connection.is_open = connection.reopen().await.is_ok();
+        connection
+    }
+
+    async fn reopen(&mut self) -> io::Result<()> {
+        self.answers = 0;
+        *self.reader.get_mut() = stream::open(self.address, self.secured.as_ref()).await?;
+        // Of the former stream.
+        let unread = self.reader.buffer().len();
+        self.reader.consume(unread);
+        Ok(())
     }
 
     /// Sends a request and reads its response on the open connection, or on a new one.
-    async fn exchange(&mut self, parts: &Parts<'_>, mut body: Option<&mut Vec<u8>>) -> io::Result<Answer> {
-        self.parser.reset();
-        let mut stream = if let Some(stream) = self.stream.take() {
-            stream
-        } else {
-            self.answers = 0;
-            Stream::open(self.address, self.secured.as_ref()).await?
-        };
-        stream.send(parts).await?;
-        loop {
-            let count = stream.read(&mut self.buffer).await?;
-            let answer = match count {
-                0 => Some(self.parser.close()),
-                _ => self.parser.feed(&self.buffer[..count], body.as_deref_mut()).transpose(),
-            };
-            if let Some(answer) = answer.transpose().map_err(|bad| io::Error::other(bad.0))? {
-                self.answers += 1;
-                if answer.keep_alive && !self.closes_silently {
-                    self.stream = Some(stream);
-                }
-                return Ok(answer);
-            }
+    async fn exchange(
+        &mut self,
+        parts: &Parts<'_>,
+        is_wanted: bool,
+        body: &mut Vec<u8>,
+    ) -> io::Result<Answer> {
+        self.is_unanswered = true;
+        if !std::mem::take(&mut self.is_open) {
+            self.reopen().await?;
         }
+        let [first, second, third] = *parts;
+        self.reader.write_all_buf(&mut first.chain(second).chain(third)).await?;
+        self.reader.flush().await?;
+        self.is_unanswered = self.reader.fill_buf().await?.is_empty();
+        let answer = response::read(&mut self.reader, &mut self.line, is_wanted, body).await?;
+        self.answers += 1;
+        self.is_open = answer.keep_alive && !self.closes_silently;
+        Ok(answer)
     }
 }
 
@@ -96,10 +108,10 @@ pub(super) async fn drive(
         let mut attempts = 0;
         loop {
             let of_bodies = matches!(shared.load.keep, Keep::Bodies | Keep::Ids);
-            let wanted = of_bodies || outcome.sample.is_none();
+            let is_wanted = of_bodies || outcome.sample.is_none();
             scratch.clear();
-            outcome.reconnects += u64::from(connection.stream.is_none());
-            let result = connection.exchange(&parts, wanted.then_some(&mut scratch)).await;
+            outcome.reconnects += u64::from(!connection.is_open);
+            let result = connection.exchange(&parts, is_wanted, &mut scratch).await;
             let end = Instant::now();
             attempts += 1;
             answered.set(answered.get() + 1);
@@ -123,7 +135,7 @@ pub(super) async fn drive(
                     }
                 }
                 // The peer closed the connection after its last response: the request was not read.
-                Err(_) if attempts < ATTEMPTS_MAX && connection.parser.is_untouched() => {
+                Err(_) if attempts < ATTEMPTS_MAX && connection.is_unanswered => {
                     connection.closes_silently |= connection.answers == 1;
                     if connection.answers == 0 {
                         tokio::time::sleep(PAUSE).await;
@@ -131,7 +143,7 @@ pub(super) async fn drive(
                 }
                 failed => {
                     let words = || match failed {
-                        Ok(answer) => refusal(answer.status, connection.parser.refusal()),
+                        Ok(answer) => refusal(answer.status, &scratch),
                         Err(error) => error.to_string(),
                     };
                     shared.failed(outcome, words, index);

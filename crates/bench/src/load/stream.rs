@@ -1,22 +1,15 @@
 //! The stream of a connection: a socket, or TLS on it.
 
-use std::{
-    fmt,
-    io::{self, IoSlice},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use gnudi_client::Trust;
 use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tokio_rustls::{TlsConnector, client::TlsStream};
-
-use super::requests::Parts;
+use tokio_rustls::TlsConnector;
 
 /// TLS settings of a server, with the expected name.
 #[derive(Clone)]
@@ -41,45 +34,14 @@ impl fmt::Debug for Secured {
     }
 }
 
-pub(super) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// A socket, or TLS on it.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
-impl Stream {
-    pub(super) async fn open(address: SocketAddr, secured: Option<&Secured>) -> io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let Some(Secured { connector, name }) = secured else { return Ok(Stream::Plain(stream)) };
-        Ok(Stream::Tls(Box::new(connector.connect(name.clone(), stream).await?)))
-    }
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Plain(stream) => stream.read(buffer).await,
-            Stream::Tls(stream) => stream.read(buffer).await,
-        }
-    }
-
-    /// Writes the parts with as few system calls as possible.
-    pub(super) async fn send(&mut self, parts: &Parts<'_>) -> io::Result<()> {
-        let mut slices = parts.map(IoSlice::new);
-        let mut slices = &mut slices[..];
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            let written = match self {
-                Stream::Plain(stream) => stream.write_vectored(slices).await?,
-                Stream::Tls(stream) => stream.write_vectored(slices).await?,
-            };
-            match written {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => IoSlice::advance_slices(&mut slices, count),
-            }
-        }
-        match self {
-            // A socket is unbuffered.
-            Stream::Plain(_) => Ok(()),
-            Stream::Tls(stream) => stream.flush().await,
-        }
-    }
+pub(super) async fn open(address: SocketAddr, secured: Option<&Secured>) -> io::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let Some(Secured { connector, name }) = secured else { return Ok(Box::new(stream)) };
+    Ok(Box::new(connector.connect(name.clone(), stream).await?))
 }
