@@ -10,14 +10,11 @@ pub const METRIC: &str = "gnudi_bench_seconds_bucket";
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
-/// The time range of a query before the last sample, in seconds.
-#[derive(Clone, Debug)]
+/// The time range of a query before the last sample.
 struct Reach {
     name: String,
-    /// As a duration in `PromQL`.
-    text: String,
-    span: i64,
-    /// Step of range queries.
+    hours: i64,
+    /// Step of range queries, in seconds.
     step: i64,
     /// Window of rates in range queries.
     window: &'static str,
@@ -25,75 +22,37 @@ struct Reach {
 
 /// The last one is as long as the history.
 fn reaches(days: i64) -> Vec<Reach> {
-    let history = format!("{days} days");
-    let all =
-        [("hour", 1, MINUTE, "5m"), ("day", 24, 5 * MINUTE, "5m"), (&*history, days * 24, 2 * HOUR, "2h")];
-    let reach = |(name, hours, step, window): (&str, i64, i64, &'static str)| {
-        let text = if hours < 24 { format!("{hours}h") } else { format!("{}d", hours / 24) };
-        Reach { name: name.to_owned(), text, span: hours * HOUR, step, window }
-    };
-    all.into_iter().take(if days > 1 { 3 } else { 2 }).map(reach).collect()
+    let reach = |name: &str, hours, step, window| Reach { name: name.to_owned(), hours, step, window };
+    let mut reaches = vec![reach("hour", 1, MINUTE, "5m"), reach("day", 24, 5 * MINUTE, "5m")];
+    if days > 1 {
+        reaches.push(reach(&format!("{days} days"), days * 24, 2 * HOUR, "2h"));
+    }
+    reaches
 }
 
-/// An operation on the series.
-struct Operation {
-    name: &'static str,
-    is_of_rates: bool,
-    /// The query for a window.
-    query: fn(&Selection, &str) -> String,
-}
-
-const OPERATIONS: [Operation; 6] = [
-    Operation { name: "selector", is_of_rates: false, query: |of, _| of.series.clone() },
-    Operation {
-        name: "sum over a regular expression",
-        is_of_rates: false,
-        query: |of, _| format!("sum({})", of.regex),
-    },
-    Operation { name: "topk", is_of_rates: false, query: |of, _| format!("topk(5, {})", of.series) },
-    Operation {
-        name: "rate",
-        is_of_rates: true,
-        query: |of, window| format!("rate({}[{window}])", of.series),
-    },
-    Operation {
-        name: "sum by of rates",
-        is_of_rates: true,
-        query: |of, window| format!("sum by (group, le) (rate({}[{window}]))", of.series),
-    },
-    Operation {
-        name: "histogram_quantile of rates",
-        is_of_rates: true,
-        query: |of, window| {
-            format!("histogram_quantile(0.9, sum by (group, le) (rate({}[{window}])))", of.histograms)
-        },
-    },
+/// Operations: their names, and queries of a [`Selection`]. Those with a window are of rates.
+const OPERATIONS: [(&str, &str); 6] = [
+    ("selector", "SERIES"),
+    ("sum over a regular expression", "sum(REGEX)"),
+    ("topk", "topk(5, SERIES)"),
+    ("rate", "rate(SERIES[WINDOW])"),
+    ("sum by of rates", "sum by (group, le) (rate(SERIES[WINDOW]))"),
+    ("histogram_quantile of rates", "histogram_quantile(0.9, sum by (group, le) (rate(HISTOGRAMS[WINDOW])))"),
 ];
 
-/// Selectors of about a number of series.
-struct Selection {
-    series_count: usize,
-    series: String,
-    /// Whole histograms.
-    histograms: String,
-    regex: String,
-}
+/// About a number of series: that number, and the labels that select the series, whole histograms, and the series by a
+/// regular expression.
+type Selection = (usize, [String; 3]);
 
 fn selections(series: usize) -> [Selection; 3] {
     let one = format!("instance=\"{}\"", data::instance(0));
     let hundred = format!("group=\"{}\"", data::group(0));
     let bucket = "le=\"0.1\"";
-    let selection = |series_count, series: &str, histograms: &str, regex: &str| {
-        let [series, histograms, regex] = [series, histograms, regex].map(|labels| match labels {
-            "" => METRIC.to_owned(),
-            labels => format!("{METRIC}{{{labels}}}"),
-        });
-        Selection { series_count, series, histograms, regex }
-    };
+    let regex = format!("instance=~\".*-00000:.*\",{bucket}");
     [
-        selection(1, &format!("{one},{bucket}"), &one, &format!("instance=~\".*-00000:.*\",{bucket}")),
-        selection(100, &hundred, &hundred, "instance=~\"host-0000.:9100\""),
-        selection(series, "", "", "instance=~\"host-.*\""),
+        (1, [format!("{one},{bucket}"), one, regex]),
+        (100, [hundred.clone(), hundred, "instance=~\"host-0000.:9100\"".to_owned()]),
+        (series, [String::new(), String::new(), "instance=~\"host-.*\"".to_owned()]),
     ]
 }
 
@@ -117,11 +76,11 @@ pub struct Question {
 pub fn all(series: usize, days: i64, end_s: i64) -> Vec<Question> {
     let (mut questions, reaches) = (Vec::new(), reaches(days));
     for is_range in [false, true] {
-        for operation in &OPERATIONS {
-            for selection in selections(series) {
+        for operation in OPERATIONS {
+            for selection in &selections(series) {
                 // An instant query reads only the newest samples, unless it has a window.
-                let reaches = if is_range || operation.is_of_rates { &reaches[..] } else { &reaches[..1] };
-                let ask = |reach: &Reach| question(is_range, operation, &selection, reach, end_s);
+                let reaches = if is_range || is_of_rates(operation) { &reaches[..] } else { &reaches[..1] };
+                let ask = |reach: &Reach| question(is_range, operation, selection, reach, end_s);
                 questions.extend(reaches.iter().map(ask));
             }
         }
@@ -129,30 +88,40 @@ pub fn all(series: usize, days: i64, end_s: i64) -> Vec<Question> {
     questions
 }
 
+fn is_of_rates((_, query): (&str, &str)) -> bool {
+    query.contains("WINDOW")
+}
+
 fn question(
     is_range: bool,
-    operation: &Operation,
-    selection: &Selection,
+    operation: (&'static str, &str),
+    (series, labels): &Selection,
     reach: &Reach,
     end_s: i64,
 ) -> Question {
-    let window = if is_range { reach.window } else { &reach.text };
-    let query = (operation.query)(selection, window);
+    let is_of_rates = is_of_rates(operation);
+    let (operation, mut query) = (operation.0, operation.1.to_owned());
+    for (place, labels) in ["SERIES", "HISTOGRAMS", "REGEX"].into_iter().zip(labels) {
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        query = query.replace(place, &format!("{METRIC}{braced}"));
+    }
+    let whole = if reach.hours < 24 { format!("{}h", reach.hours) } else { format!("{}d", reach.hours / 24) };
+    query = query.replace("WINDOW", if is_range { reach.window } else { &whole });
     let encoded = quote(&query, "");
     let path = if is_range {
-        let (start_s, step) = (end_s - reach.span, reach.step);
+        let (start_s, step) = (end_s - reach.hours * HOUR, reach.step);
         format!("/api/v1/query_range?query={encoded}&start={start_s}&end={end_s}&step={step}")
     } else {
         format!("/api/v1/query?query={encoded}&time={end_s}")
     };
     Question {
         is_range,
-        operation: operation.name,
-        series: selection.series_count,
-        reach: if is_range || operation.is_of_rates { reach.name.clone() } else { "now".to_owned() },
+        operation,
+        series: *series,
+        reach: if is_range || is_of_rates { reach.name.clone() } else { "now".to_owned() },
         query,
         path,
-        agreement_of_rates: if operation.is_of_rates { Agreement::Similar } else { Agreement::Exact },
+        agreement_of_rates: if is_of_rates { Agreement::Similar } else { Agreement::Exact },
     }
 }
 
