@@ -128,9 +128,8 @@ fn all_rows(measurements: &[Measurement]) -> String {
 
 fn experiment(key: &str, results: &Results) -> Result<String> {
     ensure!(experiments::all().any(|experiment| experiment.key() == key), "unknown experiment");
-    let of_key = |command: &str| command.split(' ').next() == Some(key);
     let mut text = String::new();
-    for experiment in results.experiments.iter().filter(|experiment| of_key(&experiment.command)) {
+    for experiment in results.experiments.iter().filter(|experiment| experiment.key() == key) {
         if let Some(reason) = &experiment.missing {
             anyhow::bail!("{reason}");
         }
@@ -146,9 +145,10 @@ fn experiment(key: &str, results: &Results) -> Result<String> {
 mod tests {
     use super::*;
     use crate::{
+        experiments::Experiment,
         findings::{Findings, Table},
         measurement::{Unit, sample as measurement},
-        results::{Experiment, sample},
+        results::sample,
     };
 
     fn results() -> Results {
@@ -160,13 +160,8 @@ mod tests {
             "metrics | rate",
             [["7", "9/s"].map(str::to_owned).to_vec()],
         ));
-        results.experiments.push(Experiment {
-            table: "growth".to_owned(),
-            title: "growth".to_owned(),
-            command: "growth --only metrics".to_owned(),
-            findings: Some(findings),
-            missing: None,
-        });
+        let experiment = Experiment::new(["growth", "growth", "growth --only metrics"]);
+        results.experiments.push(Experiment { findings: Some(findings), ..experiment });
         results
     }
 

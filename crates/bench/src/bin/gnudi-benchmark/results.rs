@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{findings::Findings, machine::Machine, measurement::Measurement, versions::Version};
+use crate::{experiments::Experiment, machine::Machine, measurement::Measurement, versions::Version};
 
 /// A run of the report.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Results {
     /// Unix seconds.
     pub written_at: u64,
@@ -44,24 +44,6 @@ pub struct Failure {
     pub work: String,
     pub server: String,
     pub reason: String,
-}
-
-/// A command that ran as part of the report.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Experiment {
-    /// The published table that it repeats: `R3`.
-    pub table: String,
-    pub title: String,
-    /// Its command line after `gnudi-benchmark`.
-    pub command: String,
-    pub findings: Option<Findings>,
-    /// Why there are no findings.
-    pub missing: Option<String>,
-}
-
-/// Findings as they are read back, so that a page of a run is also that of its results.
-pub fn recorded(findings: &Findings) -> Result<Findings> {
-    Ok(serde_json::from_value(serde_json::to_value(findings)?)?)
 }
 
 impl Results {
@@ -105,11 +87,7 @@ pub(crate) fn sample() -> Results {
         machine: Machine::here(),
         versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
         commit: "0123abc".to_owned(),
-        servers: Vec::new(),
-        measurements: Vec::new(),
-        failures: Vec::new(),
-        experiments: Vec::new(),
-        partial: None,
+        ..Results::default()
     }
 }
 
@@ -117,7 +95,8 @@ pub(crate) fn sample() -> Results {
 mod tests {
     use super::*;
     use crate::{
-        findings::{Axis, Line, Plot, Value},
+        experiments::recorded,
+        findings::{Axis, Findings, Line, Plot, Value},
         measurement::{Unit, sample as measurement},
         peers::Peer,
     };
@@ -133,13 +112,8 @@ mod tests {
             ..Plot::default()
         });
         let mut results = sample();
-        results.experiments.push(Experiment {
-            table: "R3".to_owned(),
-            title: "processing".to_owned(),
-            command: "processing".to_owned(),
-            findings: Some(recorded(&findings).unwrap()),
-            missing: None,
-        });
+        let experiment = Experiment::new(["R3", "processing", "processing"]);
+        results.experiments.push(Experiment { findings: Some(recorded(&findings).unwrap()), ..experiment });
         let mut push = measurement("push-1", Peer::VictoriaMetrics, Unit::Measures, 10.0, 1.0);
         push.variant = Some("columns".into());
         results.measurements.push(push);

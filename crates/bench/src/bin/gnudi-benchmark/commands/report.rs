@@ -122,17 +122,12 @@ fn begin(options: &ReportOptions, context: &Context) -> Results {
         missing: None,
     };
     Results {
-        written_at: 0,
-        seconds: 0.0,
         command: command_line(),
         machine: Machine::here(),
         versions: versions::all(&context.programs),
         commit: versions::commit(),
         servers: options.peers.iter().map(note).collect(),
-        measurements: Vec::new(),
-        failures: Vec::new(),
-        experiments: Vec::new(),
-        partial: None,
+        ..Results::default()
     }
 }
 

@@ -13,10 +13,11 @@ use published::Published;
 use rows::Block;
 
 use crate::{
+    experiments::Experiment,
     findings::{Figure, Findings, Plot, Table},
     measurement::Measurement,
     peers::Peer,
-    results::{Experiment, Results},
+    results::Results,
     table as text,
 };
 
@@ -188,13 +189,8 @@ mod tests {
         let (x, y) = (Axis::linear("seconds"), Axis::linear("writes/s"));
         let line = PlotLine::new("omap", [(0.0, 1.0), (1.0, 2.0)]);
         findings.plots.push(Plot::new("over time", x, y, vec![line]));
-        results.experiments.push(Experiment {
-            table: "R3".to_owned(),
-            title: "objects and omaps".to_owned(),
-            command: "engines --only ceph".to_owned(),
-            findings: Some(findings),
-            missing: None,
-        });
+        let experiment = Experiment::new(["R3", "objects and omaps", "engines --only ceph"]);
+        results.experiments.push(Experiment { findings: Some(findings), ..experiment });
         results
     }
 
