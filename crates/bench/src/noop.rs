@@ -71,7 +71,8 @@ impl NoopServer {
         let (stop, stopped) = oneshot::channel();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("noop-server".to_owned()).spawn(move || {
-            sender.send(current_thread_id()).expect("the starter waits for it");
+            let thread_id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            sender.send(thread_id).expect("the starter waits for it");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime needs only file descriptors").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("it does not block");
@@ -81,7 +82,7 @@ impl NoopServer {
                 }
             });
         })?;
-        let thread_id = receiver.recv().expect("the thread sends its number first")?;
+        let thread_id = receiver.recv().expect("the thread sends its number first");
         Ok(NoopServer { address, thread_id, stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -93,15 +94,6 @@ impl Drop for NoopServer {
             let _ = thread.join();
         }
     }
-}
-
-/// The id of the calling thread: the last part of `PID/task/TID`.
-fn current_thread_id() -> io::Result<u32> {
-    let path = std::fs::read_link("/proc/thread-self")?;
-    path.file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.parse().ok())
-        .ok_or_else(|| io::Error::other("/proc/thread-self is not a thread"))
 }
 
 struct Service {

@@ -186,7 +186,7 @@ fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
     let mut command = Command::new(program(&context.programs)?);
     let command = command.arg("split-sacks").arg("--config-file").arg(&configuration);
     let log = configuration.with_file_name("split-sacks.log");
-    let mut process = Guarded::start(command, &log, Signal::Term, &context.leftovers)?;
+    let mut process = Guarded::start(command, &log, Signal::TERM, &context.leftovers)?;
     let begin = Instant::now();
     match process.wait_end(|| cut() || begin.elapsed() > SPLIT_MAX)? {
         Some(status) if !status.success() => {

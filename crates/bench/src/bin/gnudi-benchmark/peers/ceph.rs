@@ -205,7 +205,7 @@ impl CephSite<'_> {
         Guarded::start(
             self.command(program, id).arg("-f"),
             &self.root.join(log),
-            Signal::Kill,
+            Signal::KILL,
             self.leftovers,
         )
     }

@@ -11,6 +11,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process_group};
 
 /// Time to stop before a process is killed.
 const STOP_DELAY_MAX: Duration = Duration::from_secs(20);
@@ -18,31 +20,12 @@ const STOP_DELAY_MAX: Duration = Duration::from_secs(20);
 /// Poll interval while waiting for a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A signal, with its name for `kill`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    Term,
-    /// PostgreSQL's immediate shutdown.
-    Quit,
-    Kill,
-}
-
-impl Signal {
-    fn name(self) -> &'static str {
-        match self {
-            Signal::Term => "TERM",
-            Signal::Quit => "QUIT",
-            Signal::Kill => "KILL",
-        }
-    }
-}
-
 /// Process groups and directories to clean up if the run is interrupted.
 #[derive(Clone, Debug, Default)]
-pub struct Leftovers(Arc<Mutex<(Vec<u32>, Vec<PathBuf>)>>);
+pub struct Leftovers(Arc<Mutex<(Vec<Pid>, Vec<PathBuf>)>>);
 
 impl Leftovers {
-    fn with<T>(&self, change: impl FnOnce(&mut (Vec<u32>, Vec<PathBuf>)) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut (Vec<Pid>, Vec<PathBuf>)) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -55,7 +38,7 @@ impl Leftovers {
     pub fn clean(&self) {
         let (groups, directories) = self.with(std::mem::take);
         for group in groups {
-            signal_group(group, Signal::Kill);
+            let _ = kill_process_group(group, Signal::KILL);
         }
         for directory in directories {
             let _ = std::fs::remove_dir_all(directory);
@@ -85,7 +68,7 @@ impl Guarded {
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting {name}"))?;
-        leftovers.with(|(groups, _)| groups.push(child.id()));
+        leftovers.with(|(groups, _)| groups.push(Pid::from_child(&child)));
         Ok(Guarded { child, name, stop, log: log.to_owned(), leftovers: leftovers.clone() })
     }
 
@@ -127,13 +110,14 @@ impl Guarded {
     }
 
     fn end(&mut self) -> io::Result<()> {
-        signal_group(self.child.id(), self.stop);
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, self.stop);
         let start = Instant::now();
         while self.child.try_wait()?.is_none() && start.elapsed() <= STOP_DELAY_MAX {
             std::thread::sleep(Duration::from_millis(5));
         }
         // Also children that outlive their parent.
-        signal_group(self.child.id(), Signal::Kill);
+        let _ = kill_process_group(group, Signal::KILL);
         self.child.wait().map(drop)
     }
 }
@@ -141,7 +125,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         let _ = self.end();
-        let group = self.child.id();
+        let group = Pid::from_child(&self.child);
         self.leftovers.with(|(groups, _)| groups.retain(|known| *known != group));
     }
 }
@@ -167,11 +151,6 @@ pub fn log_end(path: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
 
-/// Signals a process group with the shell's `kill`; a missing group is ignored.
-fn signal_group(group: u32, signal: Signal) {
-    let _ = Command::new("sh").args(["-c", &format!("kill -{} -{group}", signal.name())]).output();
-}
-
 /// Runs a command to completion; errors include its output.
 pub fn run_to_end(command: &mut Command) -> Result<()> {
     output_of(command).map(drop)
@@ -195,7 +174,7 @@ mod tests {
 
     fn sh(script: &str, directory: &Path, leftovers: &Leftovers) -> Guarded {
         let command = &mut Command::new("sh");
-        Guarded::start(command.args(["-c", script]), &directory.join("log"), Signal::Term, leftovers).unwrap()
+        Guarded::start(command.args(["-c", script]), &directory.join("log"), Signal::TERM, leftovers).unwrap()
     }
 
     fn is_alive(pid: u32) -> bool {

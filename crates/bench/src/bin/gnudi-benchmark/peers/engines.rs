@@ -134,7 +134,7 @@ pub(super) fn start_redis(site: &Site, more: &[&str]) -> Result<(Guarded, Socket
     command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.args(more).arg("--dir").arg(data);
     let ready = || TcpStream::connect(address).is_ok();
-    Ok((site.start(&mut command, "redis.log", Signal::Term, ready)?, address))
+    Ok((site.start(&mut command, "redis.log", Signal::TERM, ready)?, address))
 }
 
 fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
@@ -145,7 +145,7 @@ fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     command.arg(format!("--rgw-frontends=beast endpoint={address}"));
     // Any response will do.
     let ready = || ask(address, "GET", "/").is_ok();
-    let gateway = site.start(&mut command, "radosgw.log", Signal::Kill, ready)?;
+    let gateway = site.start(&mut command, "radosgw.log", Signal::KILL, ready)?;
     let mut command = Command::new("radosgw-admin");
     command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=0"]);
     command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);

@@ -73,7 +73,7 @@ fn start_programs(
         command
     };
     run_to_end(&mut configured("gnocchi-upgrade"))?;
-    let metricd = site.start(&mut configured("gnocchi-metricd"), "metricd.log", Signal::Kill, || true)?;
+    let metricd = site.start(&mut configured("gnocchi-metricd"), "metricd.log", Signal::KILL, || true)?;
     let mut uwsgi = command("uwsgi");
     let uwsgi = uwsgi
         .args(["--http-socket", &site.address.to_string(), "--listen", "100"])
@@ -82,5 +82,5 @@ fn start_programs(
         .args(["--module", "gnocchi.wsgi.api:application", "--pyargv"])
         .arg(format!("--config-file {}", config.display()));
     let ready = || answers(site.address, "/v1/status?details=false");
-    Ok(vec![metricd, site.start(uwsgi, "uwsgi.log", Signal::Kill, ready)?])
+    Ok(vec![metricd, site.start(uwsgi, "uwsgi.log", Signal::KILL, ready)?])
 }

@@ -49,7 +49,7 @@ fn serve(site: &Site, options: &[&OsStr]) -> Result<Vec<Guarded>> {
         command.arg("--config-file").arg(configuration);
     }
     let ready = || answers(site.address, "/healthcheck");
-    Ok(vec![site.start(&mut command, "gnudi.log", Signal::Term, ready)?])
+    Ok(vec![site.start(&mut command, "gnudi.log", Signal::TERM, ready)?])
 }
 
 /// The address and the path prefix of a URL.

@@ -52,7 +52,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     }
     let create = query_path(&format!("CREATE DATABASE {DATABASE}"));
     let ready = || answers_to(site.address, "POST", &create);
-    Ok(vec![site.start(&mut command, "influxdb.log", Signal::Term, ready)?])
+    Ok(vec![site.start(&mut command, "influxdb.log", Signal::TERM, ready)?])
 }
 
 fn configuration(directory: &Path, address: SocketAddr, rpc_address: SocketAddr) -> String {

@@ -325,7 +325,7 @@ impl<'a> Server<'a> {
     /// The same after a kill.
     pub fn restart_killed(&mut self) -> Result<Option<Duration>> {
         for process in &mut self.processes.0 {
-            process.stop = Signal::Kill;
+            process.stop = Signal::KILL;
         }
         self.restart()
     }

@@ -31,8 +31,7 @@ impl Postgres {
         let programs = self::programs(site.programs)?;
         let directory = site.directory.join("pg");
         std::fs::create_dir(&directory)?;
-        let as_root =
-            std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        let as_root = rustix::process::getuid().is_root();
         if as_root {
             // PostgreSQL refuses to run as root.
             run_to_end(Command::new("chown").arg("postgres:").arg(&directory))?;
@@ -60,7 +59,7 @@ impl Postgres {
             .arg(&directory);
         let socket = directory.join(format!(".s.PGSQL.{port}"));
         let ready = || socket.exists() && std::net::TcpStream::connect(address).is_ok();
-        let mut process = site.start(server, "pg/log", Signal::Quit, ready)?;
+        let mut process = site.start(server, "pg/log", Signal::QUIT, ready)?;
         let create = || {
             let options = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database];
             run_to_end(command("createdb").args(options))

@@ -25,5 +25,5 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         // Keep samples of 2015.
         .args(["--storage.tsdb.retention.time=100y", "--web.enable-remote-write-receiver"]);
     let ready = || answers(site.address, "/-/ready");
-    Ok(vec![site.start(command, "prometheus.log", Signal::Term, ready)?])
+    Ok(vec![site.start(command, "prometheus.log", Signal::TERM, ready)?])
 }

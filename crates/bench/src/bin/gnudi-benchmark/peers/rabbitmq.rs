@@ -95,7 +95,7 @@ fn start(
     std::fs::write(directory.join("plugins"), "[].")?;
     let mut mapper = Command::new("epmd");
     let mapper = mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
-    let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::Term, leftovers)?;
+    let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::TERM, leftovers)?;
     let mut server = Command::new(SERVER);
     let server = server.envs([
         ("HOME", path("")),
@@ -111,6 +111,6 @@ fn start(
         ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
         ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS.to_owned()),
     ]);
-    let server = Guarded::start(server, &directory.join("rabbitmq.log"), Signal::Term, leftovers)?;
+    let server = Guarded::start(server, &directory.join("rabbitmq.log"), Signal::TERM, leftovers)?;
     Ok((mapper, server))
 }

@@ -17,5 +17,5 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         // Keep measures of 2015, readable at once.
         .args(["-retentionPeriod=100y", "-search.latencyOffset=0s"]);
     let ready = || answers(site.address, "/health");
-    Ok(vec![site.start(command, "victoria-metrics.log", Signal::Term, ready)?])
+    Ok(vec![site.start(command, "victoria-metrics.log", Signal::TERM, ready)?])
 }

@@ -85,7 +85,7 @@ impl Agent {
         let launch = |words: &[OsString]| {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).arg("--config-file").arg(&configuration);
-            Guarded::start(&mut command, &log, Signal::Term, &context.leftovers)
+            Guarded::start(&mut command, &log, Signal::TERM, &context.leftovers)
         };
         if let Some(upgrade) = &self.upgrade {
             let ended = launch(std::slice::from_ref(upgrade))?.wait_end(|| context.stop.is_set())?;
