@@ -92,9 +92,8 @@ pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
 impl Create {
     fn run(&self, context: &Context) -> Result<Findings> {
         let target = self.load.open()?;
-        let policy = self.archive_policy_name.as_deref();
-        let batch = Batch::new(&target, self.resource_id.as_deref(), policy, self.count);
-        let (created, deletions) = batch.create(&self.load, context)?;
+        let kind = (self.resource_id.as_deref(), self.archive_policy_name.as_deref());
+        let (created, deletions) = create(&target, kind, self.count, &self.load, context)?;
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
         let mut findings = Findings::new(title);
         created.add_client_figures(&mut findings);
@@ -139,9 +138,9 @@ impl Delete {
         let target = self.load.open()?;
         let mut findings = Findings::default();
         let deletions = if let Some(count) = self.count {
-            let batch = Batch::new(&target, resource, self.archive_policy_name.as_deref(), count);
+            let kind = (resource, self.archive_policy_name.as_deref());
             let unmeasured = LoadOptions { no_calibration: true, ..self.load.clone() };
-            let (created, deletions) = batch.create(&unmeasured, context)?;
+            let (created, deletions) = create(&target, kind, count, &unmeasured, context)?;
             if created.interrupted {
                 findings.partial = Some("interrupted before the first deletion".to_owned());
                 remove(&deletions, &target, &self.load);
@@ -163,48 +162,37 @@ impl Delete {
     }
 }
 
-/// Metrics to create.
-struct Batch<'a> {
-    target: &'a Target,
+/// Creates metrics; returns also the requests that delete each of the created ones.
+fn create(
+    target: &Target,
+    (resource, policy): (Option<&str>, Option<&str>),
     count: u64,
-    requests: Requests,
-    /// The path of a metric, before its id or name.
-    prefix: String,
-}
-
-impl<'a> Batch<'a> {
-    fn new(target: &'a Target, resource: Option<&str>, policy: Option<&str>, count: u64) -> Self {
-        let mut spec = Map::new();
-        spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
-        let spec = serde_json::Value::from(spec);
-        let path = resource.map_or_else(|| "/v1/metric".to_owned(), subject::resource_path);
-        let requests = match resource {
-            // The same request for all: metrics without a name.
-            None => Requests::Listed(vec![target.headers.post_json(&path, &spec)]),
-            Some(_) => named_creations(target, &path, &spec.to_string(), count),
-        };
-        Batch { target, count, requests, prefix: path + "/" }
-    }
-
-    /// Creates them; returns also the requests that delete each of the created metrics.
-    fn create(self, options: &LoadOptions, context: &Context) -> Result<(Finished, Requests)> {
-        let Batch { target, count, requests, prefix } = self;
+    options: &LoadOptions,
+    context: &Context,
+) -> Result<(Finished, Requests)> {
+    let mut spec = Map::new();
+    spec.extend(policy.map(|policy| ("archive_policy_name".to_owned(), json!(policy))));
+    let spec = serde_json::Value::from(spec);
+    let path = resource.map_or_else(|| "/v1/metric".to_owned(), subject::resource_path);
+    let (requests, keep) = match resource {
+        // The same request for all: metrics without a name.
+        None => (Requests::Listed(vec![target.headers.post_json(&path, &spec)]), Keep::Ids),
         // A resource responds with all its metrics, not with the new one.
-        let keep = if matches!(requests, Requests::Named { .. }) { Keep::Indices } else { Keep::Ids };
-        let phase = Phase { verb: "create", requests: &requests, count, keep };
-        let mut finished = phase.run(options, target, context)?.require_success()?;
-        let Outcome { indices, ids, .. } = &mut finished.outcome;
-        let names = match &requests {
-            Requests::Named { names, .. } => {
-                std::mem::take(indices).into_iter().map(|index| names[index as usize].clone()).collect()
-            }
-            _ => std::mem::take(ids).into_iter().map(Vec::from).collect(),
-        };
-        let whole = target.headers.bare("DELETE", &prefix);
-        let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
-        let (heads, bodies) = (vec![whole[..at].to_vec()], vec![whole[at..].to_vec()]);
-        Ok((finished, Requests::Named { heads, names, bodies }))
-    }
+        Some(_) => (named_creations(target, &path, &spec.to_string(), count), Keep::Indices),
+    };
+    let phase = Phase { verb: "create", requests: &requests, count, keep };
+    let mut finished = phase.run(options, target, context)?.require_success()?;
+    let Outcome { indices, ids, .. } = &mut finished.outcome;
+    let names = match &requests {
+        Requests::Named { names, .. } => {
+            std::mem::take(indices).into_iter().map(|index| names[index as usize].clone()).collect()
+        }
+        _ => std::mem::take(ids).into_iter().map(Vec::from).collect(),
+    };
+    let whole = target.headers.bare("DELETE", &(path + "/"));
+    let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
+    let (heads, bodies) = (vec![whole[..at].to_vec()], vec![whole[at..].to_vec()]);
+    Ok((finished, Requests::Named { heads, names, bodies }))
 }
 
 /// Metrics of a resource with names that are unique, also across runs.
