@@ -74,49 +74,46 @@ impl Peer {
         self.description().0
     }
 
-    /// The durability of an accepted request at a power cut.
-    pub fn durability(self) -> &'static str {
+    /// The number of its colour in all tables and plots.
+    pub fn style(self) -> usize {
         self.description().1
     }
 
-    fn description(self) -> (&'static str, &'static str) {
+    /// The durability of an accepted request at a power cut.
+    pub fn durability(self) -> &'static str {
+        self.description().2
+    }
+
+    fn description(self) -> (&'static str, usize, &'static str) {
         match self {
             Peer::Limit => (
                 "limit",
+                6,
                 "none: answers and forgets; `durable`: every request is on disk (fdatasync) before its 202, nothing else",
             ),
-            Peer::Gnudi => ("gnudi", "every accepted measure is on disk (fdatasync) before its 202"),
+            Peer::Gnudi => ("gnudi", 0, "every accepted measure is on disk (fdatasync) before its 202"),
             Peer::GnudiOs => (
                 "gnudi-os",
+                5,
                 "gnudi with `[incoming] durability = os`: measures outlive the process, and the machine once the system has \
                  written them",
             ),
             Peer::Gnocchi => (
                 "gnocchi",
+                1,
                 "metrics on disk (PostgreSQL); measures in Redis's memory until processed, then written without fsync",
             ),
-            Peer::VictoriaMetrics => ("victoria-metrics", "measures are on disk after up to about 5 s"),
+            Peer::VictoriaMetrics => ("victoria-metrics", 2, "measures are on disk after up to about 5 s"),
             Peer::InfluxDb => (
                 "influxdb",
+                3,
                 "every accepted measure is in the log on disk (fsync, wal-fsync-delay 0s) before its 204",
             ),
             Peer::Prometheus => (
                 "prometheus",
+                4,
                 "accepted samples outlive the process, and the machine once the system has written them",
             ),
-        }
-    }
-
-    /// The number of its colour in all tables and plots.
-    pub fn style(self) -> usize {
-        match self {
-            Peer::Gnudi => 0,
-            Peer::Gnocchi => 1,
-            Peer::VictoriaMetrics => 2,
-            Peer::InfluxDb => 3,
-            Peer::Prometheus => 4,
-            Peer::GnudiOs => 5,
-            Peer::Limit => 6,
         }
     }
 

@@ -42,44 +42,25 @@ pub struct Counts {
 
 impl Counts {
     pub fn new(peer: Peer) -> Self {
-        let usual = Counts {
-            load: Duration::from_millis(500),
-            push_metrics: 200,
-            metadata_metrics: 20_000,
-            resources: 20_000,
-            aggregate_metrics: 1_000,
-            aggregate_resources: 100_000,
-            read_metrics: 4,
-            year_points: 365 * 24 * 60,
-            day_metrics: 280,
-            process_metrics: 20_000,
-            stream_metrics: 20_000,
-            stream_rounds: 60,
-            stream_single_rounds: 5,
-            memory_metrics: 20_000,
-            few_metrics: 1_000,
-            many_metrics: 50_000,
-            many_measures: 1_000_000,
-        };
-        if peer != Peer::Gnocchi {
-            return usual;
-        }
+        let of = |usual, gnocchi| if peer == Peer::Gnocchi { gnocchi } else { usual };
         Counts {
-            push_metrics: 100,
-            metadata_metrics: 1_000,
-            resources: 500,
-            aggregate_metrics: 20,
-            aggregate_resources: 20,
-            read_metrics: 1,
-            year_points: 60 * 24 * 60,
-            day_metrics: 20,
-            process_metrics: 200,
-            stream_metrics: 200,
-            stream_rounds: 10,
-            stream_single_rounds: 1,
-            memory_metrics: 200,
-            many_metrics: 0,
-            ..usual
+            load: Duration::from_millis(500),
+            push_metrics: of(200, 100),
+            metadata_metrics: of(20_000, 1_000),
+            resources: of(20_000, 500),
+            aggregate_metrics: of(1_000, 20),
+            aggregate_resources: of(100_000, 20),
+            read_metrics: of(4, 1),
+            year_points: of(365, 60) * 24 * 60,
+            day_metrics: of(280, 20),
+            process_metrics: of(20_000, 200),
+            stream_metrics: of(20_000, 200),
+            stream_rounds: of(60, 10),
+            stream_single_rounds: of(5, 1),
+            memory_metrics: of(20_000, 200),
+            few_metrics: 1_000,
+            many_metrics: of(50_000, 0),
+            many_measures: 1_000_000,
         }
     }
 }
