@@ -12,7 +12,7 @@ use clap::Args;
 use super::{accepts_words, run_words, within};
 use crate::{
     context::Context,
-    findings::{Axis, Better, Figure, Findings, Line, Plot, Table, Value},
+    findings::{Axis, Figure, Findings, Line, Plot, Table, Value},
     format,
     peers::{Peer, Server},
     spread::Spread,
@@ -171,18 +171,14 @@ fn round_of(
 /// The values of a figure, pair by pair.
 struct Compared<'a> {
     name: &'a str,
-    better: Better,
     values: Vec<[&'a Value; 2]>,
 }
 
 impl Compared<'_> {
     /// How many times better A is than B, for each pair.
     fn ratios(&self) -> Vec<f64> {
-        let ratio = |[a, b]: &[&Value; 2]| {
-            let (a, b) = (a.number()?, b.number()?);
-            Some(if self.better == Better::Higher { a / b } else { b / a })
-        };
-        self.values.iter().filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
+        let ratios = self.values.iter().filter_map(|[a, b]| a.times_better_than(b));
+        ratios.filter(|ratio| ratio.is_finite()).collect()
     }
 
     /// The median of a side's values.
@@ -199,11 +195,12 @@ fn compared(pairs: &[[Findings; 2]]) -> Vec<Compared<'_>> {
         findings.figures.iter().find(|figure| figure.name == name).map(|figure| &figure.value)
     }
     let Some([first, _]) = pairs.first() else { return Vec::new() };
-    let figures = first.figures.iter().filter(|figure| figure.value.number().is_some());
+    let figures = first.figures.iter();
+    let figures = figures.filter(|figure| figure.better.is_some() && figure.value.number().is_some());
     figures
-        .filter_map(|Figure { name, better, .. }| {
+        .filter_map(|Figure { name, .. }| {
             let values = pairs.iter().map(|[a, b]| Some([value_of(a, name)?, value_of(b, name)?]));
-            Some(Compared { name, better: (*better)?, values: values.collect::<Option<_>>()? })
+            Some(Compared { name, values: values.collect::<Option<_>>()? })
         })
         .collect()
 }
