@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy_buf, sink},
     net::{TcpListener, TcpStream},
     sync::oneshot,
 };
@@ -111,45 +111,33 @@ async fn accept(listener: TcpListener, service: Service) {
     }
 }
 
-/// Serves a connection until the client closes it or sends an unsupported request.
-async fn serve(mut stream: TcpStream, service: Arc<Service>) {
-    let mut buffer = vec![0; READ_BYTES];
-    let mut filled = 0;
-    while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]).await {
-        filled += count;
-        let Some(end) = buffer[..filled].windows(4).position(|window| window == b"\r\n\r\n") else {
-            if filled == buffer.len() {
-                return;
-            }
-            continue;
-        };
-        let answer = service.answers.choose(&buffer[..end]);
-        let mut body_left = content_length(&buffer[..end]).saturating_sub(filled - end - 4);
-        let mut logged = service.log.as_ref().map(|log| (log, buffer[end + 4..filled].to_vec()));
-        while body_left > 0 {
-            match stream.read(&mut buffer).await {
-                Ok(count @ 1..) => {
-                    body_left = body_left.saturating_sub(count);
-                    if let Some((_, body)) = &mut logged {
-                        body.extend_from_slice(&buffer[..count]);
-                    }
-                }
-                _ => return,
+/// Serves a connection until the client closes it or sends an endless header.
+async fn serve(stream: TcpStream, service: Arc<Service>) -> io::Result<()> {
+    let mut stream = BufReader::with_capacity(READ_BYTES, stream);
+    let (mut head, mut body) = (Vec::new(), Vec::new());
+    loop {
+        head.clear();
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_until(b'\n', &mut head).await? == 0 || head.len() > READ_BYTES {
+                return Ok(());
             }
         }
-        if let Some((log, body)) = logged.filter(|(_, body)| !body.is_empty()) {
-            log.append(&body).await;
+        let mut rest = (&mut stream).take(content_length(&head));
+        if let Some(log) = &service.log {
+            body.clear();
+            if rest.read_to_end(&mut body).await? > 0 {
+                log.append(&body).await;
+            }
+        } else {
+            copy_buf(&mut rest, &mut sink()).await?;
         }
-        filled = 0;
-        if stream.write_all(answer).await.is_err() {
-            return;
-        }
+        stream.write_all(service.answers.choose(&head)).await?;
     }
 }
 
-fn content_length(head: &[u8]) -> usize {
+fn content_length(head: &[u8]) -> u64 {
     let value = head.split(|&byte| byte == b'\n').find_map(|line| header(line, b"content-length"));
-    value.and_then(decimal).unwrap_or(0) as usize
+    value.and_then(decimal).unwrap_or(0)
 }
 
 /// Complete, prebuilt responses.
@@ -268,7 +256,7 @@ mod tests {
             let answer = answers.choose(head.as_bytes());
             let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
             let length = answer.len() - end - 4;
-            assert_eq!(content_length(&answer[..end]), length);
+            assert_eq!(content_length(&answer[..end]), length as u64);
             length
         };
         let arrow = "\r\nAccept: application/vnd.apache.arrow.stream";
