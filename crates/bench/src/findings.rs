@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::context::EXIT_INTERRUPTED;
 
-/// The findings of one command.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Findings {
     /// What was done, in a sentence.
@@ -190,7 +189,6 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Rows of text with headings.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Table {
     pub title: String,

@@ -129,7 +129,6 @@ fn object(findings: &Findings, figures: &[Figure]) -> String {
     if entries.is_empty() { "{}\n".to_owned() } else { format!("{{\n{}\n}}\n", entries.join(",\n")) }
 }
 
-/// A text in CSV.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

@@ -72,12 +72,10 @@ impl Histogram {
         (self.counts.median_equivalent(ns) as f64).clamp(self.min_ns as f64, self.max_ns as f64)
     }
 
-    /// Number of calls.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
-    /// Of all calls together.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.sum_ns).unwrap_or(u64::MAX))
     }

@@ -140,15 +140,12 @@ fn content_length(head: &[u8]) -> u64 {
     value.and_then(decimal).unwrap_or(0)
 }
 
-/// Complete, prebuilt responses.
 enum Answers {
-    /// For everything.
     Same(Vec<u8>),
     ByRequest(Box<Workloads>),
 }
 
 impl Answers {
-    /// The response to a request, by its header.
     fn choose(&self, head: &[u8]) -> &[u8] {
         match self {
             Answers::Same(answer) => answer,
@@ -157,7 +154,6 @@ impl Answers {
     }
 }
 
-/// The responses to the requests of the workloads.
 struct Workloads {
     accepted: Vec<u8>,
     created: Vec<u8>,
@@ -238,7 +234,6 @@ fn has(path: &[u8], part: &[u8]) -> bool {
     path.windows(part.len()).any(|window| window == part)
 }
 
-/// A complete JSON response.
 fn answer(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")

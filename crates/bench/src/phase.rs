@@ -56,7 +56,6 @@ impl LoadOptions {
     }
 }
 
-/// The work of a phase.
 #[derive(Debug)]
 pub struct Phase<'a> {
     /// What a request does, in gnocchiclient's word: `create`.
@@ -66,7 +65,6 @@ pub struct Phase<'a> {
     pub keep: Keep,
 }
 
-/// A completed phase.
 #[derive(Debug)]
 pub struct Finished {
     pub verb: &'static str,
@@ -154,7 +152,6 @@ impl Finished {
         }
     }
 
-    /// Requests per second.
     pub fn rate(&self) -> f64 {
         ratio(self.outcome.executed() as f64, self.outcome.elapsed.as_secs_f64())
     }
@@ -249,7 +246,6 @@ impl Finished {
     }
 }
 
-/// Zero if the divisor is zero.
 fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
 }

@@ -12,7 +12,6 @@ use std::{
 
 const LINE_DELAY: Duration = Duration::from_secs(1);
 
-/// Work with countable steps.
 #[derive(Debug)]
 pub struct Progress {
     pub done: AtomicU64,
@@ -23,7 +22,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shown if it is `verbose`.
     pub fn new(verb: &'static str, total: u64, verbose: bool) -> Self {
         Progress { done: AtomicU64::new(0), total, verb, verbose }
     }

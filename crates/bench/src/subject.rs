@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::target::Target;
 
-/// The policy of a metric created for a run.
 const DEFAULT_POLICY: &str = "low";
 
 /// The metrics of a command, or the policy of the one created for the run.
@@ -28,7 +27,6 @@ pub struct SubjectArgs {
 }
 
 impl SubjectArgs {
-    /// The paths of the given metrics.
     pub fn paths(&self) -> Result<Vec<String>> {
         paths(&self.metrics, self.resource_id.as_deref())
     }
@@ -61,7 +59,6 @@ fn path(metric: &str, resource: Option<&str>) -> Result<String> {
     Ok(uri::path("/v1/metric/", metric))
 }
 
-/// The paths of several metrics.
 pub fn paths<'a>(
     metrics: impl IntoIterator<Item = &'a String>,
     resource: Option<&str>,
@@ -69,7 +66,6 @@ pub fn paths<'a>(
     metrics.into_iter().map(|metric| path(metric, resource)).collect()
 }
 
-/// The path of a resource's metrics.
 pub fn resource_path(resource: &str) -> String {
     uri::path("/v1/resource/generic/", resource) + "/metric"
 }

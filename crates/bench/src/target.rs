@@ -20,10 +20,8 @@ use crate::{
 /// The endpoint name of the no-op server.
 const LIMIT: &str = "limit";
 
-/// Timeout of the first connection.
 const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// A server that responds.
 #[derive(Debug)]
 pub struct Target {
     pub address: SocketAddr,
@@ -49,7 +47,6 @@ fn lines(options: &ClientOptions) -> Result<String> {
     Ok(lines)
 }
 
-/// A parsed URL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// With its port.
@@ -81,7 +78,6 @@ impl Endpoint {
         Ok(Endpoint { host, prefix, is_secure })
     }
 
-    /// The first address of the host.
     pub fn address(&self) -> Result<SocketAddr> {
         let mut addresses = self.host.to_socket_addrs().with_context(|| self.host.clone())?;
         addresses.next().with_context(|| format!("{} has no address", self.host))
@@ -113,7 +109,6 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether it is the built-in no-op server.
     pub fn is_noop(&self) -> bool {
         self.noop.is_some()
     }
@@ -127,12 +122,10 @@ impl Target {
         }
     }
 
-    /// The response to a request without a body.
     pub fn call(&self, method: &str, path: &str) -> Result<Vec<u8>> {
         self.send(self.headers.bare(method, path))
     }
 
-    /// The response to a POST of JSON.
     pub fn post(&self, path: &str, body: &[u8]) -> Result<Vec<u8>> {
         self.send(self.headers.post(path, body))
     }

@@ -9,7 +9,6 @@ pub struct Call {
     pub latency_s: f64,
 }
 
-/// Maximum points of a line.
 const BUCKETS_MAX: f64 = 400.0;
 const BUCKET_MIN_S: f64 = 0.25;
 
@@ -37,7 +36,6 @@ pub fn lines(names: [&str; 2], calls: &[Call], end_s: f64, origin_s: f64) -> [Li
     [line(names[0], &|bucket| bucket.0 * 1e3), line(names[1], &|bucket| bucket.1 as f64 / width_s)]
 }
 
-/// The longest call that began in this time.
 pub fn longest_s(calls: &[Call], begin_s: f64, end_s: f64) -> Option<f64> {
     let within = calls.iter().filter(|call| call.begin_s >= begin_s && call.begin_s < end_s);
     within.map(|call| call.latency_s).reduce(f64::max)

@@ -270,7 +270,6 @@ fn points(body: &[u8]) -> u64 {
     body.iter().map(|byte| u64::from(*byte == b'[')).sum::<u64>().saturating_sub(1)
 }
 
-/// Measures in the backlog.
 fn backlog(target: &Target) -> Result<u64> {
     const PATH: &str = "/v1/status?details=false";
     let status: serde_json::Value =

@@ -206,7 +206,6 @@ fn named_creations(target: &Target, path: &str, spec: &str, count: u64) -> Reque
     Requests::Named { heads: vec![head], names, bodies: vec![tail] }
 }
 
-/// Deletes metrics, each once.
 fn delete(
     requests: &Requests,
     target: &Target,

@@ -155,7 +155,6 @@ pub(super) async fn drive(
     }
 }
 
-/// A status and the server's message.
 fn refusal(status: u16, body: &[u8]) -> String {
     let words = gnudi_client::message_of(body);
     // HTML error pages have many lines, and may begin with the status.

@@ -27,10 +27,8 @@ pub use outcome::{Outcome, ThreadTimes};
 pub use requests::{Headers, IdText, Requests};
 pub use stream::Secured;
 
-/// When a load ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// After this number of requests.
     Count(u64),
     /// After this time; requests in flight are completed.
     Elapsed(Duration),
@@ -62,11 +60,9 @@ pub enum Keep {
     Bodies,
     /// The id in the response: a response without one is a failure.
     Ids,
-    /// The index of the request.
     Indices,
 }
 
-/// A load on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
     pub address: SocketAddr,
@@ -117,7 +113,6 @@ struct LoadProgress<'a> {
     next: AtomicU64,
     /// Number of connections numbered so far.
     lanes: AtomicU64,
-    /// Failures before the first success.
     failures_first: AtomicU64,
     any_succeeded: AtomicBool,
 }
@@ -141,7 +136,6 @@ impl LoadProgress<'_> {
             || self.failures_first.load(Ordering::Relaxed) >= FAILURES_HOPELESS
     }
 
-    /// Records a successful request.
     fn record(&self, outcome: &mut Outcome, begin: Instant, end: Instant) {
         outcome.latency.record(end - begin);
         if self.load.keep_calls {

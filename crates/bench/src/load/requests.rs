@@ -6,7 +6,6 @@
 /// Slices of one request, in order; the last ones may be empty.
 pub type Parts<'a> = [&'a [u8]; 3];
 
-/// The requests to send.
 #[derive(Debug)]
 pub enum Requests {
     /// Whole requests, used in turn.
@@ -85,7 +84,6 @@ impl Headers {
         [self.open_head(method, path).as_slice(), b"\r\n"].concat()
     }
 
-    /// A complete POST of JSON.
     pub fn post(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_json_head(path), with_length(body, 0)].concat()
     }
@@ -94,7 +92,6 @@ impl Headers {
         self.post(path, body.to_string().as_bytes())
     }
 
-    /// A complete PATCH of JSON.
     pub fn patch(&self, path: &str, body: &[u8]) -> Vec<u8> {
         [self.open_head("PATCH", path).as_slice(), JSON, &with_length(body, 0)].concat()
     }
@@ -105,7 +102,6 @@ impl Headers {
     }
 }
 
-/// The content type of JSON bodies.
 const JSON: &[u8] = b"Content-Type: application/json\r\n";
 
 /// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent separately.
@@ -115,7 +111,6 @@ pub fn with_length(body: &[u8], missing_bytes: usize) -> Vec<u8> {
     text
 }
 
-/// `Content-Length` and the empty line.
 pub fn length_header(bytes: usize) -> Vec<u8> {
     format!("Content-Length: {bytes}\r\n\r\n").into_bytes()
 }

@@ -142,7 +142,6 @@ pub(crate) fn header<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     (found.eq_ignore_ascii_case(name) && value.first() == Some(&b':')).then(|| value[1..].trim_ascii())
 }
 
-/// A decimal number.
 pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

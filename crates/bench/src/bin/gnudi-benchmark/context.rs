@@ -25,7 +25,6 @@ impl Context {
         Ok(Context { generator: Arc::new(generator), programs, leftovers })
     }
 
-    /// With the default programs.
     #[cfg(test)]
     pub fn of_tests() -> Self {
         Context::new(crate::commands::parse_options(&[]), false).unwrap()

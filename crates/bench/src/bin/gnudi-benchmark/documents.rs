@@ -59,7 +59,6 @@ fn documents(place: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A document with its blocks replaced.
 fn filled(document: &str, results: &Results) -> Result<String> {
     let mut out = String::new();
     let mut rest = document;
@@ -77,7 +76,6 @@ fn filled(document: &str, results: &Results) -> Result<String> {
     Ok(out + rest)
 }
 
-/// The content of a block, as Markdown.
 fn block(name: &str, results: &Results) -> Result<String> {
     let measurements = &results.measurements;
     let text = match name.split_once(' ').unwrap_or((name, "")) {

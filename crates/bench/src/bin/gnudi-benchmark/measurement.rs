@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{findings::Value, histogram::Histogram, load::Outcome, peers::Peer};
 
-/// The unit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -20,7 +19,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The name of the unit per second.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Measures => "measures",
@@ -50,7 +48,6 @@ impl Row {
     }
 }
 
-/// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[expect(clippy::struct_field_names, reason = "these are the names in the results, and units come last")]
 pub struct Latency {
@@ -102,7 +99,6 @@ impl Work {
         self.done / self.outcome.elapsed.as_secs_f64()
     }
 
-    /// Work per second.
     pub fn rate(&self) -> f64 {
         self.done / self.elapsed.as_secs_f64()
     }
@@ -123,7 +119,6 @@ impl Work {
     }
 }
 
-/// A peer's figure in a row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
     pub row: Cow<'static, str>,

@@ -56,7 +56,6 @@ impl<'a, T> Sheet<'a, T> {
         self.0.push(Column { heading: heading.to_owned(), value, figure, is_compared });
     }
 
-    /// A column of words.
     pub fn text(&mut self, heading: &str, text: impl Fn(&T) -> String + 'a) {
         self.value(heading, move |result| Value::Text(text(result)));
     }
@@ -65,7 +64,6 @@ impl<'a, T> Sheet<'a, T> {
         self.add(heading, "", false, value);
     }
 
-    /// A column that is also a figure.
     pub fn figure<V: Into<Option<Value>>>(
         &mut self,
         heading: &str,

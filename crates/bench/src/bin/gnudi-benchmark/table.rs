@@ -72,7 +72,6 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// The rate, or the memory, with its unit.
 pub fn figure(measurement: &Measurement) -> String {
     shown(&measurement.value())
 }
@@ -109,7 +108,6 @@ pub fn of_row(row: &Row, measurements: &[&Measurement]) -> Table {
     })
 }
 
-/// The server, and the variant.
 pub fn name(measurement: &Measurement) -> String {
     match &measurement.variant {
         Some(variant) => format!("{} ({variant})", measurement.peer.name()),
@@ -117,7 +115,6 @@ pub fn name(measurement: &Measurement) -> String {
     }
 }
 
-/// Remarks on a measurement.
 pub fn remarks(measurement: &Measurement) -> Vec<String> {
     let mut remarks = measurement.notes.clone();
     if measurement.refused > 0 {
@@ -171,7 +168,6 @@ pub fn block(row: &Row, measurements: &[&Measurement]) -> String {
     text
 }
 
-/// Tables and notes of findings in Markdown.
 pub fn markdown(findings: &Findings) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();

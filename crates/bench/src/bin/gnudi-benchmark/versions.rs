@@ -42,7 +42,6 @@ fn gnudi(programs: &Programs) -> Option<String> {
     }
 }
 
-/// The first version in the output of a program.
 fn version_in(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();

@@ -52,7 +52,6 @@ const MEASURES: usize = 500_000;
 const REST: Duration = Duration::from_secs(2);
 /// Policy whose history is planned for.
 const PLANNED_POLICY: &str = "medium";
-/// Metrics of a planned server.
 const SERVER_METRICS: usize = 30;
 
 /// The work with a number of metrics, and its cost.
@@ -157,7 +156,6 @@ fn tell(samples: &[Sample], findings: &mut Findings) {
     }
 }
 
-/// Memory for a further metric, from the first sample to the last.
 fn further_metric_bytes(samples: &[Sample]) -> f64 {
     match samples {
         [first, .., last] => {

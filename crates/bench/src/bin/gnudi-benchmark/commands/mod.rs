@@ -96,12 +96,10 @@ impl Command {
     }
 }
 
-/// A parser of numbers in this range.
 fn within(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(range)
 }
 
-/// A parser of seconds.
 fn seconds(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Duration> {
     RangedU64ValueParser::new().range(range).map(Duration::from_secs)
 }

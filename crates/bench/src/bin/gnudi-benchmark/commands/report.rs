@@ -50,7 +50,6 @@ pub struct ReportOptions {
 }
 
 impl Default for ReportOptions {
-    /// The defaults.
     fn default() -> Self {
         parse_options(&[])
     }
@@ -151,7 +150,6 @@ fn update_documents(results: &Results, options: &ReportOptions) -> Result<()> {
     Ok(())
 }
 
-/// What is missing, as lines.
 fn outcome(results: &Results) -> String {
     let line =
         |(how, what, reason): (&str, String, &str)| format!("{}: {what}: {reason}\n", how.to_lowercase());

@@ -57,7 +57,6 @@ const STEP_MS: i64 = 1_000;
 const POLICY: &str = "gnudi-bench-split";
 /// Time limit of a split, including draining.
 const SPLIT_MAX: Duration = Duration::from_mins(2);
-/// Poll interval of a pause.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The published split of a placement group.
 const AIM: &str = "aim: no request over 50 ms, where Ceph stalls for 10 to 16 s";
@@ -137,7 +136,6 @@ fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
     Requests::Grid { heads: metrics.iter().map(head).collect(), bodies }
 }
 
-/// Posts until all splits are done.
 fn post(
     options: &SackSplitOptions,
     server: &Server,

@@ -36,7 +36,6 @@ pub struct VersusOptions {
     command: Vec<String>,
 }
 
-/// One of the two servers.
 #[derive(Clone, Debug, PartialEq)]
 enum Side {
     Url(String),
@@ -181,7 +180,6 @@ impl Compared<'_> {
         ratios.filter(|ratio| ratio.is_finite()).collect()
     }
 
-    /// The median of a side's values.
     fn median(&self, side: usize) -> Value {
         let mut values: Vec<&Value> = self.values.iter().map(|pair| pair[side]).collect();
         values.sort_by(|a, b| a.number().unwrap_or(f64::NAN).total_cmp(&b.number().unwrap_or(f64::NAN)));

@@ -30,7 +30,6 @@ struct Page<'a> {
     peers: Vec<Peer>,
 }
 
-/// The page of a run.
 pub fn render(results: &Results) -> String {
     Page { results, peers: peers(results) }.render().expect("a String takes it")
 }
@@ -82,7 +81,6 @@ impl Page<'_> {
         rows::blocks(&self.results.measurements)
     }
 
-    /// The experiments of a section.
     fn experiments(&self, table: &str) -> Vec<&Experiment> {
         self.results.experiments.iter().filter(|experiment| experiment.table == table).collect()
     }
@@ -129,7 +127,6 @@ fn figures_table(findings: &Findings) -> Table {
     Table::new("", "figure | value", findings.figures.iter().map(row))
 }
 
-/// Whether a row is gnudi's.
 fn is_ours(row: &[String]) -> bool {
     row.first().is_some_and(|name| name == "gnudi")
 }

@@ -2,7 +2,6 @@
 
 use crate::findings::{Table, cells};
 
-/// A published comparison.
 pub struct Published {
     /// Its name on the page: `R1`.
     pub table: &'static str,
@@ -11,7 +10,6 @@ pub struct Published {
     pub source: &'static str,
     /// Single figures, each beside a row of ours.
     pub figures: &'static [Figure],
-    /// Whole tables.
     pub tables: &'static [Lines],
     /// The rows that repeat them, by first word.
     pub rows: &'static str,
@@ -24,7 +22,6 @@ pub struct Figure {
     pub rate: f64,
     /// The corresponding row of ours.
     pub row: &'static str,
-    /// Whether the rate is per processor.
     pub per_processor: bool,
 }
 

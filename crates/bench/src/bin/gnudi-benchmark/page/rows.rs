@@ -9,7 +9,6 @@ use crate::{
     rows, table as text,
 };
 
-/// A row's table.
 pub struct Block {
     pub row: &'static Row,
     pub headings: [&'static str; 9],

@@ -20,7 +20,6 @@ pub struct Pair<'a> {
     pub row: &'static Row,
     pub ours: &'a Measurement,
     pub theirs: &'a Measurement,
-    /// gnudi's advantage.
     pub times: f64,
 }
 

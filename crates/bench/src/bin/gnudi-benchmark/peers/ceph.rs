@@ -24,7 +24,6 @@ const DAEMON_PORTS: u16 = 200;
 const SOCKET_PATH_LEN_MAX: usize = 107;
 /// Probe objects per placement group: with these, every group gets some.
 const PROBES: u32 = 8;
-/// The Debian packages of the programs.
 const PACKAGES: [(&str, &str); 4] = [
     ("ceph-mon", "ceph-mon"),
     ("monmaptool", "ceph-base"),
@@ -118,12 +117,10 @@ impl Ceph {
         self.directory().join("ceph.conf")
     }
 
-    /// Of its daemons.
     pub fn pids(&self) -> Vec<u32> {
         self.daemons.0.iter().map(Guarded::pid).collect()
     }
 
-    /// The directory of all files of the cluster.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -186,7 +183,6 @@ pub fn check_installed(programs: &[(&str, &str)]) -> Result<()> {
     bail!("not installed: {} (Debian's packages: {})", programs.join(", "), packages.join(", "))
 }
 
-/// The directory and addresses of daemons.
 struct CephSite<'a> {
     root: &'a Path,
     conf: &'a Path,

@@ -34,7 +34,6 @@ impl Leftovers {
         self.with(|(_, directories)| directories.push(directory.to_owned()));
     }
 
-    /// Kills all groups and removes all directories.
     pub fn clean(&self) {
         let (groups, directories) = self.with(std::mem::take);
         for group in groups {

@@ -30,7 +30,6 @@ pub enum Engine {
     S3,
 }
 
-/// The pool of measures and aggregates.
 pub const POOL: &str = "measured";
 /// As in a small production pool, with one replica.
 const PLACEMENT_GROUPS: u32 = 16;
@@ -49,7 +48,6 @@ impl Engine {
     }
 }
 
-/// Running engines.
 pub struct Engines {
     pub engine: Engine,
     // In the order of stopping: the gateway writes to Ceph until it stops.
@@ -66,7 +64,6 @@ impl Engines {
         let mut engines = Engines { engine, postgres, redis: None, gateway: None, ceph: None };
         if engine == Engine::Redis {
             check_installed(&[("redis-server", "redis-server")])?;
-            // It syncs every write.
             engines.redis = Some(start_redis(site, &["--appendonly", "yes", "--appendfsync", "always"])?);
             return Ok(engines);
         }

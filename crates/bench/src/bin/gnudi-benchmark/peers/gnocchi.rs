@@ -34,7 +34,6 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     Ok(processes)
 }
 
-/// Gnocchi on shared engines.
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     let is_ceph = engines.engine == Engine::Ceph;
     let rados = is_ceph.then(|| engines::python_rados(site.directory)).transpose()?;

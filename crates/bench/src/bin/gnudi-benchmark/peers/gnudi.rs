@@ -24,7 +24,6 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     serve(site, &["--data-dir".as_ref(), site.directory.join(DATA).as_os_str()])
 }
 
-/// `gnudi serve` on shared engines.
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     std::fs::write(site.directory.join(CONFIGURATION), engines.configuration())?;
     serve(site, &[])

@@ -11,7 +11,6 @@ use super::{
     free_address,
 };
 
-/// The database of all measures.
 const DATABASE: &str = "bench";
 
 /// Where lines are posted, with times in milliseconds.

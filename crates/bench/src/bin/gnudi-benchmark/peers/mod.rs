@@ -44,7 +44,6 @@ use engines::{Engine, Engines};
 /// Timeout of the first response after a start.
 const START_DELAY_MAX: Duration = Duration::from_mins(1);
 
-/// The folder of a server's data.
 const DATA: &str = "data";
 
 /// A server to measure.
@@ -122,12 +121,10 @@ impl Peer {
         matches!(self, Peer::Gnudi | Peer::GnudiOs)
     }
 
-    /// Whether it has Gnocchi's API.
     pub fn has_gnocchi_api(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus)
     }
 
-    /// The folder of its aggregates.
     fn store(self) -> &'static str {
         match self {
             Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
@@ -272,7 +269,6 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The engines that it was started on.
     pub fn engines(&self) -> Option<&Engines> {
         self.engines.as_ref()
     }
@@ -287,7 +283,6 @@ impl<'a> Server<'a> {
         Some(self.directory()?.join(gnudi::CONFIGURATION))
     }
 
-    /// A load on it.
     pub fn load<'b>(&'b self, requests: &'b Requests, connections: usize, until: Until) -> Load<'b> {
         let threads = self.threads.min(connections);
         Load { connections, threads, ..Load::new(self.address, requests, until, &self.context.stop) }
@@ -342,7 +337,6 @@ impl<'a> Server<'a> {
         disk::written_bytes(&self.directory()?.join(gnudi::AGGREGATES)).ok()
     }
 
-    /// A client of Gnocchi's API.
     pub fn client(&self) -> Result<Client> {
         let url = format!("http://{}{}", self.headers.host, self.headers.prefix);
         // uwsgi closes each connection without announcing it: do not reuse them.

@@ -32,7 +32,6 @@ pub struct Counts {
     pub stream_rounds: usize,
     /// Rounds of the same with a call per measure.
     pub stream_single_rounds: usize,
-    /// Idle metrics.
     pub memory_metrics: usize,
     /// Few and many metrics, and measures spread over either; zero skips the row.
     pub few_metrics: usize,

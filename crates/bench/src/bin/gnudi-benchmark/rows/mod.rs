@@ -29,7 +29,6 @@ use crate::{
     table,
 };
 
-/// Rows that share a server.
 struct Group {
     rows: &'static [Row],
     /// Whether the peer supports this work.
@@ -60,7 +59,6 @@ fn has_memory(peer: Peer) -> bool {
     !matches!(peer, Peer::Limit | Peer::GnudiOs)
 }
 
-/// All rows, in the order of the report.
 pub fn all() -> impl Iterator<Item = &'static Row> {
     GROUPS.iter().flat_map(|group| group.rows)
 }
@@ -73,14 +71,12 @@ pub fn measured(measurements: &[Measurement]) -> impl Iterator<Item = (&'static 
     })
 }
 
-/// A run in progress.
 pub struct Bench<'a> {
     pub options: ReportOptions,
     pub context: &'a Context,
     pub measurements: Vec<Measurement>,
     /// Peers that could not be measured, with reasons.
     pub missing: Vec<(Peer, String)>,
-    /// Work that failed.
     pub failures: Vec<Failure>,
 }
 

@@ -65,7 +65,6 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Measures to push.
 pub struct Push {
     pub metrics: Metrics,
     pub requests: Requests,

@@ -22,7 +22,6 @@ use crate::{
     peers::{Peer, Server},
 };
 
-/// The calls of a row.
 #[derive(Clone, Copy)]
 struct Shape {
     measures: usize,
@@ -65,7 +64,6 @@ pub const ROWS: [Row; LADDER.len()] = {
 /// The less informative steps of the published ladder: measured when selected by name.
 const BETWEEN: [&str; 4] = ["push-500", "push-2000", "push-3000", "push-4000"];
 
-/// A measure per second.
 const STEP_MS: i64 = 1000;
 
 /// Policy `low`, with raw points for 15 days.
@@ -100,10 +98,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Writes a body.
 type Write = fn(Span, &mut Values, &mut Vec<u8>);
 
-/// The pushes of a row to a server.
 struct Pushes<'a, 'b> {
     bench: &'a mut Bench<'b>,
     server: &'a Server<'a>,

@@ -20,7 +20,6 @@ pub const ROWS: [Row; 3] = [
 
 const POLICY: &str = "gnudi-bench-minute";
 const RAW_POLICY: &str = "gnudi-bench-minute-raw";
-/// Points kept by the policy.
 const POINTS_MAX: usize = 366 * 24 * 60;
 const STEP_MS: i64 = 60_000;
 /// Measures per call while a metric is written.
@@ -28,7 +27,6 @@ const BATCH: usize = 4_320;
 /// Days that the published run read per second.
 const PUBLISHED_DAYS: f64 = 280.0;
 
-/// What is stored and read.
 struct Shape {
     metrics: usize,
     /// Per metric.
@@ -113,7 +111,6 @@ fn pieces(points: usize) -> Vec<Span> {
     (0..points).step_by(BATCH).map(|start| Span::minutes(start, BATCH.min(points - start))).collect()
 }
 
-/// A GET for each metric.
 fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Requests {
     // The minute of the first requested measure.
     let first_ms = START_MS + (shape.stored - shape.read) as i64 * STEP_MS;
@@ -147,7 +144,6 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Re
     Requests::Listed(requests)
 }
 
-/// Number of points in a response.
 fn points(peer: Peer, answer: &[u8]) -> Result<usize> {
     Ok(match peer {
         Peer::Limit | Peer::Gnudi | Peer::GnudiOs | Peer::Gnocchi => {

@@ -16,7 +16,6 @@ use crate::{
 /// Connections that create, show and delete metrics, as in the published runs (`gnocchi benchmark -w 48`).
 pub const METADATA_CONNECTIONS: usize = 48;
 
-/// Poll interval of the backlog.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A backlog that has not shrunk for this time is an error.

@@ -37,7 +37,6 @@ const WARM_UP_MAX: Duration = Duration::from_mins(30);
 /// Time limit until the store shows accepted measures.
 const SHOW_MAX: Duration = Duration::from_mins(2);
 
-/// The result of a drain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drain {
     pub messages: f64,
@@ -53,7 +52,6 @@ impl Drain {
         self.messages / self.seconds.max(1e-9)
     }
 
-    /// Samples per second.
     pub fn sample_rate(&self) -> f64 {
         self.rate() * f64::from(SAMPLES)
     }

@@ -31,7 +31,6 @@ pub fn round(instances: u32) -> u32 {
     instances.div_ceil(SAMPLES) * METERS.len() as u32
 }
 
-/// The contents of a message.
 pub struct Content {
     round: u32,
     /// Index in `METERS`.
@@ -56,7 +55,6 @@ impl Content {
         format!("2026-02-{day:02}T{hour:02}:{minute:02}")
     }
 
-    /// The resource of one of its samples.
     pub fn resource(&self, index: u32) -> Uuid {
         resource(self.instance(index))
     }

@@ -54,7 +54,6 @@ pub struct NotificationOptions {
 const PREFETCH: u16 = 400;
 const AIM: &str = "aim: 100 times Ceilometer's agent, or 80 % of what a consumer that only acknowledges gets";
 
-/// A drain with the name of what drained.
 type Drained = (&'static str, Drain);
 
 pub fn run(options: &NotificationOptions, context: &Context) -> Result<Findings> {

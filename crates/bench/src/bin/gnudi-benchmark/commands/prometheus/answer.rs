@@ -63,7 +63,6 @@ impl Answer {
         self.0.len()
     }
 
-    /// The value of a response with one series.
     pub fn only_value(&self) -> Option<f64> {
         self.0.values().next()?.first().map(|point| point.1)
     }

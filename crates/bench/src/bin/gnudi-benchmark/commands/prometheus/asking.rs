@@ -39,7 +39,6 @@ const ROUNDS_MAX: Duration = Duration::from_millis(1_500);
 const POLICY: &str = "gnudi-bench-raw-month";
 const CONFIGURATION: &str = "[api]\nprometheus_archive_policy = gnudi-bench-raw-month\n";
 
-/// The history to write and query.
 struct History {
     series: usize,
     days: i64,
@@ -62,7 +61,6 @@ impl History {
     }
 }
 
-/// A server with the history, and its results.
 struct Asked<'a> {
     server: Server<'a>,
     loaded: Duration,

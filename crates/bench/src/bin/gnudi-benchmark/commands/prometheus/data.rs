@@ -34,7 +34,6 @@ pub fn group(number: usize) -> String {
     format!("g{number:04}")
 }
 
-/// The histogram of an instance.
 struct Histogram {
     random: Rng,
     /// Observations per minute and bucket are below this.
@@ -65,12 +64,10 @@ impl Histogram {
 /// Instances whose histograms continue from message to message.
 pub struct Instances {
     histograms: Vec<Histogram>,
-    /// Encoded labels of each series.
     labels: Vec<Vec<u8>>,
 }
 
 impl Instances {
-    /// This number of series with this name.
     pub fn new(name: &str, series: usize) -> Self {
         let instances = series / BUCKETS;
         let labels = (0..instances).flat_map(|number| {
@@ -174,7 +171,6 @@ impl Writes {
         }))
     }
 
-    /// The requests for this server.
     pub fn to(&mut self, server: &Server) -> &Requests {
         let mut head = server.headers.open_head("POST", "/api/v1/write");
         head.extend_from_slice(

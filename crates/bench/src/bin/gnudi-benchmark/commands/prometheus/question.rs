@@ -4,7 +4,6 @@ use gnudi_model::python::quote;
 
 use super::{answer::Agreement, data};
 
-/// The queried metric.
 pub const METRIC: &str = "gnudi_bench_seconds_bucket";
 
 const MINUTE: i64 = 60;
@@ -56,14 +55,12 @@ fn selections(series: usize) -> [Selection; 3] {
     ]
 }
 
-/// A query.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub is_range: bool,
     /// The kind of query, for tables.
     pub operation: &'static str,
     pub series: usize,
-    /// Its time range.
     pub reach: String,
     pub query: String,
     /// Path and query string of the request.

@@ -19,12 +19,10 @@ use crate::{
 
 const METRIC: &str = "gnudi_bench_written_bucket";
 
-/// A server's results.
 struct Written {
     peer: Peer,
     /// The first sample of each series.
     first: Work,
-    /// All other samples.
     others: Work,
     /// `None` if the server stores nothing.
     footprint: Option<Footprint>,
