@@ -116,6 +116,11 @@ impl Peer {
         }
     }
 
+    /// The size of its work. Gnocchi gets less where it would take hours: rates, not sizes, are compared.
+    pub fn sized(self, usual: usize, gnocchi: usize) -> usize {
+        if self == Peer::Gnocchi { gnocchi } else { usual }
+    }
+
     /// Whether it is a gnudi, with or without a sync per request.
     pub fn is_gnudi(self) -> bool {
         matches!(self, Peer::Gnudi | Peer::GnudiOs)

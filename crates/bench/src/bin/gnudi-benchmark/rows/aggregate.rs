@@ -45,7 +45,7 @@ const BATCH_METRICS: usize = 50;
 /// The mean by five minutes of metrics with a day by the minute.
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     setup::create_policy(server, &setup::policy(POLICY, &[(60, 7 * POINTS)]))?;
-    let metrics = batch::metrics(server, POLICY, bench.counts(server.peer).aggregate_metrics)?;
+    let metrics = batch::metrics(server, POLICY, server.peer.sized(1_000, 20))?;
     metrics.fill(server, &[Span::minutes(0, POINTS)])?;
     let references = metrics.ids().iter().map(|id| json!([id, "mean"]));
     let metric: Vec<_> = std::iter::once("metric".into()).chain(references).collect();
@@ -57,7 +57,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
 
 /// The mean of the metrics of all resources, each with a day by five minutes.
 pub fn run_resources(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let resources = bench.counts(server.peer).aggregate_resources;
+    let resources = server.peer.sized(100_000, 20);
     setup::create_policy(server, &setup::policy(RESOURCE_POLICY, &[(GROUP_SECONDS, 7 * GROUPS)]))?;
     create_resources(server, resources)?;
     let metrics = create_metrics(server, resources)?;

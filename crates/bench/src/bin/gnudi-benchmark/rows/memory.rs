@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_secs(2);
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let [idle, restarted] = &ROWS;
-    let metrics = batch::metrics(server, "medium", bench.counts(server.peer).memory_metrics)?;
+    let metrics = batch::metrics(server, "medium", server.peer.sized(20_000, 200))?;
     let span = Span { start_ms: START_MS, step_ms: 1, count: 1 };
     let requests = metrics.requests(server, BATCH, span, &mut Values::new(1));
     process::until_processed(server, &Requests::Listed(requests), 1, metrics.len())?;

@@ -17,7 +17,7 @@ pub const ROWS: [Row; 3] = [
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let [create, show, delete] = &ROWS;
-    let count = bench.counts(server.peer).metadata_metrics;
+    let count = server.peer.sized(20_000, 1_000);
     let mut ids = Vec::new();
     bench.measure(server, create, || {
         let (created, outcome) = setup::create_metrics(server, "low", count)?;

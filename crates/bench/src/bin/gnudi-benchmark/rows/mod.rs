@@ -4,7 +4,6 @@
 mod aggregate;
 mod arrow;
 pub mod batch;
-pub mod counts;
 mod many;
 mod memory;
 mod metadata;
@@ -15,8 +14,6 @@ mod resources;
 pub mod setup;
 
 use anyhow::Result;
-
-use counts::Counts;
 
 use crate::{
     commands::report::ReportOptions,
@@ -137,10 +134,6 @@ impl<'a> Bench<'a> {
         }
     }
 
-    pub fn counts(&self, peer: Peer) -> Counts {
-        self.options.counts(peer)
-    }
-
     /// Runs a load for the fixed time, in which every call counts as `per_call`, and records its cost.
     pub fn measure_load(
         &mut self,
@@ -150,7 +143,7 @@ impl<'a> Bench<'a> {
         connections: usize,
         per_call: usize,
     ) -> Result<&mut Measurement> {
-        let until = Until::Elapsed(self.counts(server.peer).load);
+        let until = Until::Elapsed(self.options.load_time());
         self.measure(server, row, || Ok(Work::of(server.load(requests, connections, until).run(), per_call)))
     }
 

@@ -44,21 +44,20 @@ const CONNECTIONS: usize = 4;
 const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let metrics = bench.counts(server.peer).process_metrics;
+    let metrics = server.peer.sized(20_000, 200);
     let push = Push::fold(server, metrics, POINTS, CONNECTIONS)?;
     push.measure(bench, server, &FOLD_ROWS[0], format!("{metrics} metrics"))
 }
 
 pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let counts = bench.counts(server.peer);
-    let metrics = counts.stream_metrics;
+    let metrics = server.peer.sized(20_000, 200);
     for row in &STREAM_ROWS {
         if !bench.options.wants(row.key) {
             continue;
         }
         let push = match row.key {
-            "stream" => Push::stream(server, metrics, counts.stream_rounds, CONNECTIONS)?,
-            _ => Push::singles(server, metrics, counts.stream_single_rounds)?,
+            "stream" => Push::stream(server, metrics, server.peer.sized(60, 10), CONNECTIONS)?,
+            _ => Push::singles(server, metrics, server.peer.sized(5, 1))?,
         };
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
     }

@@ -73,7 +73,7 @@ const RAW_SECONDS: usize = 15 * 24 * 3600;
 const WITH_RAW: [usize; 3] = [1, 100, 5000];
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let metrics = bench.counts(server.peer).push_metrics;
+    let metrics = server.peer.sized(200, 100);
     let durable_limit =
         (server.peer == Peer::Limit).then(|| Server::durable_limit(server.context)).transpose()?;
     for (row, shape) in &LADDER {

@@ -37,11 +37,11 @@ struct Shape {
 }
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let counts = bench.counts(server.peer);
     let shape = |metrics, stored, read, connections| Shape { metrics, stored, read, connections };
-    let month = shape(counts.read_metrics, noop::POINTS, noop::POINTS, 4);
-    let year = shape(1, counts.year_points, counts.year_points, 1);
-    let days = shape(counts.day_metrics, 2 * DAY_POINTS, DAY_POINTS, 4);
+    let month = shape(server.peer.sized(4, 1), noop::POINTS, noop::POINTS, 4);
+    let year_points = server.peer.sized(YEAR_POINTS, 60 * DAY_POINTS);
+    let year = shape(1, year_points, year_points, 1);
+    let days = shape(server.peer.sized(280, 20), 2 * DAY_POINTS, DAY_POINTS, 4);
     if server.peer.has_gnocchi_api() {
         setup::create_policy(server, &setup::policy(POLICY, &[(60, POINTS_MAX)]))?;
     }

@@ -20,11 +20,13 @@ pub const ROWS: [Row; 4] = [
 /// A type with four attributes.
 pub(super) const TYPE: &str = "bench_instance";
 
+const RESOURCES: usize = 20_000;
+const RESOURCES_OF_GNOCCHI: usize = 500;
 /// Resources per host, the number found by a search.
 const RESOURCES_PER_HOST: usize = 10;
 
 pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
-    let resources = bench.counts(server.peer).resources;
+    let resources = server.peer.sized(RESOURCES, RESOURCES_OF_GNOCCHI);
     let [create_generic, create_typed, show, search] = &ROWS;
     if bench.options.wants(create_generic.key) {
         create(bench, server, create_generic, "/v1/resource/generic", generic_resource)?;
@@ -66,7 +68,7 @@ fn create(
     path: &str,
     body: fn(index: usize, resources: usize) -> Value,
 ) -> Result<()> {
-    let resources = bench.counts(server.peer).resources;
+    let resources = server.peer.sized(RESOURCES, RESOURCES_OF_GNOCCHI);
     let post = |index| server.headers.post_json(path, &body(index, resources));
     let requests = Requests::Listed((0..resources).map(post).collect());
     bench.measure(server, row, || {
