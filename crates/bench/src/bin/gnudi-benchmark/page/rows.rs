@@ -5,7 +5,7 @@ use crate::{
     findings::{Axis, Line as PlotLine, Plot},
     measurement::{Measurement, Row, Unit},
     peers::Peer,
-    plot::standings::{self, NamedRow, Standing},
+    plot::standings::{self, Standing},
     rows, table as text,
 };
 
@@ -76,16 +76,15 @@ pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> Option<(&'stati
             // Others are compared with gnudi's JSON figure, not with its best variant.
             Some(if peer == Peer::Gnudi { 1.0 } else { 1.0 / pair.times })
         };
-        Standing { name: peer.name(), style: peer.style(), ratios: shown.iter().map(ratio).collect() }
+        (peer, shown.iter().map(ratio).collect::<Vec<_>>())
     };
     let mut servers: Vec<Standing> =
         peers.iter().filter(|peer| **peer != Peer::Limit).map(standing).collect();
-    servers.retain(|server| server.ratios.iter().any(Option::is_some));
+    servers.retain(|(_, ratios)| ratios.iter().any(Option::is_some));
     if servers.len() < 2 {
         return None;
     }
-    let rows: Vec<NamedRow> = shown.iter().map(|row| (row.key, row.title)).collect();
-    Some((TITLE, standings::svg(TITLE, "times gnudi's figure; further right is better", &rows, &servers)))
+    Some((TITLE, standings::svg(TITLE, "times gnudi's figure; further right is better", &shown, &servers)))
 }
 
 /// Measures per second by measures per call, a line per server with its best variant; `None` if fewer than two

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::{Scale, dot, escape, exactly, legend, open_svg, path_of, stroke_between, text, width_of};
+use crate::{measurement::Row, peers::Peer};
 
 const WIDTH: f64 = 520.0;
 /// Distance of two rows.
@@ -13,27 +14,18 @@ const RIGHT: f64 = 16.0;
 /// Below the rows: tick labels and axis label.
 const BELOW: f64 = 40.0;
 
-/// A server's name and style number, and its ratio in each row.
-#[derive(Debug)]
-pub struct Standing {
-    pub name: &'static str,
-    pub style: usize,
-    /// One per row; `None` without a figure.
-    pub ratios: Vec<Option<f64>>,
-}
-
-/// A row's short and full name.
-pub type NamedRow = (&'static str, &'static str);
+/// A server, and its ratio in each row; `None` without a figure.
+pub type Standing = (Peer, Vec<Option<f64>>);
 
 /// The drawing as an `svg` element.
-pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> String {
+pub fn svg(title: &str, axis: &str, rows: &[&Row], servers: &[Standing]) -> String {
     let title = escape(title);
-    let left = rows.iter().map(|(key, _)| width_of(key)).fold(0.0, f64::max) + 14.0;
-    let named = servers.iter().map(|server| (server.name, server.style));
+    let left = rows.iter().map(|row| width_of(row.key)).fold(0.0, f64::max) + 14.0;
+    let named = servers.iter().map(|(peer, _)| (peer.name(), peer.style()));
     let (legend, legend_rows) = legend(named, (left, WIDTH - RIGHT), ROW);
     let top = 8.0 + ROW * legend_rows as f64 + 8.0;
     let bottom = top + ROW * rows.len() as f64;
-    let ratios = servers.iter().flat_map(|server| server.ratios.iter().flatten().copied());
+    let ratios = servers.iter().flat_map(|(_, ratios)| ratios.iter().flatten().copied());
     // gnudi's own figure is always in range.
     let x = Scale::new(ratios.chain([1.0]), true, (left, WIDTH - RIGHT)).expect("one is a value");
     let mut out = open_svg("plot standings", WIDTH, bottom + BELOW, &title) + &legend;
@@ -44,14 +36,14 @@ pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> 
     }
     out += &text(f64::midpoint(left, WIDTH - RIGHT), bottom + 33.0, "middle", "label", axis);
     let middle = |row: usize| top + ROW * (row as f64 + 0.5);
-    for (row, (key, full)) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         write!(
             out,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
             left - 8.0,
-            middle(row) + 4.0,
-            escape(key),
-            escape(full)
+            middle(index) + 4.0,
+            escape(row.key),
+            escape(row.title)
         )
         .expect("a String takes it");
     }
@@ -61,10 +53,10 @@ pub fn svg(title: &str, axis: &str, rows: &[NamedRow], servers: &[Standing]) -> 
     out + "</svg>\n"
 }
 
-fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) -> f64) -> String {
+fn draw((peer, ratios): &Standing, rows: &[&Row], x: &Scale, middle: impl Fn(usize) -> f64) -> String {
     let (mut path, mut dots) = (String::new(), String::new());
     let mut is_joined = false;
-    for (row, ratio) in server.ratios.iter().enumerate() {
+    for (row, ratio) in ratios.iter().enumerate() {
         let Some(ratio) = ratio.filter(|ratio| x.shows(*ratio)) else {
             is_joined = false;
             continue;
@@ -72,22 +64,23 @@ fn draw(server: &Standing, rows: &[NamedRow], x: &Scale, middle: impl Fn(usize) 
         let (at, y) = (x.place(ratio), middle(row));
         write!(path, "{}{at:.1} {y:.1}", if is_joined { 'L' } else { 'M' }).expect("a String takes it");
         is_joined = true;
-        let says = format!("{}: {}x, {}", server.name, exactly(ratio), rows[row].1);
-        dots += &dot(server.style, at, y, &says);
+        let says = format!("{}: {}x, {}", peer.name(), exactly(ratio), rows[row].title);
+        dots += &dot(peer.style(), at, y, &says);
     }
-    path_of(server.style, server.name, &path) + &dots
+    path_of(peer.style(), peer.name(), &path) + &dots
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::well_formed;
+    use crate::{measurement::Unit, page::well_formed};
 
     #[test]
     fn a_better_figure_stands_further_right_and_what_is_missing_breaks_the_line() {
-        let rows = [("a", "row a"), ("b", "row <b>"), ("c", "row c"), ("d", "row d")];
+        let rows = [("a", "row a"), ("b", "row <b>"), ("c", "row c"), ("d", "row d")]
+            .map(|(key, title)| Row::new(key, Unit::Metrics, title));
         let ratios = vec![Some(0.01), Some(2.0), None, Some(f64::NAN)];
-        let svg = svg("servers & rows", "times", &rows, &[Standing { name: "peer", style: 2, ratios }]);
+        let svg = svg("servers & rows", "times", &rows.each_ref(), &[(Peer::Gnocchi, ratios)]);
         well_formed(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
         assert!(!svg.contains("NaN"), "{svg}");
         let path = svg.split("<path class=\"line\"").nth(1).unwrap().split(" d=\"M").nth(1).unwrap();
