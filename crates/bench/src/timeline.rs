@@ -13,9 +13,8 @@ const BUCKETS_MAX: f64 = 400.0;
 const BUCKET_MIN_S: f64 = 0.25;
 
 /// The longest call in progress, in milliseconds, and the calls completed per second, by time since `origin_s`.
-pub fn lines(names: [&str; 2], calls: &[Call], end_s: f64, origin_s: f64) -> [Line; 2] {
-    // The last call may end after everything else.
-    let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(end_s, f64::max);
+pub fn lines(names: [&str; 2], calls: &[Call], origin_s: f64) -> [Line; 2] {
+    let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
     let width_s = (end_s / BUCKETS_MAX).max(BUCKET_MIN_S);
     let mut buckets = vec![(0.0_f64, 0_u64); (end_s / width_s).ceil() as usize];
     let bucket_of = |at_s: f64| (at_s / width_s) as usize;
@@ -49,7 +48,7 @@ mod tests {
     fn a_stall_shows_as_long_as_it_lasts() {
         let calls = [(0.0, 0.1), (0.5, 3.0), (4.0, 0.1)];
         let calls = calls.map(|(begin_s, latency_s)| Call { begin_s, latency_s });
-        let [latency, rate] = lines(["latency", "rate"], &calls, 5.0, 1.0);
+        let [latency, rate] = lines(["latency", "rate"], &calls, 1.0);
         let at = |line: &Line, x: f64| line.points.iter().take_while(|point| point.0 <= x).last().unwrap().1;
         // From -0.5 to 2.5 s after the origin.
         for x in [-0.25, 1.0, 2.25] {

@@ -72,8 +72,7 @@ pub fn run(options: &SackSplitOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("clients post measures while the count of sacks is doubled");
     let (calls, moments) = measure(options, context, &mut findings)?;
     let first = moments.first().map_or(0.0, |moment| moment.begin_s);
-    let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
-    let [latency, rate] = timeline::lines(["longest post", "posts"], &calls, end_s, first);
+    let [latency, rate] = timeline::lines(["longest post", "posts"], &calls, first);
     let marks = |moment: &Moment| {
         [Mark::new(moment.begin_s - first, "split"), Mark::new(moment.settled_s - first, "settled")]
     };
