@@ -97,7 +97,7 @@ fn measure(
     let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
     let work = fold.run(&server)?;
     fold.check(&server)?;
-    let engines = server.engines().context("the server was started on engines")?;
+    let engines = server.engines.as_ref().context("the server was started on engines")?;
     if !limits.iter().any(|(known, _)| *known == engine) {
         limits.push((engine, limit(engines)?));
     }
@@ -113,7 +113,7 @@ fn limit(engines: &Engines) -> Result<String> {
         let output = output_of(command.args(["-n", "20000", "-d", &bytes]))?;
         ("redis-benchmark", "SETs", output, "\"SET\",")
     } else {
-        let ceph = engines.ceph().context("what is not Redis lies on Ceph")?;
+        let ceph = engines.ceph.as_ref().context("what is not Redis lies on Ceph")?;
         let mut command = Command::new("rados");
         command.arg("-c").arg(ceph.conf()).args(["-n", "client.admin", "-p", POOL, "bench", "3", "write"]);
         let output = output_of(command.args(["--write-object", "-t", "16", "-b", &bytes]))?;

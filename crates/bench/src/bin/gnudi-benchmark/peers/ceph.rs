@@ -69,7 +69,7 @@ admin socket =
 /// A running cluster; dropping it closes the connection, stops the daemons, and removes their files.
 #[derive(Debug)]
 pub struct Ceph {
-    cluster: Cluster,
+    pub cluster: Cluster,
     daemons: Processes,
     directory: TempDir,
 }
@@ -109,20 +109,12 @@ impl Ceph {
         Ok(ceph)
     }
 
-    pub fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
     pub fn conf(&self) -> PathBuf {
-        self.directory().join("ceph.conf")
+        self.directory.path().join("ceph.conf")
     }
 
     pub fn pids(&self) -> Vec<u32> {
         self.daemons.0.iter().map(Guarded::pid).collect()
-    }
-
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
     }
 
     fn wait_up(&mut self) -> Result<()> {

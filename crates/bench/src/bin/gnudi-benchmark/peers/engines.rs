@@ -52,7 +52,7 @@ pub struct Engines {
     pub engine: Engine,
     // In the order of stopping: the gateway writes to Ceph until it stops.
     gateway: Option<(Guarded, SocketAddr)>,
-    ceph: Option<Ceph>,
+    pub ceph: Option<Ceph>,
     redis: Option<(Guarded, SocketAddr)>,
     postgres: Postgres,
 }
@@ -70,7 +70,7 @@ impl Engines {
         let librados = Librados::load(&site.programs.librados)?;
         let ceph = Ceph::start(&librados, site.leftovers).context("starting Ceph")?;
         let ceph = engines.ceph.insert(ceph);
-        create_pool(ceph.cluster(), POOL, PLACEMENT_GROUPS)?;
+        create_pool(&ceph.cluster, POOL, PLACEMENT_GROUPS)?;
         if engine == Engine::S3 {
             engines.gateway = Some(start_gateway(&ceph.conf(), site)?);
         }
@@ -95,10 +95,6 @@ impl Engines {
 
     pub fn redis_address(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(|(_, address)| *address)
-    }
-
-    pub fn ceph(&self) -> Option<&Ceph> {
-        self.ceph.as_ref()
     }
 
     /// The sections [indexer], [incoming] and [storage] of gnocchi.conf, for gnudi and Gnocchi.

@@ -80,6 +80,6 @@ fn start_programs(
         .args(["--enable-threads", "--master", "--lazy-apps", "--buffer-size", "65535", "--disable-logging"])
         .args(["--module", "gnocchi.wsgi.api:application", "--pyargv"])
         .arg(format!("--config-file {}", config.display()));
-    let ready = || answers(site.address, "/v1/status?details=false");
+    let ready = || answers(site.address, "GET", "/v1/status?details=false");
     Ok(vec![metricd, site.start(uwsgi, "uwsgi.log", Signal::KILL, ready)?])
 }

@@ -47,7 +47,7 @@ fn serve(site: &Site, options: &[&OsStr]) -> Result<Vec<Guarded>> {
     if configuration.exists() {
         command.arg("--config-file").arg(configuration);
     }
-    let ready = || answers(site.address, "/healthcheck");
+    let ready = || answers(site.address, "GET", "/healthcheck");
     Ok(vec![site.start(&mut command, "gnudi.log", Signal::TERM, ready)?])
 }
 

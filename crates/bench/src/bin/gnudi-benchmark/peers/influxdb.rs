@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use gnudi_model::python::quote;
 
 use super::{
-    DATA, Site, answers_to,
+    DATA, Site, answers,
     child::{Guarded, Signal},
     free_address,
 };
@@ -50,7 +50,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         }
     }
     let create = query_path(&format!("CREATE DATABASE {DATABASE}"));
-    let ready = || answers_to(site.address, "POST", &create);
+    let ready = || answers(site.address, "POST", &create);
     Ok(vec![site.start(&mut command, "influxdb.log", Signal::TERM, ready)?])
 }
 

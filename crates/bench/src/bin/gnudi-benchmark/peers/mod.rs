@@ -194,7 +194,8 @@ pub struct Server<'a> {
     number: AtomicUsize,
     // In the order of stopping.
     processes: Processes,
-    engines: Option<Engines>,
+    /// Those that it was started on.
+    pub engines: Option<Engines>,
     directory: Option<TempDir>,
     _noop: Option<NoopServer>,
 }
@@ -272,10 +273,6 @@ impl<'a> Server<'a> {
             directory: None,
             _noop: None,
         }
-    }
-
-    pub fn engines(&self) -> Option<&Engines> {
-        self.engines.as_ref()
     }
 
     /// Its directory, if it runs here.
@@ -411,12 +408,7 @@ fn ask(address: SocketAddr, method: &str, path: &str) -> std::io::Result<[u8; 12
     Ok(status)
 }
 
-/// Whether a GET of the path returns 200.
-fn answers(address: SocketAddr, path: &str) -> bool {
-    answers_to(address, "GET", path)
-}
-
 /// Whether a request without a body returns 200.
-fn answers_to(address: SocketAddr, method: &str, path: &str) -> bool {
+fn answers(address: SocketAddr, method: &str, path: &str) -> bool {
     ask(address, method, path).is_ok_and(|status| status.ends_with(b" 200"))
 }

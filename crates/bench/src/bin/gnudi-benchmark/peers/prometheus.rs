@@ -24,6 +24,6 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         .arg(format!("--web.listen-address={}", site.address))
         // Keep samples of 2015.
         .args(["--storage.tsdb.retention.time=100y", "--web.enable-remote-write-receiver"]);
-    let ready = || answers(site.address, "/-/ready");
+    let ready = || answers(site.address, "GET", "/-/ready");
     Ok(vec![site.start(command, "prometheus.log", Signal::TERM, ready)?])
 }

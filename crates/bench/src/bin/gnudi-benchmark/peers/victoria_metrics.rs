@@ -16,6 +16,6 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         .arg(format!("-httpListenAddr={}", site.address))
         // Keep measures of 2015, readable at once.
         .args(["-retentionPeriod=100y", "-search.latencyOffset=0s"]);
-    let ready = || answers(site.address, "/health");
+    let ready = || answers(site.address, "GET", "/health");
     Ok(vec![site.start(command, "victoria-metrics.log", Signal::TERM, ready)?])
 }
