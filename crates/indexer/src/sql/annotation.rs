@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
     failure::Failure,
+    id_at,
     writer::{Applied, Change, Context},
 };
 use crate::{
@@ -61,12 +62,9 @@ fn list(dialect: Dialect, listing: &AnnotationListing, marker: Option<&Annotatio
 }
 
 fn decode(row: &Row) -> Result<Annotation, gnudi_sql::Error> {
-    let id = |column| -> Result<Uuid, gnudi_sql::Error> {
-        Uuid::from_slice(row.try_get(column)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))
-    };
     Ok(Annotation {
-        id: id(0)?,
-        resource_id: id(1)?,
+        id: id_at(row, 0)?,
+        resource_id: id_at(row, 1)?,
         timestamp: Timestamp(row.try_get(2)?),
         text: row.try_get::<&str>(3)?.to_owned(),
         creator: row.try_get::<&str>(4)?.to_owned(),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{
     Connection, Row, SqlIndexer, Statement,
     failure::{Failure, Refusals, execute_checked},
-    metric::uuid_at,
+    id_at, optional_id_at,
     writer::{Applied, Change, Context},
 };
 use crate::{
@@ -60,9 +60,8 @@ impl ArchivePolicies for SqlIndexer {
             "SELECT conversion, name, converted_to FROM archive_policy WHERE conversion IS NOT NULL ORDER BY name",
         );
         let decode = |row: &Row| {
-            let id = uuid_at(row, 0)?.ok_or_else(damaged_conversion)?;
-            let converted_to = uuid_at(row, 2)?.map(MetricId);
-            Ok(PolicyConversion { id, archive_policy_name: row.try_get(1)?, converted_to })
+            let converted_to = optional_id_at(row, 2)?.map(MetricId);
+            Ok(PolicyConversion { id: id_at(row, 0)?, archive_policy_name: row.try_get(1)?, converted_to })
         };
         self.readers.fetch_all(select).await?.iter().map(decode).collect()
     }
@@ -76,12 +75,7 @@ impl ArchivePolicies for SqlIndexer {
         let text = "SELECT id FROM metric WHERE status = 0 AND archive_policy_name = ";
         let mut select = Statement::new(self.readers.dialect(), text);
         select.push_bind(name);
-        if let Some(after) = after {
-            select.push(" AND id > ").push_bind(after.0);
-        }
-        select.push(" ORDER BY id LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
-        let rows = self.readers.fetch_all(select).await?;
-        rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged_conversion)?))).collect()
+        self.ids_behind(select, after, limit).await
     }
 
     async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {
@@ -212,10 +206,6 @@ impl Change for AdvanceConversion {
         connection.execute(advance.bind(*id)).await?;
         Ok(((), Touched::default()))
     }
-}
-
-fn damaged_conversion() -> IndexerError {
-    IndexerError::Database("the id of a metric or of a conversion is damaged".to_owned())
 }
 
 /// A stored granularity: ns, points, ns.

@@ -12,10 +12,11 @@ use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
 use super::{
-    Connection, Dialect, Row, SqlIndexer, Statement,
+    Connection, Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among,
     failure::Failure,
+    id_at,
     interner::Texts,
-    listing,
+    listing, optional_id_at,
     scope::count_statement,
     writer::{Applied, Change, Context},
 };
@@ -26,9 +27,7 @@ use crate::{
 
 /// Maximum rows of an INSERT; each number of rows is a statement of its own.
 const ROWS_INSERTED_MAX: usize = 64;
-/// Maximum ids in a statement; shorter lists are padded to a power of two by repetition.
-const IDS_NAMED_MAX: usize = 1024;
-/// The same for names of resources' metrics.
+/// The same as [`IDS_NAMED_MAX`] for names of resources' metrics.
 const NAMES_LOOKED_UP_MAX: usize = 512;
 /// The same as [`ROWS_INSERTED_MAX`] for full names, which may be long.
 const WHOLE_NAMES_INSERTED_MAX: usize = 16;
@@ -84,12 +83,10 @@ impl Metrics for SqlIndexer {
     async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>> {
         let mut found = HashMap::new();
         for ids in ids.chunks(IDS_NAMED_MAX) {
-            let mut query =
-                self.readers.statement("SELECT metric_id, whole_name FROM metric_whole_name WHERE metric_id");
-            query.push_among(ids.iter().map(|id| id.0));
+            let select = "SELECT metric_id, whole_name FROM metric_whole_name WHERE metric_id";
+            let query = among(self.readers.dialect(), select, ids.iter().map(|id| id.0));
             for row in &self.readers.fetch_all(query).await? {
-                let id = MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?);
-                found.insert(id, row.try_get::<&str>(1)?.to_owned());
+                found.insert(MetricId(id_at(row, 0)?), row.try_get::<&str>(1)?.to_owned());
             }
         }
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
@@ -124,14 +121,8 @@ impl Metrics for SqlIndexer {
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut marked = Statement::new(self.readers.dialect(), "SELECT id FROM metric WHERE status = 1");
-        if let Some(after) = after {
-            marked.push(" AND id > ").push_bind(after.0);
-        }
-        marked.push(" ORDER BY id LIMIT ").push_bind(limit);
-        let rows = self.readers.fetch_all(marked).await?;
-        rows.iter().map(|row| Ok(MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?))).collect()
+        let marked = Statement::new(self.readers.dialect(), "SELECT id FROM metric WHERE status = 1");
+        self.ids_behind(marked, after, limit).await
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
@@ -149,17 +140,30 @@ impl SqlIndexer {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(IDS_NAMED_MAX) {
             let status = status_code(status);
-            let mut query = Statement::new(
-                self.readers.dialect(),
-                format!("SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id"),
-            );
-            query.push_among(ids.iter().map(|id| id.0));
+            let select =
+                format!("SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id");
+            let query = among(self.readers.dialect(), select, ids.iter().map(|id| id.0));
             for row in &self.readers.fetch_all(query).await? {
                 let metric = self.decode(row)?;
                 found.insert(metric.id, Arc::new(metric));
             }
         }
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    /// Up to `limit` of the metrics that a condition selects, by id, behind `after`.
+    pub(super) async fn ids_behind(
+        &self,
+        mut select: Statement,
+        after: Option<MetricId>,
+        limit: usize,
+    ) -> Result<Vec<MetricId>> {
+        if let Some(after) = after {
+            select.push(" AND id > ").push_bind(after.0);
+        }
+        select.push(" ORDER BY id LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = self.readers.fetch_all(select).await?;
+        rows.iter().map(|row| Ok(MetricId(id_at(row, 0)?))).collect()
     }
 
     fn active(&self, new: &NewMetric) -> Metric {
@@ -216,27 +220,18 @@ pub(super) fn of_resource(
 pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric> {
     let Texts { labels, names } = texts;
     Ok(Metric {
-        id: MetricId(uuid_at(row, 0)?.ok_or_else(damaged)?),
+        id: MetricId(id_at(row, 0)?),
         creator: labels.intern(row.try_get(1)?),
         name: row.try_get::<Option<&str>>(2)?.map(|name| names.intern(name)),
         unit: row.try_get::<Option<&str>>(3)?.map(|unit| labels.intern(unit)),
         archive_policy_name: labels.intern(row.try_get(4)?),
-        resource_id: uuid_at(row, 5)?,
+        resource_id: optional_id_at(row, 5)?,
         status: match row.try_get::<i64>(6)? {
             0 => MetricStatus::Active,
             _ => MetricStatus::Delete,
         },
         created_at: Timestamp(row.try_get(7)?),
     })
-}
-
-pub(super) fn uuid_at(row: &Row, column: usize) -> Result<Option<Uuid>> {
-    let bytes: Option<&[u8]> = row.try_get(column)?;
-    bytes.map(|bytes| Uuid::from_slice(bytes).map_err(|_| damaged())).transpose()
-}
-
-fn damaged() -> IndexerError {
-    IndexerError::Database("a metric's id is damaged".to_owned())
 }
 
 pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> Statement {
@@ -396,12 +391,9 @@ async fn resources_missing(
     let mut missing: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
     let wanted: Vec<Uuid> = missing.iter().copied().collect();
     for ids in wanted.chunks(IDS_NAMED_MAX) {
-        let mut query = Statement::new(connection.dialect(), "SELECT id FROM resource WHERE id");
-        query.push_among(ids.iter().copied());
+        let query = among(connection.dialect(), "SELECT id FROM resource WHERE id", ids.iter().copied());
         for row in connection.fetch_all(query).await? {
-            if let Ok(id) = Uuid::from_slice(row.try_get(0)?) {
-                missing.remove(&id);
-            }
+            missing.remove(&id_at(&row, 0)?);
         }
     }
     Ok(missing)
@@ -478,13 +470,9 @@ pub(super) async fn mark_deleted(
     let dialect = connection.dialect();
     let mut active = HashSet::new();
     for ids in ids.chunks(IDS_NAMED_MAX) {
-        let naming = |statement| {
-            let mut statement = Statement::new(dialect, statement);
-            statement.push_among(ids.iter().map(|id| id.0));
-            statement
-        };
+        let naming = |statement: &str| among(dialect, statement, ids.iter().map(|id| id.0));
         for row in connection.fetch_all(naming("SELECT id FROM metric WHERE status = 0 AND id")).await? {
-            active.extend(Uuid::from_slice(row.try_get(0)?).map(MetricId));
+            active.insert(MetricId(id_at(&row, 0)?));
         }
         let mark = naming("UPDATE metric SET status = 1, resource_id = NULL WHERE status = 0 AND id");
         connection.execute(mark).await?;
@@ -535,16 +523,14 @@ impl Change for ExpungeMetrics {
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
         for ids in self.0.chunks(IDS_NAMED_MAX) {
-            let mut query =
-                Statement::new(connection.dialect(), "DELETE FROM metric WHERE status = 1 AND id");
-            query.push_among(ids.iter().map(|id| id.0));
-            connection.execute(query).await?;
-            let mut query = connection.statement(
+            for delete in [
+                "DELETE FROM metric WHERE status = 1 AND id",
                 "DELETE FROM metric_whole_name \
                  WHERE NOT EXISTS (SELECT 1 FROM metric WHERE id = metric_id) AND metric_id",
-            );
-            query.push_among(ids.iter().map(|id| id.0));
-            connection.execute(query).await?;
+            ] {
+                let query = among(connection.dialect(), delete, ids.iter().map(|id| id.0));
+                connection.execute(query).await?;
+            }
         }
         // They were invalidated when they were deleted.
         Ok(((), Touched::default()))

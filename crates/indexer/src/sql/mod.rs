@@ -42,6 +42,9 @@ use interner::Texts;
 use types::{TypeCache, Types};
 use writer::Writer;
 
+/// Maximum ids in a statement; shorter lists are padded to a power of two by repetition.
+const IDS_NAMED_MAX: usize = 1024;
+
 /// Why an index cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -201,6 +204,31 @@ impl From<gnudi_sql::Error> for OpenError {
     fn from(error: gnudi_sql::Error) -> Self {
         OpenError::Database { path: String::new(), reason: reason(&error) }
     }
+}
+
+/// A statement that ends with a test whether an expression is one of the ids.
+fn among(
+    dialect: Dialect,
+    statement: impl Into<String>,
+    ids: impl ExactSizeIterator<Item = Uuid> + Clone,
+) -> Statement {
+    let mut query = Statement::new(dialect, statement);
+    query.push_among(ids);
+    query
+}
+
+/// The id in a column.
+fn id_at(row: &Row, column: usize) -> Result<Uuid, gnudi_sql::Error> {
+    id_of(row.try_get(column)?)
+}
+
+/// The id in a column; `None` for NULL.
+fn optional_id_at(row: &Row, column: usize) -> Result<Option<Uuid>, gnudi_sql::Error> {
+    row.try_get::<Option<&[u8]>>(column)?.map(id_of).transpose()
+}
+
+fn id_of(bytes: &[u8]) -> Result<Uuid, gnudi_sql::Error> {
+    Uuid::from_slice(bytes).map_err(|error| gnudi_sql::Error::Decode(error.into()))
 }
 
 /// The query plan of a statement in `SQLite`.

@@ -9,7 +9,7 @@
 use sqlx::mysql::MySqlDatabaseError;
 use uuid::Uuid;
 
-use super::{Connection, Dialect, OpenError, Statement};
+use super::{Connection, Dialect, OpenError, Statement, id_at};
 
 type Migrations = &'static [(i64, &'static str)];
 
@@ -162,7 +162,7 @@ pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, Open
         row = connection.fetch_optional(connection.statement(SELECT)).await?;
     }
     let row = row.ok_or(gnudi_sql::Error::RowNotFound)?;
-    Ok(Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?)
+    Ok(id_at(&row, 0)?)
 }
 
 /// Holds a lock of the session, which ends with it.

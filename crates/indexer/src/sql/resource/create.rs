@@ -14,19 +14,15 @@ use gnudi_model::{AttributeValue, MetricId, Resource, Text};
 use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
-use super::{
-    name::is_named,
-    row::{IDS_NAMED_MAX, id_of},
-    set_metrics,
-    value::sortable,
-};
+use super::{name::is_named, set_metrics, value::sortable};
 use crate::{
     IndexerError, MetricsChange, NewNamedMetric, NewResource, Result,
     metric::sort_by_name,
     resource::{attached, created},
     sql::{
-        Connection, Dialect, Statement, attribute,
+        Connection, Dialect, IDS_NAMED_MAX, Statement, among, attribute,
         failure::Failure,
+        id_at,
         interner::Texts,
         metric,
         types::{StoredType, Types},
@@ -216,14 +212,12 @@ impl IndexState {
             IndexState {
                 types_version: known.try_get(0)?,
                 numbers_used: numbers_used.unwrap_or(0),
-                taken: taken.iter().map(id_of).collect::<Result<_, _>>()?,
+                taken: taken.iter().map(|row| id_at(row, 0)).collect::<Result<_, _>>()?,
             }
         };
         for ids in rest.chunks(IDS_NAMED_MAX) {
-            let mut query = Statement::new(dialect, TAKEN);
-            query.push_among(ids.iter().copied());
-            for row in connection.fetch_all(query).await? {
-                known.taken.insert(id_of(&row)?);
+            for row in connection.fetch_all(among(dialect, TAKEN, ids.iter().copied())).await? {
+                known.taken.insert(id_at(&row, 0)?);
             }
         }
         Ok(known)

@@ -7,12 +7,13 @@ use gnudi_model::MetricId;
 use gnudi_sql::Value;
 use uuid::Uuid;
 
-use super::{row, row::IDS_NAMED_MAX, value::sortable};
+use super::value::sortable;
 use crate::{
     IndexerError, Result, Touched,
     sql::{
-        Connection, Dialect, Row, Statement,
+        Connection, Dialect, IDS_NAMED_MAX, Row, Statement, among,
         failure::Failure,
+        id_at,
         types::Types,
         writer::{Applied, Change, Context},
     },
@@ -47,12 +48,12 @@ pub(super) async fn delete_some(
 ) -> Result<HashMap<Uuid, Vec<MetricId>>, gnudi_sql::Error> {
     let mut deleted = HashMap::new();
     let dialect = connection.dialect();
-    let naming = |statement: &str| naming(dialect, statement, ids);
+    let naming = |statement: &str| among(dialect, statement, ids.iter().copied());
     let rows = connection
         .fetch_all(naming("SELECT id, number, type_number, attributes FROM resource WHERE id"))
         .await?;
     for row in &rows {
-        deleted.insert(row::id_of(row)?, Vec::new());
+        deleted.insert(id_at(row, 0)?, Vec::new());
     }
     if deleted.is_empty() {
         return Ok(deleted);
@@ -67,8 +68,7 @@ pub(super) async fn delete_some(
     connection.execute(naming("DELETE FROM resource_annotation WHERE resource_id")).await?;
     let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
     for row in connection.fetch_all(naming(metrics)).await? {
-        let id = Uuid::from_slice(row.try_get(1)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))?;
-        deleted.entry(row::id_of(&row)?).or_default().push(MetricId(id));
+        deleted.entry(id_at(&row, 0)?).or_default().push(MetricId(id_at(&row, 1)?));
     }
     for metrics in deleted.values_mut() {
         metrics.sort_unstable();
@@ -77,12 +77,6 @@ pub(super) async fn delete_some(
     connection.execute(naming(mark)).await?;
     connection.execute(naming("DELETE FROM resource WHERE id")).await?;
     Ok(deleted)
-}
-
-fn naming(dialect: Dialect, statement: &str, ids: &[Uuid]) -> Statement {
-    let mut query = Statement::new(dialect, statement);
-    query.push_among(ids.iter().copied());
-    query
 }
 
 /// Attribute, value and owner of the stored values of rows (id, owner, type, attributes). Values of a damaged row stay:
@@ -222,7 +216,10 @@ async fn sweep(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SqlIndexer, SqliteOptions, sql::metric::named_statement};
+    use crate::{
+        SqlIndexer, SqliteOptions,
+        sql::{metric::named_statement, resource::row},
+    };
 
     /// Each uses an index with all its key columns.
     #[tokio::test]
@@ -249,11 +246,15 @@ mod tests {
                 "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
             ),
             (
-                naming(Dialect::Sqlite, "DELETE FROM resource_annotation WHERE resource_id", &ids),
+                among(
+                    Dialect::Sqlite,
+                    "DELETE FROM resource_annotation WHERE resource_id",
+                    ids.iter().copied(),
+                ),
                 "ix_resource_annotation (resource_id=?)",
             ),
             (
-                naming(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", &ids),
+                among(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", ids.iter().copied()),
                 "ix_resource_history_id (id=?)",
             ),
         ] {

@@ -11,7 +11,7 @@ use super::{
     delete::delete_some,
     listing::{columns, common_tests, push_rows},
     row,
-    row::{Attributes, decode, id_of},
+    row::{Attributes, decode},
 };
 use crate::{
     DeletedResources, Filter, Result, Touched,
@@ -20,6 +20,7 @@ use crate::{
         Connection, SqlIndexer, Statement,
         failure::Failure,
         filter::{Rows, is_driven, push_condition},
+        id_at,
         writer::{Applied, Change, Context},
     },
 };
@@ -42,7 +43,7 @@ pub(super) async fn delete_matching(
     query.push(" AND ");
     push_condition(&mut query, columns, &condition, false);
     let rows = indexer.readers.fetch_all(query).await?;
-    let ids: Vec<Uuid> = rows.iter().map(id_of).collect::<Result<_, _>>()?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| id_at(row, 0)).collect::<Result<_, _>>()?;
     let mut deleted = DeletedResources::default();
     for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
         let change = DeleteMatching {

@@ -23,7 +23,9 @@ use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC}
 use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
-use super::{Connection, SqlIndexer, Statement, failure::Failure, interner::Texts, metric};
+use super::{
+    Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, interner::Texts, metric,
+};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
     Resources, Result, UpdatedResource,
@@ -68,7 +70,7 @@ impl Resources for SqlIndexer {
         }
         let attributes = if resource_type == GENERIC { Attributes::None } else { Attributes::All };
         // The type may have been deleted meanwhile, with all its resources.
-        let Some(resource) = self.decode_resource(&row, &types, attributes)? else { return Ok(None) };
+        let Some(resource) = row::decode(&row, &types, attributes, &self.texts)? else { return Ok(None) };
         Ok(self.with_metrics(vec![Arc::new(resource)], None).await?.pop())
     }
 
@@ -91,13 +93,12 @@ impl Resources for SqlIndexer {
 
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
         let mut found = HashMap::with_capacity(ids.len());
-        for ids in ids.chunks(row::IDS_NAMED_MAX) {
-            let mut query =
-                Statement::new(self.readers.dialect(), "SELECT id, ended_at FROM resource WHERE id");
-            query.push_among(ids.iter().copied());
+        for ids in ids.chunks(IDS_NAMED_MAX) {
+            let select = "SELECT id, ended_at FROM resource WHERE id";
+            let query = among(self.readers.dialect(), select, ids.iter().copied());
             for row in &self.readers.fetch_all(query).await? {
                 let ended_at: Option<i64> = row.try_get(1)?;
-                found.insert(row::id_of(row)?, ended_at.map(Timestamp));
+                found.insert(id_at(row, 0)?, ended_at.map(Timestamp));
             }
         }
         Ok(ids.iter().map(|id| found.get(id).copied()).collect())

@@ -13,10 +13,13 @@ use uuid::Uuid;
 use crate::{
     Result,
     metric::sort_by_name,
-    sql::{Dialect, Row, SqlIndexer, Statement, interner::Texts, metric, types::Types},
+    sql::{
+        Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among, id_at, interner::Texts, metric,
+        types::Types,
+    },
 };
 
-/// The columns of `resource` for [`SqlIndexer::decode_resource`], in order.
+/// The columns of `resource` for [`decode`], in order.
 pub(in crate::sql) fn columns(dialect: Dialect) -> String {
     let (no_integer, current) = (dialect.no_integer(), dialect.current());
     format!("{KEPT}, {no_integer} AS revision_end, {current} AS revision")
@@ -51,9 +54,6 @@ pub(super) const VERSION: usize = 14;
 pub(in crate::sql) const HISTORY_COLUMNS: &str = "id, type_number, original_resource_id, creator, user_id, project_id, \
     started_at, ended_at, revision_start, attributes, type_version, revision_end, revision";
 
-/// Maximum resources in a statement; shorter lists are padded to a power of two by repetition.
-pub(super) const IDS_NAMED_MAX: usize = 1024;
-
 /// Concurrent statements of a listing.
 const STATEMENTS_AT_ONCE: usize = 4;
 
@@ -67,17 +67,6 @@ pub(in crate::sql) enum Attributes {
 }
 
 impl SqlIndexer {
-    /// Decodes a row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` if its type is newer than the types
-    /// read.
-    pub(in crate::sql) fn decode_resource(
-        &self,
-        row: &Row,
-        types: &Types,
-        attributes: Attributes,
-    ) -> Result<Option<Resource>> {
-        decode(row, types, attributes, &self.texts)
-    }
-
     /// The active metrics of resources, by name; with `names` only those with one of these names.
     pub(in crate::sql) async fn metrics_of(
         &self,
@@ -131,20 +120,13 @@ impl SqlIndexer {
     }
 }
 
-/// The id in a row's first column.
-pub(super) fn id_of(row: &Row) -> Result<Uuid, gnudi_sql::Error> {
-    Uuid::from_slice(row.try_get(0)?).map_err(|error| gnudi_sql::Error::Decode(error.into()))
-}
-
 pub(super) fn metrics_of_statement(
     dialect: Dialect,
     resources: &[Uuid],
     names: Option<&[String]>,
 ) -> Statement {
-    let columns = metric::COLUMNS;
-    let mut query =
-        Statement::new(dialect, format!("SELECT {columns} FROM metric WHERE status = 0 AND resource_id"));
-    query.push_among(resources.iter().copied());
+    let select = format!("SELECT {} FROM metric WHERE status = 0 AND resource_id", metric::COLUMNS);
+    let mut query = among(dialect, select, resources.iter().copied());
     let Some(names) = names else { return query };
     let mut before = " AND name IN (";
     for name in names {
@@ -155,6 +137,8 @@ pub(super) fn metrics_of_statement(
     query
 }
 
+/// Decodes a row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` if its type is newer than the types
+/// read.
 pub(super) fn decode(
     row: &Row,
     types: &Types,
@@ -166,7 +150,7 @@ pub(super) fn decode(
         Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
     };
     Ok(Some(Resource {
-        id: id_of(row)?,
+        id: id_at(row, 0)?,
         resource_type: stored.resource_type.name.clone(),
         original_resource_id: row.try_get::<&str>(2)?.into(),
         creator: texts.labels.intern(row.try_get(3)?),
