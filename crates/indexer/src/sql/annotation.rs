@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;
-use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     id_at,
     writer::{Applied, Change, Context},
 };
@@ -100,12 +99,9 @@ impl Change for CreateAnnotation {
             .bind(timestamp.0)
             .bind(text)
             .bind(creator);
-        match connection.try_execute(insert).await {
-            Err(error) if is_unique_violation(&error) => {
-                Err(Failure::Refused(IndexerError::AnnotationAlreadyExists(*id)))
-            }
-            inserted => Ok(inserted.map(|_| ((), Touched::default()))?),
-        }
+        let taken = IndexerError::AnnotationAlreadyExists(*id);
+        execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
+        Ok(((), Touched::default()))
     }
 }
 

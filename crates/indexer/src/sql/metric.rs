@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     Connection, Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among,
-    failure::Failure,
+    failure::{Failure, Refusals, execute_checked},
     id_at,
     interner::Texts,
     listing, optional_id_at,
@@ -501,17 +501,12 @@ impl Change for MoveMetric {
             .statement("UPDATE metric SET archive_policy_name = ? WHERE id = ?")
             .bind(policy)
             .bind(id.0);
-        match connection.try_execute(update).await {
-            Err(error) if is_foreign_key_violation(&error) => {
-                Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(policy.clone())))
-            }
-            updated => {
-                updated?;
-                let archive_policy_name = context.texts.labels.intern(policy);
-                let touched = Touched::default().with_metrics([*id]).with_resources(metric.resource_id);
-                Ok((Arc::new(Metric { archive_policy_name, ..metric }), touched))
-            }
-        }
+        let unknown = IndexerError::NoSuchArchivePolicy(policy.clone());
+        let refusals = Refusals { foreign_key: Some(unknown), ..Refusals::default() };
+        execute_checked(connection, update, refusals).await?;
+        let archive_policy_name = context.texts.labels.intern(policy);
+        let touched = Touched::default().with_metrics([*id]).with_resources(metric.resource_id);
+        Ok((Arc::new(Metric { archive_policy_name, ..metric }), touched))
     }
 }
 
