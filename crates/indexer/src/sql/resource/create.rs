@@ -154,7 +154,8 @@ pub(in crate::sql) async fn insert(
             from += length;
             batch.insert_run(connection, run, bounds.ends && from == drafts.len()).await?;
         } else {
-            batch.insert_alone(connection, &drafts[from]).await?;
+            let outcome = batch.try_alone(connection, &drafts[from]).await?;
+            batch.outcomes.push(outcome);
             from += 1;
         }
     }
@@ -400,12 +401,6 @@ impl Batch<'_> {
             self.committed = closing == COMMIT;
         }
         self.known.numbers_used += i64::try_from(rows.len()).expect("a run is short");
-        Ok(())
-    }
-
-    async fn insert_alone(&mut self, connection: &mut Connection, draft: &Draft) -> Result<()> {
-        let outcome = self.try_alone(connection, draft).await?;
-        self.outcomes.push(outcome);
         Ok(())
     }
 

@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
             if missing == 0 {
                 break;
             }
-            page.extend(search.read(condition.as_ref(), piece, missing).await?);
+            page.extend(search.fetch(search.statement(condition.as_ref(), piece, missing), shown).await?);
         }
         indexer.with_metrics(page, *metric_names).await
     }
@@ -136,15 +136,6 @@ impl Search<'_> {
         // Whatever the listing shows, the order may use attributes.
         let found = self.fetch(query, Attributes::All).await?.pop();
         found.ok_or_else(|| invalid_marker(marker, history))
-    }
-
-    async fn read(
-        &self,
-        condition: Option<&Condition>,
-        piece: &Piece<Scalar>,
-        limit: usize,
-    ) -> Result<Vec<Arc<Resource>>> {
-        self.fetch(self.statement(condition, piece, limit), self.shown).await
     }
 
     fn dialect(&self) -> Dialect {
