@@ -64,29 +64,21 @@ impl Condition {
         match self {
             Condition::Test(field, test) => test.evaluate(field.value(resource).as_ref()),
             Condition::Not(condition) => condition.evaluate(resource).map(|truth| !truth),
-            Condition::All(conditions) => {
-                let truths: Vec<_> =
-                    conditions.iter().map(|condition| condition.evaluate(resource)).collect();
-                if truths.contains(&Some(false)) {
-                    Some(false)
-                } else if truths.contains(&None) {
-                    None
-                } else {
-                    Some(true)
-                }
-            }
-            Condition::Any(conditions) => {
-                let truths: Vec<_> =
-                    conditions.iter().map(|condition| condition.evaluate(resource)).collect();
-                if truths.contains(&Some(true)) {
-                    Some(true)
-                } else if truths.contains(&None) {
-                    None
-                } else {
-                    Some(false)
-                }
-            }
+            Condition::All(conditions) => combined(conditions, resource, false),
+            Condition::Any(conditions) => combined(conditions, resource, true),
         }
+    }
+}
+
+/// `deciding` if one of the conditions has that truth, else unknown if one is unknown, else the opposite.
+fn combined(conditions: &[Condition], resource: &Resource, deciding: bool) -> Option<bool> {
+    let truths: Vec<_> = conditions.iter().map(|condition| condition.evaluate(resource)).collect();
+    if truths.contains(&Some(deciding)) {
+        Some(deciding)
+    } else if truths.contains(&None) {
+        None
+    } else {
+        Some(!deciding)
     }
 }
 
