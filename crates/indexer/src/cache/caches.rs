@@ -6,7 +6,8 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, ResourceType};
 use uuid::Uuid;
 
 use super::{
-    CacheOptions, ends::EndCache, metrics::MetricCache, named::NamedCache, resource_table::ResourceCache,
+    CacheOptions, ends::End, metrics::MetricCache, named::NamedCache, resource_table::ResourceCache,
+    shards::Shards,
 };
 use crate::{ChangeLog, Touched, Which};
 
@@ -20,7 +21,7 @@ pub(super) struct Caches {
     /// One list: [`ALL_RULES`].
     pub(super) rules: NamedCache<Arc<[ArchivePolicyRule]>>,
     pub(super) resources: ResourceCache,
-    pub(super) ends: EndCache,
+    pub(super) ends: Shards<End>,
     pub(super) types: NamedCache<Arc<ResourceType>>,
     /// Notified of changes after the caches are invalidated.
     pub(super) log: ChangeLog,
@@ -33,7 +34,7 @@ impl Caches {
             policies: NamedCache::default(),
             rules: NamedCache::default(),
             resources: ResourceCache::new(options.resources_cached_max),
-            ends: EndCache::new(options.metrics_cached_max),
+            ends: Shards::new(options.metrics_cached_max),
             types: NamedCache::default(),
             log: ChangeLog::default(),
         }
@@ -52,7 +53,7 @@ impl Caches {
 
     pub(super) fn invalidate_all_resources(&self) {
         self.resources.invalidate_all();
-        self.ends.0.invalidate_all();
+        self.ends.invalidate_all();
     }
 
     /// Invalidates metrics that are attached to a resource or deleted, and the resources that may have had them.
@@ -89,7 +90,7 @@ impl Caches {
         self.policies.shut(is_shut);
         self.rules.shut(is_shut);
         self.resources.shut(is_shut);
-        self.ends.0.shut(is_shut);
+        self.ends.shut(is_shut);
         self.types.shut(is_shut);
         self.log.shut(is_shut);
     }

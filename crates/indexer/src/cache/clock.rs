@@ -7,9 +7,10 @@
 
 use std::{
     fmt::Debug,
+    hash::{self, BuildHasher, RandomState},
     mem,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU8, Ordering},
     },
 };
@@ -30,6 +31,12 @@ pub(super) trait Entry: Debug {
 
     /// All bits are used.
     fn hash(key: Self::Key) -> u64;
+}
+
+/// The hash of an id that clients choose: its slot must not be predictable.
+pub(super) fn unpredictable_hash(key: impl hash::Hash) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    HASHER.hash_one(key)
 }
 
 #[derive(Debug)]

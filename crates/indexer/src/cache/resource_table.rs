@@ -3,19 +3,16 @@
 //! A resource includes its metrics. If a metric is deleted or moved to another resource, its former resource is
 //! unknown: all cached resources are invalidated. This is rare; most metrics are deleted with their resource.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use gnudi_model::{Resource, resource_type::GENERIC};
 use uuid::Uuid;
 
 use super::{
-    clock::Entry,
+    clock::{Entry, unpredictable_hash},
     shards::{self, Shards},
 };
 
@@ -47,10 +44,8 @@ impl Entry for Shown {
         (self.resource.id, self.is_generic)
     }
 
-    /// Clients choose ids of resources: their slots must not be predictable.
     fn hash(key: (Uuid, bool)) -> u64 {
-        static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        HASHER.hash_one(key)
+        unpredictable_hash(key)
     }
 }
 

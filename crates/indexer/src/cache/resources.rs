@@ -137,12 +137,12 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted: Vec<Uuid> = missing.iter().map(|index| ids[*index]).collect();
-            let epochs = self.caches.ends.0.epochs();
+            let epochs = self.caches.ends.epochs();
             for (index, end) in missing.into_iter().zip(self.index.ends(&wanted).await?) {
                 found[index] = end;
                 if let Some(ended_at) = end {
                     let end = Arc::new(End { id: ids[index], ended_at });
-                    self.caches.ends.0.insert(&end, epochs.of::<End>(end.id));
+                    self.caches.ends.insert(&end, epochs.of::<End>(end.id));
                 }
             }
         }
