@@ -1,6 +1,6 @@
 //! Metrics in the index.
 
-use std::{str::FromStr, sync::Arc};
+use std::{cmp::Ordering, str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Timestamp};
@@ -95,6 +95,16 @@ impl SortDirection {
 
     pub const fn nulls_first(self) -> bool {
         matches!(self, Self::Ascending | Self::AscendingNullsFirst | Self::DescendingNullsFirst)
+    }
+
+    /// Compares two values of a key. `None` is null, which is placed independently of the direction.
+    pub fn compare<T>(self, a: Option<T>, b: Option<T>, compare: impl Fn(&T, &T) -> Ordering) -> Ordering {
+        match (a, b) {
+            (Some(a), Some(b)) if self.is_ascending() => compare(&a, &b),
+            (Some(a), Some(b)) => compare(&b, &a),
+            (a, b) if self.nulls_first() => a.is_some().cmp(&b.is_some()),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
     }
 }
 

@@ -19,14 +19,7 @@ pub(crate) struct FieldSort {
 
 impl FieldSort {
     fn compare(&self, a: &Resource, b: &Resource) -> Ordering {
-        let values = (self.field.value(a), self.field.value(b));
-        match values {
-            (Some(a), Some(b)) if self.direction.is_ascending() => a.compare(&b),
-            (Some(a), Some(b)) => b.compare(&a),
-            // Nulls are placed independently of the direction.
-            (a, b) if self.direction.nulls_first() => a.is_some().cmp(&b.is_some()),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        }
+        self.direction.compare(self.field.value(a), self.field.value(b), Scalar::compare)
     }
 }
 

@@ -395,23 +395,16 @@ fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {
 }
 
 fn compare_key(a: &Metric, b: &Metric, sort: MetricSort) -> Ordering {
-    // Nulls are placed independently of the direction.
-    let optional = |is_a: bool, is_b: bool, values: Ordering| match (is_a, is_b) {
-        (true, true) if sort.direction.is_ascending() => values,
-        (true, true) => values.reverse(),
-        _ if sort.direction.nulls_first() => is_a.cmp(&is_b),
-        _ => is_b.cmp(&is_a),
-    };
-    let present = |values: Ordering| optional(true, true, values);
-    match sort.key {
-        SortKey::Id => present(a.id.cmp(&b.id)),
-        SortKey::Creator => present(a.creator.cmp(&b.creator)),
-        SortKey::ArchivePolicyName => present(a.archive_policy_name.cmp(&b.archive_policy_name)),
-        SortKey::Status => present((a.status as u8).cmp(&(b.status as u8))),
-        SortKey::Name => optional(a.name.is_some(), b.name.is_some(), a.name.cmp(&b.name)),
-        SortKey::Unit => optional(a.unit.is_some(), b.unit.is_some(), a.unit.cmp(&b.unit)),
-        SortKey::ResourceId => {
-            optional(a.resource_id.is_some(), b.resource_id.is_some(), a.resource_id.cmp(&b.resource_id))
+    let MetricSort { key, direction } = sort;
+    match key {
+        SortKey::Id => direction.compare(Some(a.id), Some(b.id), Ord::cmp),
+        SortKey::Creator => direction.compare(Some(&a.creator), Some(&b.creator), Ord::cmp),
+        SortKey::ArchivePolicyName => {
+            direction.compare(Some(&a.archive_policy_name), Some(&b.archive_policy_name), Ord::cmp)
         }
+        SortKey::Status => direction.compare(Some(a.status as u8), Some(b.status as u8), Ord::cmp),
+        SortKey::Name => direction.compare(a.name.as_ref(), b.name.as_ref(), Ord::cmp),
+        SortKey::Unit => direction.compare(a.unit.as_ref(), b.unit.as_ref(), Ord::cmp),
+        SortKey::ResourceId => direction.compare(a.resource_id, b.resource_id, Ord::cmp),
     }
 }

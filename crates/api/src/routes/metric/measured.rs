@@ -1,7 +1,7 @@
 //! Listings of metrics with figures of their measures: `last_measure`, `late_dropped`, `sort` by either, and
 //! `silent_since` of `GET /v1/metric`.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use gnudi_engine::Measured;
 use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, Page, SortDirection};
@@ -76,7 +76,7 @@ async fn sorted(
     (figure, direction): (Figure, SortDirection),
 ) -> Result<(Found, Option<MetricId>)> {
     let place = |found: &(Arc<Metric>, Measured)| (figure.key(found.1), found.0.id);
-    let before = |a: &Place, b: &Place| order(direction, a.0, b.0).then(a.1.cmp(&b.1));
+    let before = |a: &Place, b: &Place| direction.compare(a.0, b.0, Ord::cmp).then(a.1.cmp(&b.1));
     let mut listing = MetricListing { filter, page: pagination.unsorted().page()? };
     let marker = match listing.page.marker.take() {
         Some(id) => Some(place(&marked(call, id, &listing.filter).await?)),
@@ -117,17 +117,6 @@ async fn marked(call: &Call<'_>, id: MetricId, of: &MetricFilter) -> Result<(Arc
     let metrics = call.indexer().list_metrics(&MetricListing { filter, page: Page::first(1) }).await?;
     let mut found = with_measured(call, metrics).await?;
     found.pop().ok_or_else(|| IndexerError::InvalidPagination(format!("Invalid marker: `{id}'")).into())
-}
-
-fn order(direction: SortDirection, a: Option<i128>, b: Option<i128>) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) if direction.is_ascending() => a.cmp(&b),
-        (Some(a), Some(b)) => b.cmp(&a),
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) if direction.nulls_first() => Ordering::Less,
-        (Some(_), None) if !direction.nulls_first() => Ordering::Less,
-        _ => Ordering::Greater,
-    }
 }
 
 async fn with_measured(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found> {
