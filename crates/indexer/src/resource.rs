@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::{
     Filter, IndexerError, Result, SortDirection,
     filter::{Condition, FieldSort, Scope, order_of},
+    resource_type::no_such_attribute,
 };
 
 /// A resource to create.
@@ -291,10 +292,7 @@ pub(crate) fn check_attributes<'a>(
 ) -> Result<()> {
     match attributes.find(|name| !resource_type.attributes.contains_key(*name)) {
         None => Ok(()),
-        Some(name) => Err(IndexerError::NoSuchAttribute {
-            resource_type: resource_type.name.to_string(),
-            attribute: name.to_string(),
-        }),
+        Some(name) => Err(no_such_attribute(resource_type, name)),
     }
 }
 

@@ -39,14 +39,17 @@ pub trait ResourceTypes {
     async fn delete_resource_type(&self, name: &str) -> Result<()>;
 }
 
+/// The error for an attribute that the type does not have.
+pub(crate) fn no_such_attribute(resource_type: &ResourceType, attribute: &str) -> IndexerError {
+    let (resource_type, attribute) = (resource_type.name.to_string(), attribute.to_owned());
+    IndexerError::NoSuchAttribute { resource_type, attribute }
+}
+
 /// Validates a change against the current type, which may have changed since the request: changed attributes must exist
 /// with the same kind, and new names must be free.
 pub(crate) fn check_change(resource_type: &ResourceType, change: &ResourceTypeChange) -> Result<()> {
     let ResourceTypeChange { add, update, delete } = change;
-    let refused = |attribute: &Text| IndexerError::NoSuchAttribute {
-        resource_type: resource_type.name.to_string(),
-        attribute: attribute.to_string(),
-    };
+    let refused = |attribute: &Text| no_such_attribute(resource_type, attribute);
     let current = |name: &Text| resource_type.attributes.get(name).ok_or_else(|| refused(name));
     for name in delete {
         current(name)?;

@@ -5,7 +5,7 @@
 use gnudi_model::{Resource, ResourceType, Timestamp};
 
 use super::{Comparison, Field, FieldKind, Filter, FilterValue, Scalar, like::Pattern, operand::list_text};
-use crate::{IndexerError, Result};
+use crate::{IndexerError, Result, resource_type::no_such_attribute};
 
 /// Maximum nesting of conditions.
 pub const FILTER_DEPTH_MAX: usize = 100;
@@ -142,10 +142,7 @@ impl Reader<'_> {
 
     fn find(&self, field: &str) -> Result<Field> {
         let Scope { resource_type, history, .. } = self.scope;
-        Field::find(field, resource_type, history).ok_or_else(|| IndexerError::NoSuchAttribute {
-            resource_type: resource_type.name.to_string(),
-            attribute: field.to_owned(),
-        })
+        Field::find(field, resource_type, history).ok_or_else(|| no_such_attribute(resource_type, field))
     }
 
     fn compare(&self, comparison: Comparison, name: &str, value: &FilterValue) -> Result<Condition> {
