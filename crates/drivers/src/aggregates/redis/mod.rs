@@ -10,7 +10,6 @@
 pub(crate) mod layout;
 mod movable;
 mod read;
-mod scripts;
 mod write;
 
 use std::{
@@ -30,16 +29,25 @@ use parking_lot::Mutex;
 use redis::Value;
 use uuid::Uuid;
 
-use self::scripts::Scripts;
 use super::{
     Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError, StoreState,
 };
 use crate::{
     OpenError,
     clients::redis::{
-        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag,
+        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
 };
+
+// Those that write check the fences first.
+scripts! {
+    raise: "lua/fences.lua", "lua/raise.lua";
+    write: "lua/fences.lua", "lua/write.lua";
+    delete: "lua/fences.lua", "lua/delete.lua";
+    read: "lua/read.lua";
+    set_aside: "lua/set_aside.lua";
+    root: "lua/root.lua";
+}
 
 #[derive(Clone, Debug)]
 pub struct RedisAggregatesOptions {

@@ -25,6 +25,7 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
+pub(crate) use self::script::scripts;
 use self::{
     connection::{Connector, asking, late},
     error::{Refusal, connection_error, refusal},

@@ -24,6 +24,27 @@ impl Script {
     }
 }
 
+/// Defines `Scripts`, a driver's scripts by name: each is made of one or several files.
+macro_rules! scripts {
+    ($($name:ident: $($file:literal),+;)+) => {
+        pub(super) struct Scripts {
+            $(pub(super) $name: $crate::clients::redis::Script,)+
+        }
+
+        impl Scripts {
+            pub(super) fn new() -> Self {
+                Scripts { $($name: $crate::clients::redis::Script::new(concat!($(include_str!($file)),+)),)+ }
+            }
+
+            /// For the client, which loads them into each server.
+            pub(super) fn all(&self) -> Vec<$crate::clients::redis::Script> {
+                vec![$(self.$name.clone()),+]
+            }
+        }
+    };
+}
+pub(crate) use scripts;
+
 /// The prefix of keys that lie on one node, `{gnudi:in:0}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {

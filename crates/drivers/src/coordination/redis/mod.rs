@@ -18,14 +18,19 @@ use uuid::Uuid;
 use super::{CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{
     OpenError,
-    clients::redis::{Call, Confirm, RedisClient, RedisOptions, Script, Tag},
+    clients::redis::{Call, Confirm, RedisClient, RedisOptions, Script, Tag, scripts},
 };
 
-/// Prepends the common part to a script: `now` in microseconds, and the removal of expired sessions.
-macro_rules! script {
-    ($file:literal) => {
-        Script::new(concat!(include_str!("common.lua"), include_str!($file)))
-    };
+// The common part has `now` in microseconds, and removes expired sessions.
+scripts! {
+    join: "common.lua", "join.lua";
+    renew: "common.lua", "renew.lua";
+    leave: "common.lua", "leave.lua";
+    members: "common.lua", "members.lua";
+    acquire: "common.lua", "acquire.lua";
+    release: "common.lua", "release.lua";
+    ownerships: "common.lua", "ownerships.lua";
+    advance: "common.lua", "advance.lua";
 }
 
 /// A process's client of the sessions and ownerships in Redis.
@@ -33,37 +38,6 @@ pub struct RedisCoordinator {
     client: RedisClient,
     tag: Tag,
     scripts: Scripts,
-}
-
-struct Scripts {
-    join: Script,
-    renew: Script,
-    leave: Script,
-    members: Script,
-    acquire: Script,
-    release: Script,
-    ownerships: Script,
-    advance: Script,
-}
-
-impl Scripts {
-    fn new() -> Self {
-        Scripts {
-            join: script!("join.lua"),
-            renew: script!("renew.lua"),
-            leave: script!("leave.lua"),
-            members: script!("members.lua"),
-            acquire: script!("acquire.lua"),
-            release: script!("release.lua"),
-            ownerships: script!("ownerships.lua"),
-            advance: script!("advance.lua"),
-        }
-    }
-
-    fn all(&self) -> Vec<Script> {
-        let Scripts { join, renew, leave, members, acquire, release, ownerships, advance } = self;
-        [join, renew, leave, members, acquire, release, ownerships, advance].map(Script::clone).into()
-    }
 }
 
 impl RedisCoordinator {

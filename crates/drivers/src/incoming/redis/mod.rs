@@ -13,7 +13,6 @@ pub(crate) mod layout;
 mod numbering;
 mod read;
 mod registration;
-mod scripts;
 
 use std::{
     collections::HashMap,
@@ -34,7 +33,6 @@ use self::{
     append::Queued,
     numbering::{LANE, Root, Step, root_call},
     read::READ_BYTES_MAX,
-    scripts::Scripts,
 };
 use super::{
     Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Record, Result, Topology,
@@ -42,8 +40,23 @@ use super::{
 };
 use crate::{
     OpenError,
-    clients::redis::{ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag},
+    clients::redis::{
+        ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
+    },
 };
+
+scripts! {
+    append: "lua/append.lua";
+    pending: "lua/pending.lua";
+    acknowledge: "lua/acknowledge.lua";
+    trim: "lua/trim.lua";
+    arrivals: "lua/arrivals.lua";
+    seal: "lua/seal.lua";
+    open: "lua/open.lua";
+    forget: "lua/forget.lua";
+    root: "lua/root.lua";
+    raise: "lua/raise.lua";
+}
 
 #[derive(Clone, Debug)]
 pub struct RedisIncomingOptions {

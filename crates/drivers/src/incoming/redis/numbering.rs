@@ -15,7 +15,7 @@ use gnudi_model::{Numbering, Sack, SackCount};
 use redis::Value;
 use uuid::Uuid;
 
-use super::{Store, layout, scripts::Scripts};
+use super::{Scripts, Store, layout};
 use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{IncomingError, Result, too_many},
