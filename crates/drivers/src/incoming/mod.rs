@@ -14,6 +14,7 @@ pub mod memory;
 pub mod objects;
 pub mod redis;
 pub mod registry;
+mod write_queue;
 
 use std::collections::HashMap;
 

@@ -24,7 +24,7 @@ use std::{
 };
 
 use gnudi_model::{Fault, Timestamp};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use uuid::Uuid;
 
 use self::figures::Counters;
@@ -33,7 +33,7 @@ pub use self::{
     journaled::Journaled,
     read::{Found, JournalEntry, JournalPosition, JournalReader},
 };
-use super::{Batch, IncomingError, Result, log::Durability, log::entries::put_entry};
+use super::{Batch, IncomingError, Result, log::Durability, log::entries::put_entry, write_queue::QueueRoom};
 use crate::{
     OpenError,
     data_dir::lock,
@@ -47,9 +47,6 @@ use crate::{
 
 /// Version of the frames' contents.
 pub const FORMAT_VERSION: u8 = 1;
-
-/// A waiting batch's overhead beside its bytes.
-const BATCH_OVERHEAD_BYTES: usize = 256;
 
 /// An entry's overhead (id, counts), for sizing buffers.
 const ENTRY_OVERHEAD_BYTES: usize = 24;
@@ -70,8 +67,7 @@ pub struct JournalOptions {
 pub struct Journal {
     /// `None` while closing.
     queue: Option<mpsc::UnboundedSender<Waiting>>,
-    room: Arc<Semaphore>,
-    room_bytes: u32,
+    room: QueueRoom,
     poisoned: Arc<OnceLock<String>>,
     counters: Arc<Counters>,
     clock: fn() -> Timestamp,
@@ -159,8 +155,7 @@ impl Journal {
         });
         Ok(Self {
             queue: Some(queue),
-            room: Arc::new(Semaphore::new(options.queue_bytes_max as usize)),
-            room_bytes: options.queue_bytes_max,
+            room: QueueRoom::new(options.queue_bytes_max),
             poisoned,
             counters,
             clock: options.clock,
@@ -184,10 +179,7 @@ impl Journal {
         if frame.len() > FRAME_BYTES_MAX {
             return Err(IncomingError::Io(format!("a batch of {} bytes is too large", frame.len())));
         }
-        // A batch larger than the queue takes all of its room.
-        let bytes =
-            u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.room_bytes);
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
+        let room = self.room.take(frame.len()).await;
         let ((written, is_written), (durable, is_durable)) = (oneshot::channel(), oneshot::channel());
         let queue = self.queue.as_ref().expect("open as long as it lives");
         queue.send(Waiting { frame, written, durable, room }).map_err(|_| stopped())?;

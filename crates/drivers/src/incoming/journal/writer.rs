@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Waiting, figures::Counters, poison};
 use crate::{
-    incoming::{IncomingError, Result, log::Durability},
+    incoming::{IncomingError, Result, log::Durability, write_queue::take_fitting},
     segments::{Claim, Frame, SEGMENT_HEADER_BYTES, SegmentLog, WriteError},
 };
 
@@ -47,7 +47,7 @@ impl Writer<'_> {
         while let Some(next) = waiting.front() {
             match self.make_room(next.frame.len()) {
                 Ok(room) => {
-                    let group = take_fitting(&mut waiting, room);
+                    let group = take_fitting(&mut waiting, room, |batch| &batch.frame);
                     self.write_group(group);
                 }
                 // All batches that wait together get the same error.
@@ -137,14 +137,4 @@ impl Writer<'_> {
             }
         }
     }
-}
-
-/// The first batches that fit into `room` bytes; at least one.
-fn take_fitting(waiting: &mut VecDeque<Waiting>, room: usize) -> Vec<Waiting> {
-    let (mut group, mut bytes) = (Vec::new(), 0);
-    while let Some(next) = waiting.pop_front_if(|next| group.is_empty() || bytes + next.frame.len() <= room) {
-        bytes += next.frame.len();
-        group.push(next);
-    }
-    group
 }

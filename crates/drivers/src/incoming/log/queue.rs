@@ -9,13 +9,13 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::entries::SackExtent;
-use crate::{incoming::IncomingError, segments::Frame};
-
-/// A batch's overhead beside its bytes; thus limits the number of batches, too.
-const BATCH_OVERHEAD_BYTES: usize = 256;
+use crate::{
+    incoming::{IncomingError, write_queue::QueueRoom},
+    segments::Frame,
+};
 
 /// The writer is idle once nothing has arrived for so long.
 const IDLE_AFTER: Duration = Duration::from_millis(5);
@@ -33,8 +33,7 @@ pub struct PendingBatch {
 pub struct WriteQueue {
     state: Mutex<State>,
     ready: Condvar,
-    room: Arc<Semaphore>,
-    bytes_max: u32,
+    room: QueueRoom,
 }
 
 #[derive(Default)]
@@ -46,8 +45,7 @@ struct State {
 
 impl WriteQueue {
     pub fn new(bytes_max: u32) -> Self {
-        let room = Arc::new(Semaphore::new(bytes_max as usize));
-        Self { state: Mutex::default(), ready: Condvar::new(), room, bytes_max }
+        Self { state: Mutex::default(), ready: Condvar::new(), room: QueueRoom::new(bytes_max) }
     }
 
     /// Waits for room, queues the batch, and returns the receiver of its result.
@@ -57,9 +55,7 @@ impl WriteQueue {
         parts: Vec<SackExtent>,
         admission: Admission,
     ) -> oneshot::Receiver<Result<(), IncomingError>> {
-        // A batch larger than the queue takes all of its room.
-        let bytes = u32::try_from(frame.len() + BATCH_OVERHEAD_BYTES).unwrap_or(u32::MAX).min(self.bytes_max);
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the room is never closed");
+        let room = self.room.take(frame.len()).await;
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();
         state.waiting.push(PendingBatch { frame, parts, admission, done, room });

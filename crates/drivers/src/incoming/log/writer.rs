@@ -2,29 +2,30 @@
 //! answers the callers. The next group gathers meanwhile.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
 use super::{Durability, LogState, held::Held, queue::PendingBatch};
 use crate::{
-    incoming::IncomingError,
+    incoming::{IncomingError, write_queue::take_fitting},
     segments::{Frame, Location, WriteError},
 };
 
 /// Runs until the queue is closed.
 pub(super) fn run(shared: &Arc<LogState>) {
     while let Some(waiting) = shared.queue.take(|| mark(shared)) {
-        let mut waiting = waiting.into_iter().peekable();
-        while let Some(next) = waiting.peek() {
+        let mut waiting = VecDeque::from(waiting);
+        while let Some(next) = waiting.front() {
             let written = match shared.poisoned.get() {
                 Some(reason) => Err(IncomingError::Poisoned(reason.clone())),
                 None => shared.make_room(next.frame.len()).map_err(|error| fail(shared, error)),
             };
             match written {
-                Ok(room) => write_group(shared, take_fitting(&mut waiting, room)),
+                Ok(room) => write_group(shared, take_fitting(&mut waiting, room, |batch| &batch.frame)),
                 // All batches that wait together get the same error.
-                Err(error) => waiting.by_ref().for_each(|refused| answer(refused, Err(error.clone()))),
+                Err(error) => waiting.drain(..).for_each(|refused| answer(refused, Err(error.clone()))),
             }
         }
     }
@@ -39,19 +40,6 @@ fn mark(shared: &LogState) {
     {
         fail(shared, error);
     }
-}
-
-/// The first batches that fit into `room` bytes; at least one.
-fn take_fitting(
-    waiting: &mut std::iter::Peekable<std::vec::IntoIter<PendingBatch>>,
-    room: usize,
-) -> Vec<PendingBatch> {
-    let (mut group, mut bytes) = (Vec::new(), 0);
-    while let Some(next) = waiting.next_if(|next| group.is_empty() || bytes + next.frame.len() <= room) {
-        bytes += next.frame.len();
-        group.push(next);
-    }
-    group
 }
 
 /// Writes a group that fits into the active segment, and answers its callers.

@@ -48,7 +48,7 @@ use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, Semaphore, oneshot},
+    sync::{Notify, oneshot},
     task::JoinHandle,
 };
 use uuid::Uuid;
@@ -64,7 +64,7 @@ use self::{
 };
 use super::{
     Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result, Topology,
-    log::entries, too_many,
+    log::entries, too_many, write_queue::QueueRoom,
 };
 use crate::objects::{ObjectError, Objects};
 
@@ -163,7 +163,7 @@ struct LogState {
     is_listening: AtomicBool,
     listening: Notify,
     queue: RequestQueue,
-    room: Arc<Semaphore>,
+    room: QueueRoom,
     acknowledgements: Acknowledgements,
     marked: tokio::sync::Mutex<Marked>,
     counters: Counters,
@@ -188,8 +188,6 @@ const LIST_AGE_MAX: Duration = Duration::from_secs(2);
 const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 /// Maximum size of a batch.
 const BATCH_BYTES_MAX: usize = 64 << 20;
-/// A waiting batch's overhead beside its bytes; thus limits the number of queued batches, too.
-const BATCH_OVERHEAD_BYTES: usize = 256;
 
 /// Converts a store's error.
 fn unavailable(error: ObjectError) -> IncomingError {
@@ -232,8 +230,7 @@ impl LogState {
 
     /// Passes a request to the writer, and waits until it is in the log.
     async fn write(&self, kind: LogObjectKind, batch: Option<Grouped>, bytes: u64) -> Result<()> {
-        let cost = (bytes as usize + BATCH_OVERHEAD_BYTES).min(self.options.queue_bytes_max as usize) as u32;
-        let room = Arc::clone(&self.room).acquire_many_owned(cost).await.expect("the room is never closed");
+        let room = self.room.take(bytes as usize).await;
         // Checked after waiting for room, which is freed when batches enter the backlog.
         let limit = if batch.is_some() { self.options.backlog_bytes_max } else { u64::MAX };
         self.view

@@ -8,12 +8,12 @@ use std::{
 
 use gnudi_model::SackCount;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{
-    Acknowledgements, Counters, LogState, ObjectIncoming, ObjectIncomingOptions, RequestQueue, Tail, View,
-    acknowledgements,
+    Acknowledgements, Counters, LogState, ObjectIncoming, ObjectIncomingOptions, QueueRoom, RequestQueue,
+    Tail, View, acknowledgements,
     bodies::Bodies,
     mark::Mark,
     names,
@@ -87,7 +87,7 @@ impl ObjectIncoming {
         };
         let (mark, registration) =
             tokio::time::timeout(timeout, in_time).await.unwrap_or_else(|_| Err(failed(NO_ANSWER.into())))?;
-        let room = Arc::new(Semaphore::new(options.queue_bytes_max as usize));
+        let room = QueueRoom::new(options.queue_bytes_max);
         let mut view = View::new(process, &mark, Bodies::new(options.bodies_bytes_max));
         if let Some(registration) = &registration {
             view.begin_at(registration.first_number());
