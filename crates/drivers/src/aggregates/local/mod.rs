@@ -57,6 +57,9 @@ use crate::{
     segments::{Claim, Frame, SegmentLog, Segments, WriteError, frame::FRAME_BYTES_MAX},
 };
 
+/// The log is flushed to a run at this number of heads and blocks.
+const RECENT_ENTRIES_MAX: usize = 300_000;
+
 /// Limits of the store. Memory: about 100 bytes per recent entry; per run 48 bytes for each 32 KiB of it, up
 /// to as much for each head, and 10 bits for each metric.
 #[derive(Clone, Debug)]
@@ -67,8 +70,6 @@ pub struct LocalAggregatesOptions {
     pub spare_segments_max: usize,
     /// The log is flushed to a run at this size; at twice this size writers wait.
     pub recent_bytes_max: u64,
-    /// Like `recent_bytes_max`, but counts heads and blocks.
-    pub recent_entries_max: usize,
     /// Like `recent_bytes_max`, but for the memory of heads that are in no file yet. 0: there are none, all go
     /// to the log.
     pub dirty_bytes_max: u64,
@@ -86,7 +87,6 @@ impl Default for LocalAggregatesOptions {
             segment_bytes: 64 << 20,
             spare_segments_max: 1,
             recent_bytes_max: 256 << 20,
-            recent_entries_max: 300_000,
             dirty_bytes_max: 32 << 20,
             merges_wait_max: Duration::from_secs(10),
             unreadable_max: UNREADABLE_MAX,
@@ -430,7 +430,7 @@ impl Shared {
     fn is_due(&self, state: &State) -> bool {
         let Self { options, .. } = self;
         self.recent_bytes.load(Ordering::Relaxed) >= options.recent_bytes_max
-            || state.active.len() >= options.recent_entries_max
+            || state.active.len() >= RECENT_ENTRIES_MAX
             || state.active.dirty().memory_bytes() >= options.dirty_bytes_max.max(1)
     }
 

@@ -68,8 +68,6 @@ pub struct RedisIncomingOptions {
     pub backlog_bytes_max: u64,
     /// In a cluster, how long the backlog's size is cached for the check against its limit.
     pub backlog_age_max: Duration,
-    /// How often workers poll for entries of other processes.
-    pub arrivals_interval: Duration,
     /// How often the sack count is polled.
     pub numbering_interval: Duration,
 }
@@ -82,7 +80,6 @@ impl RedisIncomingOptions {
             sack_count: SackCount::DEFAULT,
             backlog_bytes_max: 8 << 30,
             backlog_age_max: Duration::from_secs(1),
-            arrivals_interval: Duration::from_millis(20),
             numbering_interval: Duration::from_millis(500),
         }
     }

@@ -19,6 +19,8 @@ pub(super) const READ_BYTES_MAX: usize = 4 << 20;
 const CALL_SACKS_MAX: usize = 500;
 /// How many damaged entries are kept for inspection.
 const DAMAGED_MAX: usize = 1000;
+/// How often workers poll for entries of other processes.
+const ARRIVALS_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum delay between two polls for arrivals.
 const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
 /// Delay after a failed poll.
@@ -205,7 +207,7 @@ impl Consume for RedisIncoming {
         loop {
             let wait = match self.store.arrived(&mut named).await {
                 Ok(sacks) if !sacks.is_empty() => return sacks,
-                Ok(_) => self.store.options.arrivals_interval,
+                Ok(_) => ARRIVALS_INTERVAL,
                 Err(error) => {
                     tracing::debug!(%error, "arrivals are not seen");
                     ARRIVALS_RETRY
