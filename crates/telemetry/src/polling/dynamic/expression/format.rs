@@ -45,21 +45,11 @@ pub fn percent(text: &str, values: &[Value], is_alone: bool) -> Result<String> {
 /// `text.format(...)`: braces that are empty or hold an index.
 pub fn braces(text: &str, values: &[Value]) -> Result<String> {
     let mut out = String::new();
-    let mut rest = text;
     let mut next = 0;
-    while let Some(at) = rest.find(['{', '}']) {
-        out.push_str(&rest[..at]);
-        let brace = &rest[at..=at];
-        rest = &rest[at + 1..];
-        if let Some(behind) = rest.strip_prefix(brace) {
-            out.push_str(brace);
-            rest = behind;
-            continue;
-        }
-        let end =
-            rest.find('}').filter(|_| brace == "{").ok_or_else(|| error("a brace without its other"))?;
-        let (number, digits) = digits_of(&rest[..end])?;
-        rest = &rest[end + 1..];
+    for (plain, inner) in split_at_braces(text)? {
+        out.push_str(&plain);
+        let Some(inner) = inner else { break };
+        let (number, digits) = digits_of(inner)?;
         let index = match number {
             "" => {
                 next += 1;
@@ -70,8 +60,29 @@ pub fn braces(text: &str, values: &[Value]) -> Result<String> {
         let value = values.get(index).ok_or_else(|| error("not enough values for a text with braces"))?;
         out.push_str(&shown(value, digits)?);
     }
-    out.push_str(rest);
     Ok(out)
+}
+
+/// Plain texts, each with what stands between the braces behind it; the last one has none. Two braces stand for one.
+pub fn split_at_braces(text: &str) -> Result<Vec<(String, Option<&str>)>> {
+    let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        plain.push_str(&rest[..at]);
+        let brace = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if let Some(behind) = rest.strip_prefix(brace) {
+            plain.push_str(brace);
+            rest = behind;
+            continue;
+        }
+        let end =
+            rest.find('}').filter(|_| brace == "{").ok_or_else(|| error("a brace without its other"))?;
+        parts.push((std::mem::take(&mut plain), Some(&rest[..end])));
+        rest = &rest[end + 1..];
+    }
+    plain.push_str(rest);
+    parts.push((plain, None));
+    Ok(parts)
 }
 
 /// The part between braces, and its decimal places: `value:.2f`.

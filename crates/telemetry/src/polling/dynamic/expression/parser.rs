@@ -401,27 +401,14 @@ impl Parser {
     /// The pieces of `f"..."`.
     fn formatted(&mut self, text: &str) -> Parsed {
         let mut pieces = Vec::new();
-        let mut plain = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
-            plain.push_str(&rest[..at]);
-            let brace = &rest[at..=at];
-            rest = &rest[at + 1..];
-            if let Some(behind) = rest.strip_prefix(brace) {
-                plain.push_str(brace);
-                rest = behind;
-                continue;
+        for (plain, inner) in format::split_at_braces(text)? {
+            pieces.push(Piece::Text(plain));
+            if let Some(inner) = inner {
+                let (inner, digits) = format::digits_of(inner)?;
+                let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+                pieces.push(Piece::Value(parse(inner, &names)?, digits));
             }
-            let end =
-                rest.find('}').filter(|_| brace == "{").ok_or_else(|| error("a brace without its other"))?;
-            let (inner, digits) = format::digits_of(&rest[..end])?;
-            rest = &rest[end + 1..];
-            let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-            pieces.push(Piece::Text(std::mem::take(&mut plain)));
-            pieces.push(Piece::Value(parse(inner, &names)?, digits));
         }
-        plain.push_str(rest);
-        pieces.push(Piece::Text(plain));
         Ok(Tree::Pieces(pieces))
     }
 
