@@ -18,7 +18,12 @@ use gnudi_drivers::{
     },
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
-use support::{random::Random, sim_disk::SimDisk, wait::until};
+use support::{
+    local::{open_aggregates, small_aggregates},
+    random::Random,
+    sim_disk::SimDisk,
+    wait::until,
+};
 use uuid::Uuid;
 
 const METRICS: u8 = 100;
@@ -29,13 +34,8 @@ fn metric(id: u8) -> MetricId {
 
 /// A run is made at `flush_at` bytes of log.
 fn open(disk: &SimDisk, flush_at: u64) -> Arc<LocalAggregates> {
-    let options = LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: flush_at,
-        dirty_bytes_max: 0,
-        ..LocalAggregatesOptions::default()
-    };
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+    let options = LocalAggregatesOptions { spare_segments_max: 1, ..small_aggregates(flush_at) };
+    open_aggregates(disk, &options).unwrap()
 }
 
 fn block(id: u8, version: u8) -> BlockKey {
@@ -466,8 +466,6 @@ async fn a_newer_format_is_refused() {
         let checksum = crc_fast::crc32_iscsi(&bytes[..12]).to_le_bytes();
         bytes[12..16].copy_from_slice(&checksum);
     });
-    let options = LocalAggregatesOptions::default();
-    let error =
-        LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).err().unwrap();
+    let error = open_aggregates(&disk, &LocalAggregatesOptions::default()).err().unwrap();
     assert!(matches!(&error, OpenError::TooNew { path, found: 9, known: 1 } if *path == file), "{error}");
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use gnudi_drivers::aggregates::{
     AggregateStore, StoreError,
@@ -11,28 +11,15 @@ use gnudi_drivers::aggregates::{
 use gnudi_model::{Fault, MetricId};
 use support::{
     aggregate_items::{is_large_there as is_there, large_head, metric, write_large as write},
+    local::{open_aggregates, small_aggregates},
     sim_disk::{Operation, SimDisk},
     wait::until,
 };
 
 const FLUSH_AT: u64 = 100_000;
 
-fn options() -> LocalAggregatesOptions {
-    LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: FLUSH_AT,
-        dirty_bytes_max: 0,
-        spare_segments_max: 2,
-        ..LocalAggregatesOptions::default()
-    }
-}
-
 fn open(disk: &SimDisk) -> Arc<LocalAggregates> {
-    open_with(disk, &options())
-}
-
-fn open_with(disk: &SimDisk, options: &LocalAggregatesOptions) -> Arc<LocalAggregates> {
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), options).unwrap()
+    open_aggregates(disk, &small_aggregates(FLUSH_AT)).unwrap()
 }
 
 #[tokio::test]
@@ -179,7 +166,8 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
 async fn writes_are_slowed_while_merges_lag() {
     let disk = SimDisk::default();
     let merges_wait_max = Duration::from_millis(200);
-    let store = open_with(&disk, &LocalAggregatesOptions { merges_wait_max, ..options() });
+    let options = LocalAggregatesOptions { merges_wait_max, ..small_aggregates(FLUSH_AT) };
+    let store = open_aggregates(&disk, &options).unwrap();
     disk.fail_named(Operation::Create, ".heads.run.tmp", ErrorKind::Other);
     let mut slow = 0;
     let mut next = 0;
@@ -228,7 +216,8 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
 }
 
 fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregates> {
-    open_with(disk, &LocalAggregatesOptions { unreadable_max, ..options() })
+    let options = LocalAggregatesOptions { unreadable_max, ..small_aggregates(FLUSH_AT) };
+    open_aggregates(disk, &options).unwrap()
 }
 
 /// File and offset of a metric's head.

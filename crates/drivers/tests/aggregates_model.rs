@@ -4,17 +4,16 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use gnudi_drivers::aggregates::{
-    AggregateStore, Fence, MetricWrite, StoreError,
-    local::{LocalAggregates, LocalAggregatesOptions},
-    memory::MemoryAggregates,
+    AggregateStore, Fence, MetricWrite, StoreError, local::LocalAggregates, memory::MemoryAggregates,
 };
 use gnudi_model::MetricId;
 use proptest::prelude::*;
 use support::{
     aggregate_items::{self, Everything, metric, random_block, random_write},
+    local::{open_aggregates, small_aggregates},
     random::Random,
     sim_disk::{FAULTS, Operation as Fault, SimDisk},
     wait::block_on,
@@ -22,18 +21,8 @@ use support::{
 
 const METRICS: usize = 6;
 
-fn options() -> LocalAggregatesOptions {
-    LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: 30_000,
-        dirty_bytes_max: 0,
-        spare_segments_max: 2,
-        ..LocalAggregatesOptions::default()
-    }
-}
-
 fn open(disk: &SimDisk) -> Option<Arc<LocalAggregates>> {
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options()).ok()
+    open_aggregates(disk, &small_aggregates(30_000)).ok()
 }
 
 #[derive(Clone, Debug)]

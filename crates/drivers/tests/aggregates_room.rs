@@ -11,15 +11,13 @@ use gnudi_drivers::{
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     disk::Disk,
-    incoming::{
-        Append as _, Batch, Consume as _, IncomingError, Position,
-        log::{LocalIncoming, LocalIncomingOptions},
-    },
+    incoming::{Consume as _, IncomingError, log::LocalIncomingOptions},
     reserve::Reserve,
 };
-use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use gnudi_model::MetricId;
 use support::{
     aggregate_items::{LARGE_HEAD_BYTES, is_large_there as is_there, metric, write_large as write},
+    local::{ONLY_SACK, append, open_log, small_aggregates, small_log, waiting},
     sim_disk::SimDisk,
     wait::until,
 };
@@ -36,14 +34,7 @@ fn reserve(disk: &SimDisk, bytes: u64) -> Reserve {
 }
 
 fn open(disk: &SimDisk, reserve: &Reserve) -> Arc<LocalAggregates> {
-    let options = LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: FLUSH_AT,
-        dirty_bytes_max: 0,
-        spare_segments_max: 2,
-        reserve: reserve.clone(),
-        ..LocalAggregatesOptions::default()
-    };
+    let options = LocalAggregatesOptions { reserve: reserve.clone(), ..small_aggregates(FLUSH_AT) };
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/data/aggregates"), &options).unwrap()
 }
 
@@ -133,39 +124,22 @@ async fn deletions_give_space_back_on_a_full_disk() {
     assert_eq!(store.figures().damaged, 0);
 }
 
-fn sack() -> Sack {
-    Sack { count: SackCount(1.try_into().unwrap()), id: SackId(0) }
-}
-
-async fn append(log: &LocalIncoming, id: usize) -> Result<(), IncomingError> {
-    let mut batch = Batch::default();
-    batch.push(metric(id), 1, |out| out.resize(LARGE_HEAD_BYTES, 0));
-    log.append(batch).await
-}
-
 /// Another program fills the disk.
 #[tokio::test]
 async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     let disk = SimDisk::default();
     disk.set_capacity(Some(4_000_000));
     let reserve = reserve(&disk, 100_000);
-    let options = LocalIncomingOptions {
-        sack_count: SackCount(1.try_into().unwrap()),
-        segment_bytes: 1 << 16,
-        spare_segments_max: 0,
-        reserve: reserve.clone(),
-        ..LocalIncomingOptions::default()
-    };
-    let dir = Path::new("/data/incoming");
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), dir, &options).unwrap();
-    append(&log, 1).await.unwrap();
+    let options = LocalIncomingOptions { spare_segments_max: 0, reserve: reserve.clone(), ..small_log(1) };
+    let log = open_log(&disk, &options).unwrap();
+    append(&log, 1, LARGE_HEAD_BYTES).await.unwrap();
     assert!(reserve.is_held());
     disk.set_capacity(Some(disk.used()));
     until("the reserve to be given up", async || !reserve.is_held()).await;
     assert_eq!(reserve.figures().held_bytes, 0);
     let mut taken = 1;
     let error = loop {
-        match append(&log, taken + 1).await {
+        match append(&log, taken + 1, LARGE_HEAD_BYTES).await {
             Ok(()) => taken += 1,
             Err(error) => break error,
         }
@@ -175,12 +149,11 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
         matches!(&error, IncomingError::NoSpace(text) if text.contains("the disk of /data is full")),
         "{error}"
     );
-    let newest = log.positions(&[sack()]).await.unwrap()[0].newest;
-    log.acknowledge(sack(), newest).await.unwrap();
-    log.trim(&[(sack(), newest)]).await.expect("trimming on a full disk");
+    let newest = log.positions(&[ONLY_SACK]).await.unwrap()[0].newest;
+    log.acknowledge(ONLY_SACK, newest).await.unwrap();
+    log.trim(&[(ONLY_SACK, newest)]).await.expect("trimming on a full disk");
     disk.set_capacity(None);
     until("the reserve to be taken again", async || reserve.is_held()).await;
-    append(&log, 100).await.expect("space for what is new");
-    let waiting = log.pending(sack(), Position(0), usize::MAX).await.unwrap().records;
-    assert_eq!(waiting.iter().map(|record| record.metric).collect::<Vec<_>>(), [metric(100)]);
+    append(&log, 100, LARGE_HEAD_BYTES).await.expect("space for what is new");
+    assert_eq!(waiting(&log).await, [100]);
 }

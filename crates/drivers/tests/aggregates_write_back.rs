@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use gnudi_drivers::aggregates::{
     AggregateStore, Fence, MetricWrite, StoreError,
@@ -17,6 +17,7 @@ use support::{
         Everything, LARGE_HEAD_BYTES, everything, is_large_there, metric, random_bytes, random_write, write,
         write_large,
     },
+    local::{open_aggregates, small_aggregates},
     random::Random,
     sim_disk::{FAULTS, Operation, SimDisk},
     wait::{block_on, until},
@@ -25,14 +26,8 @@ use support::{
 const METRICS: usize = 5;
 
 fn open(disk: &SimDisk, dirty_bytes_max: u64) -> Option<Arc<LocalAggregates>> {
-    let options = LocalAggregatesOptions {
-        segment_bytes: 1 << 16,
-        recent_bytes_max: 30_000,
-        dirty_bytes_max,
-        spare_segments_max: 2,
-        ..LocalAggregatesOptions::default()
-    };
-    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).ok()
+    let options = LocalAggregatesOptions { dirty_bytes_max, ..small_aggregates(30_000) };
+    open_aggregates(disk, &options).ok()
 }
 
 /// A change to one metric.
@@ -291,7 +286,7 @@ async fn a_head_that_moves_during_a_sync_is_written() {
             recent_bytes_max: 1 << 20,
             ..LocalAggregatesOptions::default()
         };
-        LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), &options).unwrap()
+        open_aggregates(&disk, &options).unwrap()
     };
     let with_head =
         |id: usize, length: usize| MetricWrite { head: vec![7_u8; length].into(), ..write(id, "", &[]) };

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::{collections::HashMap, num::NonZeroU16, path::Path, sync::Arc};
+use std::{collections::HashMap, num::NonZeroU16, sync::Arc};
 
 use gnudi_drivers::incoming::{
     Append as _, Batch, Consume as _, IncomingError, Position, Record,
@@ -12,6 +12,7 @@ use gnudi_drivers::incoming::{
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
 use support::{
+    local::open_log,
     random::Random,
     sim_disk::{FAULTS, Operation, SimDisk},
     wait::block_on,
@@ -19,7 +20,6 @@ use support::{
 use uuid::Uuid;
 
 const SACKS: u16 = 3;
-const DIR: &str = "/data/incoming";
 
 fn sack(id: u16) -> Sack {
     Sack { count: SackCount(NonZeroU16::new(SACKS).unwrap()), id: SackId(id) }
@@ -201,14 +201,14 @@ async fn run(seed: u64, durability: Durability, kills: bool) {
     for _ in 0..5 {
         run.disk.end_at_random(&mut run.random, 120, kills);
         // The power may be cut while the log is being opened.
-        if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
+        if let Ok(log) = open_log(&run.disk, &options) {
             run.check(&log).await;
             run.work(&log).await;
         }
         run.disk.restart(run.random.next());
         run.acknowledged.clear();
     }
-    let log = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options).unwrap();
+    let log = open_log(&run.disk, &options).unwrap();
     run.check(&log).await;
     if durability == Durability::Sync {
         assert_eq!(log.figures().damaged, 0, "a power cut was taken for damage");
@@ -223,7 +223,7 @@ async fn run_with_failures(seed: u64) {
     let mut run = Run::new(disk, seed, Durability::Sync);
     for _ in 0..6 {
         run.disk.fail_at_random(&mut run.random, &[&FAULTS[..], &[Operation::Remove]].concat());
-        if let Ok(log) = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options) {
+        if let Ok(log) = open_log(&run.disk, &options) {
             run.check(&log).await;
             run.work(&log).await;
             run.check(&log).await;
@@ -231,7 +231,7 @@ async fn run_with_failures(seed: u64) {
         run.disk.heal();
         run.acknowledged.clear();
     }
-    let log = LocalIncoming::open_on(Arc::new(run.disk.clone()), Path::new(DIR), &options).unwrap();
+    let log = open_log(&run.disk, &options).unwrap();
     run.check(&log).await;
     assert_eq!(log.figures().damaged, 0, "a failure was taken for damage");
     log.append(run.batch().1).await.unwrap();

@@ -17,12 +17,12 @@ use gnudi_drivers::{
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::{
+    local::{open_log, small_log},
     random::Random,
     sim_disk::{Operation, SimDisk},
 };
 use uuid::Uuid;
 
-const DIR: &str = "/data/incoming";
 const SACKS: u16 = 2;
 
 fn sack(id: u16) -> Sack {
@@ -30,20 +30,12 @@ fn sack(id: u16) -> Sack {
 }
 
 fn options() -> LocalIncomingOptions {
-    let sack_count = SackCount(SACKS.try_into().unwrap());
-    // Nothing is held in memory, so that damage is read.
-    LocalIncomingOptions {
-        sack_count,
-        segment_bytes: 1 << 16,
-        held_bytes_max: 0,
-        // Unreadable places count as damaged at once.
-        unreadable_max: Duration::ZERO,
-        ..LocalIncomingOptions::default()
-    }
+    // Unreadable places count as damaged at once.
+    LocalIncomingOptions { unreadable_max: Duration::ZERO, ..small_log(SACKS) }
 }
 
 fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
-    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap()
+    open_log(disk, &options()).unwrap()
 }
 
 /// A batch of one entry in each sack, both with the number `id`.
@@ -221,7 +213,7 @@ async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
 async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
     let disk = SimDisk::default();
     let patient = LocalIncomingOptions { unreadable_max: Duration::from_hours(1), ..options() };
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &patient).unwrap();
+    let log = open_log(&disk, &patient).unwrap();
     for id in 1..=5 {
         append(&log, id).await;
     }
@@ -304,7 +296,7 @@ async fn the_sack_count_of_the_directory_wins() {
     let disk = SimDisk::default();
     append(&open(&disk), 1).await;
     let options = LocalIncomingOptions { sack_count: SackCount(7.try_into().unwrap()), ..options() };
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let log = open_log(&disk, &options).unwrap();
     assert_eq!(log.numbering().count.get(), SACKS);
     assert_eq!(ids(&log, 1).await, [1]);
 }
@@ -318,7 +310,7 @@ async fn a_newer_format_is_refused() {
         let checksum = crc_fast::crc32_iscsi(&bytes[..36]).to_le_bytes();
         bytes[36..40].copy_from_slice(&checksum);
     });
-    let error = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).err().unwrap();
+    let error = open_log(&disk, &options()).err().unwrap();
     assert!(
         matches!(&error, OpenError::TooNew { path, found: 2, known: 1 } if path == Path::new(FILE)),
         "{error}"

@@ -2,52 +2,26 @@
 
 mod support;
 
-use std::{io::ErrorKind, path::Path, sync::Arc};
+use std::{io::ErrorKind, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Append as _, Batch, Consume as _, Incoming, IncomingError, Position,
+    Consume as _, Incoming, IncomingError, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
-use gnudi_model::{Fault, MetricId, Sack, SackCount, SackId};
-use support::sim_disk::{Operation, SimDisk};
-use uuid::Uuid;
-
-const DIR: &str = "/data/incoming";
-
-fn sack(id: u16) -> Sack {
-    Sack { count: SackCount(1.try_into().unwrap()), id: SackId(id) }
-}
-
-fn options() -> LocalIncomingOptions {
-    let sack_count = SackCount(1.try_into().unwrap());
-    // Nothing is held in memory, so that damage is read.
-    LocalIncomingOptions {
-        sack_count,
-        segment_bytes: 1 << 16,
-        held_bytes_max: 0,
-        ..LocalIncomingOptions::default()
-    }
-}
+use gnudi_model::Fault;
+use support::{
+    local::{ONLY_SACK, append, open_log, small_log, waiting},
+    sim_disk::{Operation, SimDisk},
+};
 
 fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
-    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).unwrap()
-}
-
-async fn append(log: &LocalIncoming, id: u32, bytes: usize) -> Result<(), IncomingError> {
-    let mut batch = Batch::default();
-    batch.push(MetricId(Uuid::from_u128(id.into())), id, |out| out.resize(bytes, id as u8));
-    log.append(batch).await
-}
-
-async fn ids(log: &LocalIncoming) -> Vec<u32> {
-    let records = log.pending(sack(0), Position(0), usize::MAX).await.unwrap().records;
-    records.iter().map(|record| record.measures).collect()
+    open_log(disk, &small_log(1)).unwrap()
 }
 
 async fn acknowledge_all(log: &LocalIncoming) {
-    let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
-    log.acknowledge(sack(0), newest).await.unwrap();
-    log.trim(&[(sack(0), newest)]).await.unwrap();
+    let newest = log.positions(&[ONLY_SACK]).await.unwrap()[0].newest;
+    log.acknowledge(ONLY_SACK, newest).await.unwrap();
+    log.trim(&[(ONLY_SACK, newest)]).await.unwrap();
 }
 
 #[tokio::test]
@@ -61,12 +35,12 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
     assert!(matches!(log.fault(), Some(Fault::OutOfOrder(_))));
     // The disk would work again, but the log does not retry.
     assert!(matches!(append(&log, 3, 10).await, Err(IncomingError::Poisoned(_))));
-    assert_eq!(ids(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
+    assert_eq!(waiting(&log).await, [1], "what was refused is seen by nobody, what was taken is there");
     assert!(log.figures().poisoned);
     assert_eq!(log.backlog().await.unwrap().measures, 1);
     drop(log);
     let log = open(&disk);
-    assert_eq!(ids(&log).await[0], 1);
+    assert_eq!(waiting(&log).await[0], 1);
     append(&log, 4, 10).await.expect("a restart makes a new start");
 }
 
@@ -81,17 +55,17 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
             for id in 1..5 {
                 append(&log, id, 30_000).await.unwrap();
             }
-            let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
-            log.acknowledge(sack(0), newest).await.unwrap();
+            let newest = log.positions(&[ONLY_SACK]).await.unwrap()[0].newest;
+            log.acknowledge(ONLY_SACK, newest).await.unwrap();
             // The first sync is that of the checkpoint's name.
             disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
-            log.trim(&[(sack(0), newest)]).await.unwrap_err();
+            log.trim(&[(ONLY_SACK, newest)]).await.unwrap_err();
             disk.kill_after(0);
             drop(log);
             disk.restart(0);
             assert!(disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".spare")));
             disk.cut_after(operations, seed);
-            LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).ok();
+            open_log(&disk, &small_log(1)).ok();
             disk.restart(seed);
             assert_eq!(open(&disk).figures().damaged, 0, "seed {seed}, cut at {operations}");
         }
@@ -106,7 +80,7 @@ async fn a_failed_write_poisons_too() {
     disk.fail_batch_write(ErrorKind::Other);
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));
     drop(log);
-    assert_eq!(ids(&open(&disk)).await, [1]);
+    assert_eq!(waiting(&open(&disk)).await, [1]);
 }
 
 #[tokio::test]
@@ -126,14 +100,14 @@ async fn a_full_disk_refuses_and_recovers() {
     assert!(matches!(refused, IncomingError::NoSpace(_)), "{refused}");
     assert!(taken.len() > 10, "{taken:?}");
     assert!(matches!(append(&log, 98, 9000).await, Err(IncomingError::NoSpace(_))), "again");
-    assert_eq!(ids(&log).await, taken, "what was acknowledged is there, what was refused is not");
+    assert_eq!(waiting(&log).await, taken, "what was acknowledged is there, what was refused is not");
     let backlog = log.backlog().await.unwrap();
     assert_eq!(backlog.measures, taken.iter().map(|id| u64::from(*id)).sum::<u64>());
     acknowledge_all(&log).await;
     append(&log, 99, 9000).await.expect("trimming makes room");
-    assert_eq!(ids(&log).await, [99]);
+    assert_eq!(waiting(&log).await, [99]);
     drop(log);
-    assert_eq!(ids(&open(&disk)).await, [99]);
+    assert_eq!(waiting(&open(&disk)).await, [99]);
 }
 
 #[tokio::test]
@@ -154,12 +128,12 @@ async fn a_log_on_a_full_disk_opens() {
     disk.edit(&last, |bytes| bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 200));
     disk.set_capacity(Some(disk.used() + 9000));
     let log = open(&disk);
-    assert_eq!(ids(&log).await, (1..=20).collect::<Vec<_>>());
+    assert_eq!(waiting(&log).await, (1..=20).collect::<Vec<_>>());
     assert!(matches!(append(&log, 21, 9000).await, Err(IncomingError::NoSpace(_))));
     disk.set_capacity(None);
     append(&log, 22, 9000).await.unwrap();
     drop(log);
-    assert_eq!(ids(&open(&disk)).await.last(), Some(&22));
+    assert_eq!(waiting(&open(&disk)).await.last(), Some(&22));
 }
 
 #[tokio::test]
@@ -170,10 +144,10 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     disk.fail_batch_write(ErrorKind::StorageFull);
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::NoSpace(_))));
     append(&log, 3, 1000).await.expect("space is back");
-    assert_eq!(ids(&log).await, [1, 3]);
+    assert_eq!(waiting(&log).await, [1, 3]);
     drop(log);
     let log = open(&disk);
-    assert_eq!(ids(&log).await, [1, 3]);
+    assert_eq!(waiting(&log).await, [1, 3]);
     assert_eq!(log.figures().damaged, 0);
     // The undo freed the allocated space: it is allocated again before the next write.
     disk.fail(Operation::Allocate, 0, ErrorKind::StorageFull, true);
@@ -183,7 +157,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
     disk.heal();
     append(&log, 6, 1000).await.unwrap();
     drop(log);
-    assert_eq!(ids(&open(&disk)).await, [1, 3, 6]);
+    assert_eq!(waiting(&open(&disk)).await, [1, 3, 6]);
 }
 
 #[tokio::test]
@@ -199,16 +173,16 @@ async fn what_cannot_be_taken_back_poisons() {
 #[tokio::test]
 async fn without_syncs_the_log_works_and_never_syncs() {
     let disk = SimDisk::default();
-    let options = LocalIncomingOptions { durability: Durability::Os, ..options() };
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let options = LocalIncomingOptions { durability: Durability::Os, ..small_log(1) };
+    let log = open_log(&disk, &options).unwrap();
     for id in 1..20 {
         append(&log, id, 9000).await.unwrap();
     }
     assert_eq!(log.figures().syncs, 0);
     assert_eq!(log.figures().appends, 19);
     drop(log);
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
-    assert_eq!(ids(&log).await, (1..20).collect::<Vec<_>>());
+    let log = open_log(&disk, &options).unwrap();
+    assert_eq!(waiting(&log).await, (1..20).collect::<Vec<_>>());
     assert_eq!(log.figures().damaged, 0);
 }
 
@@ -237,9 +211,9 @@ async fn a_batch_larger_than_a_segment_gets_its_own() {
     append(&log, 3, 10).await.unwrap();
     drop(log);
     let log = open(&disk);
-    assert_eq!(ids(&log).await, [1, 2, 3]);
+    assert_eq!(waiting(&log).await, [1, 2, 3]);
     assert_eq!(
-        log.pending(sack(0), Position(0), usize::MAX).await.unwrap().records[1].points,
+        log.pending(ONLY_SACK, Position(0), usize::MAX).await.unwrap().records[1].points,
         vec![2; 300_000]
     );
     acknowledge_all(&log).await;
@@ -250,8 +224,8 @@ async fn a_batch_larger_than_a_segment_gets_its_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_queue_makes_callers_wait_but_loses_nobody() {
     let disk = SimDisk::default();
-    let options = LocalIncomingOptions { queue_bytes_max: 4096, ..options() };
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let options = LocalIncomingOptions { queue_bytes_max: 4096, ..small_log(1) };
+    let log = open_log(&disk, &options).unwrap();
     let appends: Vec<_> = (1..=50u32)
         .map(|id| {
             let log = Arc::clone(&log);
@@ -263,7 +237,7 @@ async fn a_small_queue_makes_callers_wait_but_loses_nobody() {
     for append in appends {
         append.await.unwrap();
     }
-    let mut found = ids(&log).await;
+    let mut found = waiting(&log).await;
     found.sort_unstable();
     assert_eq!(found, (1..=50).collect::<Vec<_>>());
 }
@@ -279,9 +253,9 @@ async fn a_writer_that_panics_answers_and_is_told() {
         assert!(matches!(answer.expect("an answer"), Err(IncomingError::Poisoned(_))), "{id}");
     }
     assert_eq!(log.fault(), Some(Fault::Ended("the writer of the incoming log")));
-    assert_eq!(ids(&log).await, [1]);
+    assert_eq!(waiting(&log).await, [1]);
     drop(log);
     let log = open(&disk);
     append(&log, 10, 10).await.unwrap();
-    assert_eq!(ids(&log).await, [1, 10]);
+    assert_eq!(waiting(&log).await, [1, 10]);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::incoming::{
     Append as _, Batch, Consume as _, Position, Record,
@@ -11,7 +11,11 @@ use gnudi_drivers::incoming::{
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
-use support::{sim_disk::SimDisk, wait::block_on};
+use support::{
+    local::{open_log, small_log},
+    sim_disk::SimDisk,
+    wait::block_on,
+};
 use uuid::Uuid;
 
 const SACKS: u16 = 3;
@@ -42,14 +46,9 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
-    let options = LocalIncomingOptions {
-        sack_count: SackCount(SACKS.try_into().unwrap()),
-        segment_bytes: 1 << 16,
-        // Some frames are held in memory, others must be read.
-        held_bytes_max: 8 << 10,
-        ..LocalIncomingOptions::default()
-    };
-    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new("/incoming"), &options).unwrap()
+    // Some frames are held in memory, others must be read.
+    let options = LocalIncomingOptions { held_bytes_max: 8 << 10, ..small_log(SACKS) };
+    open_log(disk, &options).unwrap()
 }
 
 fn batch(entries: &[(u8, u32, usize)], seed: usize) -> Batch {

@@ -13,13 +13,14 @@ use gnudi_drivers::{
         local::{LocalAggregates, LocalAggregatesOptions},
     },
     incoming::{
-        Append as _, Batch, Consume as _, IncomingError, Position,
+        IncomingError,
         log::{LocalIncoming, LocalIncomingOptions},
     },
 };
-use gnudi_model::{Sack, SackCount, SackId};
+use gnudi_model::SackCount;
 use support::{
-    aggregate_items::{is_large_there as is_there, metric, write_large as write},
+    aggregate_items::{is_large_there as is_there, write_large as write},
+    local::{self, waiting},
     sim_disk::SimDisk,
 };
 
@@ -34,16 +35,8 @@ fn open_log(disk: &SimDisk) -> Result<Arc<LocalIncoming>, OpenError> {
     LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options)
 }
 
-async fn append(log: &LocalIncoming, id: u32) -> Result<(), IncomingError> {
-    let mut batch = Batch::default();
-    batch.push(metric(id as usize), id, |out| out.resize(5000, id as u8));
-    log.append(batch).await
-}
-
-async fn ids(log: &LocalIncoming) -> Vec<u32> {
-    let sack = Sack { count: SackCount(1.try_into().unwrap()), id: SackId(0) };
-    let records = log.pending(sack, Position(0), usize::MAX).await.unwrap().records;
-    records.iter().map(|record| record.measures).collect()
+async fn append(log: &LocalIncoming, number: u32) -> Result<(), IncomingError> {
+    local::append(log, number, 5000).await
 }
 
 fn open_store(disk: &SimDisk) -> Result<Arc<LocalAggregates>, OpenError> {
@@ -68,14 +61,14 @@ async fn the_log_keeps_what_it_has_found_after_a_sync_that_lost_pages() {
         assert!(matches!(append(&log, 2).await, Err(IncomingError::Poisoned(_))));
         kill(&disk, log);
         let log = open_log(&disk).unwrap();
-        let mut promised = ids(&log).await;
+        let mut promised = waiting(&log).await;
         assert_eq!(promised, [1, 2], "the lost bytes can be read");
         append(&log, 3).await.unwrap();
         promised.push(3);
         disk.restart(seed);
         drop(log);
         let log = open_log(&disk).unwrap();
-        assert_eq!((ids(&log).await, log.figures().damaged), (promised, 0), "seed {seed}");
+        assert_eq!((waiting(&log).await, log.figures().damaged), (promised, 0), "seed {seed}");
     }
 }
 
@@ -119,7 +112,7 @@ async fn what_lies_in_new_directories_survives_a_kill_and_a_power_cut() {
             disk.restart(seed);
             drop(log);
             let log = open_log(&disk).expect("the log after the power cut");
-            assert_eq!(ids(&log).await, [1], "operations {operations}, seed {seed}");
+            assert_eq!(waiting(&log).await, [1], "operations {operations}, seed {seed}");
 
             let disk = SimDisk::default();
             disk.kill_after(operations);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod aggregate_items;
+pub mod local;
 pub mod log_of_objects;
 pub mod proxy;
 pub mod random;

@@ -1,0 +1,64 @@
+//! The local stores on a simulated disk, with files so small that a test fills several.
+
+use std::{num::NonZeroU16, path::Path, sync::Arc};
+
+use gnudi_drivers::{
+    OpenError,
+    aggregates::local::{LocalAggregates, LocalAggregatesOptions},
+    incoming::{
+        Append as _, Batch, Consume as _, IncomingError, Position,
+        log::{LocalIncoming, LocalIncomingOptions},
+    },
+};
+use gnudi_model::{Sack, SackCount, SackId};
+
+use super::{aggregate_items::metric, sim_disk::SimDisk};
+
+/// The sack of a log that has only one.
+pub const ONLY_SACK: Sack = Sack { count: SackCount(NonZeroU16::MIN), id: SackId(0) };
+
+/// A run is made at this many bytes of the log, to which all heads go.
+pub fn small_aggregates(recent_bytes_max: u64) -> LocalAggregatesOptions {
+    LocalAggregatesOptions {
+        segment_bytes: 1 << 16,
+        recent_bytes_max,
+        dirty_bytes_max: 0,
+        spare_segments_max: 2,
+        ..LocalAggregatesOptions::default()
+    }
+}
+
+pub fn open_aggregates(
+    disk: &SimDisk,
+    options: &LocalAggregatesOptions,
+) -> Result<Arc<LocalAggregates>, OpenError> {
+    LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), options)
+}
+
+/// Nothing is held in memory: what is on the disk is read.
+pub fn small_log(sacks: u16) -> LocalIncomingOptions {
+    let sack_count = SackCount(sacks.try_into().unwrap());
+    LocalIncomingOptions {
+        sack_count,
+        segment_bytes: 1 << 16,
+        held_bytes_max: 0,
+        ..LocalIncomingOptions::default()
+    }
+}
+
+pub fn open_log(disk: &SimDisk, options: &LocalIncomingOptions) -> Result<Arc<LocalIncoming>, OpenError> {
+    LocalIncoming::open_on(Arc::new(disk.clone()), Path::new("/data/incoming"), options)
+}
+
+/// Appends an entry of this length, with as many measures as its number.
+pub async fn append(log: &LocalIncoming, number: u32, bytes: usize) -> Result<(), IncomingError> {
+    let mut batch = Batch::default();
+    batch.push(metric(number as usize), number, |out| out.resize(bytes, number as u8));
+    log.append(batch).await
+}
+
+/// The numbers of the entries that wait in [`ONLY_SACK`].
+pub async fn waiting(log: &LocalIncoming) -> Vec<u32> {
+    let records = log.pending(ONLY_SACK, Position(0), usize::MAX).await.unwrap().records;
+    records.iter().map(|record| record.measures).collect()
+}
