@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use gnudi_import::{Import, ImportError, Report, Source, Target};
 use tokio::sync::watch;
 
-use super::progress::Progress;
+use super::progress::{Progress, metrics_done};
 use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
     config::Config,
@@ -118,13 +118,7 @@ fn followed(report: &Report, elapsed: Duration) -> String {
 
 fn line(report: &Report, elapsed: Duration) -> String {
     let Report { resources, metrics, metrics_total, .. } = report;
-    let rate = *metrics as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    let line = format!("{resources} resources, {metrics} of {metrics_total} metrics");
-    if *metrics == 0 {
-        return line;
-    }
-    let left = metrics_total.saturating_sub(*metrics) as f64 / rate;
-    format!("{line}, {rate:.0} metrics/s, {left:.0} s left")
+    format!("{resources} resources, {}", metrics_done(*metrics, *metrics_total, elapsed))
 }
 
 fn print(report: &Report, elapsed: Duration) {

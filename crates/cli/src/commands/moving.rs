@@ -15,7 +15,10 @@ use gnudi_indexer::{MetricFilter, MetricListing, Metrics as _, Page, sql::SqlInd
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use uuid::Uuid;
 
-use super::{backup::megabytes, progress::Progress};
+use super::{
+    backup::megabytes,
+    progress::{Progress, metrics_done},
+};
 use crate::{
     args::MoveArgs,
     config::{Config, Deployment, deployment::INCOMING, options::GNOCCHI},
@@ -260,12 +263,8 @@ impl Observer for ProgressPrinter {
 
 fn line(report: &Report, elapsed: Duration) -> String {
     let Report { metrics, metrics_total, bytes_written, .. } = report;
-    let rate = *metrics as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    let left = metrics_total.saturating_sub(*metrics) as f64 / rate.max(f64::MIN_POSITIVE);
-    format!(
-        "{metrics} of {metrics_total} metrics, {rate:.0} metrics/s, {left:.0} s left, {} written",
-        megabytes(*bytes_written)
-    )
+    let done = metrics_done(*metrics, *metrics_total, elapsed);
+    format!("{done}, {} written", megabytes(*bytes_written))
 }
 
 fn figures(report: &Report) -> String {
@@ -291,8 +290,9 @@ mod tests {
 
     #[test]
     fn progress_has_a_rate_and_the_time_left() {
-        let report =
-            Report { metrics: 250, metrics_total: 1000, bytes_written: 1_500_000, ..Report::default() };
+        let report = Report { metrics_total: 1000, ..Report::default() };
+        assert_eq!(line(&report, Duration::from_secs(10)), "0 of 1000 metrics, 0.0 MB written");
+        let report = Report { metrics: 250, bytes_written: 1_500_000, ..report };
         let told = line(&report, Duration::from_secs(10));
         assert_eq!(told, "250 of 1000 metrics, 25 metrics/s, 30 s left, 1.5 MB written");
     }

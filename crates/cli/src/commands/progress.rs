@@ -50,6 +50,17 @@ impl Progress {
     }
 }
 
+/// `25 of 100 metrics, 5 metrics/s, 15 s left`, without a pace before the first is done.
+pub(super) fn metrics_done(done: u64, total: u64, elapsed: Duration) -> String {
+    let line = format!("{done} of {total} metrics");
+    if done == 0 {
+        return line;
+    }
+    let rate = done as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let left = total.saturating_sub(done) as f64 / rate;
+    format!("{line}, {rate:.0} metrics/s, {left:.0} s left")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
