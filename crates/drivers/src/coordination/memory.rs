@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use gnudi_model::Sack;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
+use super::{Arbiter, CoordinationError, Coordinator, Member, Owners, Ownership, Session};
 
 /// Time since some origin; never goes back.
 type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
@@ -25,7 +25,7 @@ pub struct MemoryCoordinator {
 #[derive(Default)]
 struct State {
     members: BTreeMap<Session, Life>,
-    owners: HashMap<Sack, (Session, u64)>,
+    owners: Owners,
     last_session: u64,
     last_token: u64,
 }

@@ -11,7 +11,7 @@ pub mod redis;
 pub mod sql;
 pub mod tooz;
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use gnudi_model::Sack;
@@ -36,6 +36,23 @@ pub struct Ownership {
     pub sack: Sack,
     pub session: Session,
     pub token: u64,
+}
+
+/// The owners of sacks, with their tokens.
+type Owners = HashMap<Sack, (Session, u64)>;
+
+/// Those of the sacks that nobody owns, without duplicates.
+fn free_of(sacks: &[Sack], owners: &Owners) -> Vec<Sack> {
+    let mut free: Vec<Sack> = sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
+    free.sort_unstable();
+    free.dedup();
+    free
+}
+
+/// The session's token of each sack; `None` if it does not own it.
+fn tokens_of(session: Session, sacks: &[Sack], owners: &Owners) -> Vec<Option<u64>> {
+    let token = |sack| owners.get(sack).filter(|(owner, _)| *owner == session).map(|(_, token)| *token);
+    sacks.iter().map(token).collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

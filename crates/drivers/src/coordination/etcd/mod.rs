@@ -8,14 +8,14 @@
 pub(super) mod client;
 mod runs;
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use gnudi_model::Sack;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
+use super::{Arbiter, CoordinationError, Coordinator, Member, Owners, Ownership, Session, free_of, tokens_of};
 use crate::{OpenError, objects::HttpOptions};
 use client::{Client, KeyValue, delete, exists, get, get_all, number, put, unchanged};
 
@@ -220,24 +220,17 @@ impl Coordinator for EtcdCoordinator {
             let own = found.get(2).and_then(|all| all.iter().find(|found| found.key == owned_key));
             let own_revision = own.map_or(0, |own| own.mod_revision);
             let owned = self.owned(found.get(2).map_or(&[], Vec::as_slice));
-            let mut owners: HashMap<Sack, (Session, u64)> =
+            let mut owners: Owners =
                 owned.iter().map(|owned| (owned.sack, (owned.session, owned.token))).collect();
-            let mut free: Vec<Sack> =
-                sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
-            free.sort_unstable();
-            free.dedup();
+            let free = free_of(sacks, &owners);
             let mut last: u64 = token.value.parse().unwrap_or(0);
             for sack in &free {
                 last += 1;
                 owners.insert(*sack, (session, last));
             }
-            let answer = || {
-                let own =
-                    |sack| owners.get(sack).filter(|(owner, _)| *owner == session).map(|(_, token)| *token);
-                sacks.iter().map(own).collect()
-            };
+            let tokens = tokens_of(session, sacks, &owners);
             if free.is_empty() {
-                return Ok(answer());
+                return Ok(tokens);
             }
             let mine = owners.iter().filter(|(_, (owner, _))| *owner == session);
             let mine = runs::encode(mine.map(|(sack, (_, token))| (*sack, *token)).collect());
@@ -248,7 +241,7 @@ impl Coordinator for EtcdCoordinator {
             ];
             let writes = vec![put(&token_key, &last.to_string(), 0), put(&owned_key, &mine, session.0)];
             if self.client.transact(compare, writes, Vec::new()).await?.0 {
-                return Ok(answer());
+                return Ok(tokens);
             }
             Self::pause().await;
         }

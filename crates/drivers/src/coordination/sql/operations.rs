@@ -1,6 +1,6 @@
 //! The statements of a coordinator: a few per operation, however many sacks.
 
-use std::{collections::HashMap, num::NonZeroU16, time::Duration};
+use std::{num::NonZeroU16, time::Duration};
 
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount, SackId};
@@ -8,7 +8,7 @@ use gnudi_model::{Sack, SackCount, SackId};
 use gnudi_sql::{Connection, Error, Row};
 
 use super::connections::{Operation, begin, commit, now, on_conflict_set, once};
-use crate::coordination::{Member, Ownership, Session};
+use crate::coordination::{Member, Owners, Ownership, Session, free_of, tokens_of};
 
 /// Up to this many sacks are listed in a statement; beyond, all sacks of their counts are read.
 const SACKS_NAMED_MAX: usize = 500;
@@ -157,7 +157,7 @@ pub(super) struct Acquire<'a> {
 struct Moment {
     is_alive: bool,
     over: Vec<Session>,
-    owners: HashMap<Sack, (Session, u64)>,
+    owners: Owners,
 }
 
 impl Acquire<'_> {
@@ -199,22 +199,6 @@ impl Acquire<'_> {
         }
         Ok(moment)
     }
-
-    fn answer(&self, owners: &HashMap<Sack, (Session, u64)>) -> Vec<Option<u64>> {
-        let token = |sack: &Sack| {
-            owners.get(sack).filter(|(owner, _)| *owner == self.session).map(|(_, token)| *token)
-        };
-        self.sacks.iter().map(token).collect()
-    }
-
-    /// Free sacks, without duplicates.
-    fn free(&self, owners: &HashMap<Sack, (Session, u64)>) -> Vec<Sack> {
-        let mut free: Vec<Sack> =
-            self.sacks.iter().filter(|sack| !owners.contains_key(sack)).copied().collect();
-        free.sort_unstable();
-        free.dedup();
-        free
-    }
 }
 
 #[async_trait]
@@ -227,8 +211,8 @@ impl Operation for Acquire<'_> {
         if !before.is_alive {
             return Ok(None);
         }
-        if self.free(&before.owners).is_empty() {
-            return Ok(Some(self.answer(&before.owners)));
+        if free_of(self.sacks, &before.owners).is_empty() {
+            return Ok(Some(tokens_of(self.session, self.sacks, &before.owners)));
         }
         let last = begin_in_turn(connection, self.sacks.len()).await?;
         let mut moment = self.look(connection).await?;
@@ -237,7 +221,7 @@ impl Operation for Acquire<'_> {
             commit(connection).await?;
             return Ok(None);
         }
-        let free = self.free(&moment.owners);
+        let free = free_of(self.sacks, &moment.owners);
         let session = self.session.0 as i64;
         let taken: Vec<(Sack, i64)> = free.into_iter().rev().zip((0..=last).rev()).collect();
         for taken in taken.chunks(ROWS_AT_ONCE_MAX) {
@@ -251,7 +235,7 @@ impl Operation for Acquire<'_> {
         }
         commit(connection).await?;
         moment.owners.extend(taken.into_iter().map(|(sack, token)| (sack, (self.session, token as u64))));
-        Ok(Some(self.answer(&moment.owners)))
+        Ok(Some(tokens_of(self.session, self.sacks, &moment.owners)))
     }
 }
 
