@@ -1,6 +1,9 @@
 //! etcd's v3 API by its JSON gateway: sends requests to any endpoint that responds, with a timeout.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -33,7 +36,7 @@ impl Client {
         Ok(Client { http, endpoints: options.endpoints.clone(), current: AtomicUsize::new(0) })
     }
 
-    pub(in crate::coordination) fn place(&self) -> String {
+    fn place(&self) -> String {
         format!("etcd at {}", self.endpoints.join(", "))
     }
 
@@ -88,6 +91,27 @@ impl Client {
         };
         Ok((answer["succeeded"].as_bool().unwrap_or(false), responses.iter().map(found).collect()))
     }
+
+    /// A new lease. They have whole seconds, and at least one.
+    pub(in crate::coordination) async fn grant_lease(&self, ttl: Duration) -> Result<u64, CoordinationError> {
+        let seconds = ttl.as_millis().div_ceil(1000).max(1);
+        let granted = self.post("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
+        match number(&granted.unwrap_or_default()["ID"]) {
+            0 => Err(CoordinationError::Unavailable(format!("{}: no lease", self.place()))),
+            lease => Ok(lease),
+        }
+    }
+
+    /// Extends a lease; false if it has expired, and its keys are gone.
+    pub(in crate::coordination) async fn keep_lease(&self, lease: u64) -> Result<bool, CoordinationError> {
+        let kept = self.post("/v3/lease/keepalive", &json!({ "ID": lease.to_string() })).await?;
+        Ok(number(&kept.unwrap_or_default()["result"]["TTL"]) != 0)
+    }
+
+    /// Ends a lease with its keys; a missing one is no error.
+    pub(in crate::coordination) async fn revoke_lease(&self, lease: u64) -> Result<(), CoordinationError> {
+        self.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
+    }
 }
 
 fn decode(key: &Value) -> KeyValue {
@@ -99,7 +123,7 @@ fn decode(key: &Value) -> KeyValue {
 }
 
 /// The gateway's JSON has numbers as strings, and omits 0.
-pub(in crate::coordination) fn number(value: &Value) -> u64 {
+fn number(value: &Value) -> u64 {
     value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64()).unwrap_or(0)
 }
 
@@ -118,16 +142,21 @@ pub(super) fn get_all(prefix: &str) -> Value {
 }
 
 /// Puts a key, attached to a lease unless that is 0.
-pub(super) fn put(key: &str, value: &str, lease: u64) -> Value {
-    json!({ "request_put": { "key": encoded(key), "value": encoded(value), "lease": lease.to_string() } })
+pub(in crate::coordination) fn put(key: &str, value: &str, lease: u64) -> Value {
+    put_bytes(key, value.as_bytes(), lease)
 }
 
-pub(super) fn delete(key: &str) -> Value {
+pub(in crate::coordination) fn put_bytes(key: &str, value: &[u8], lease: u64) -> Value {
+    let value = STANDARD.encode(value);
+    json!({ "request_put": { "key": encoded(key), "value": value, "lease": lease.to_string() } })
+}
+
+pub(in crate::coordination) fn delete(key: &str) -> Value {
     json!({ "request_delete_range": { "key": encoded(key) } })
 }
 
 /// Holds if the key has this revision; 0: if it does not exist.
-pub(super) fn unchanged(key: &str, mod_revision: u64) -> Value {
+pub(in crate::coordination) fn unchanged(key: &str, mod_revision: u64) -> Value {
     json!({ "target": "MOD", "result": "EQUAL", "key": encoded(key), "mod_revision": mod_revision.to_string() })
 }
 

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Owners, Ownership, Session, free_of, tokens_of};
 use crate::{OpenError, objects::HttpOptions};
-use client::{Client, KeyValue, delete, exists, get, get_all, number, put, unchanged};
+use client::{Client, KeyValue, delete, exists, get, get_all, put, unchanged};
 
 /// How many operations a transaction may have (etcd's limit is 128).
 const OPERATIONS_MAX: usize = 100;
@@ -113,11 +113,6 @@ impl EtcdCoordinator {
         self.client.transact(Vec::new(), operations, Vec::new()).await.map(|(_, found)| found)
     }
 
-    /// Revokes the lease; a missing one is no error.
-    async fn revoke(&self, session: Session) -> Result<(), CoordinationError> {
-        self.client.post("/v3/lease/revoke", &json!({ "ID": session.0.to_string() })).await.map(drop)
-    }
-
     fn owned(&self, found: &[KeyValue]) -> Vec<Ownership> {
         let prefix = self.key("owned", "");
         let of = |found: &KeyValue| {
@@ -147,11 +142,7 @@ fn first(found: &[Vec<KeyValue>], index: usize) -> KeyValue {
 #[async_trait]
 impl Coordinator for EtcdCoordinator {
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
-        // Leases have whole seconds.
-        let ttl_seconds = ttl.as_millis().div_ceil(1000).max(1);
-        let grant = json!({ "TTL": ttl_seconds.to_string() });
-        let granted = self.client.post("/v3/lease/grant", &grant).await?.unwrap_or_default();
-        let session = Session(number(&granted["ID"]));
+        let session = Session(self.client.grant_lease(ttl).await?);
         let name_key = self.key("name", name);
         let life = json!([name, about]).to_string();
         loop {
@@ -168,7 +159,7 @@ impl Coordinator for EtcdCoordinator {
             if self.client.transact(compare, writes, Vec::new()).await?.0 {
                 if let Some(earlier) = earlier {
                     // Its keys are gone; if this fails, the lease expires.
-                    self.revoke(earlier).await.ok();
+                    self.client.revoke_lease(earlier.0).await.ok();
                 }
                 return Ok(session);
             }
@@ -177,9 +168,7 @@ impl Coordinator for EtcdCoordinator {
     }
 
     async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
-        let id = json!({ "ID": session.0.to_string() });
-        let kept = self.client.post("/v3/lease/keepalive", &id).await?.unwrap_or_default();
-        if number(&kept["result"]["TTL"]) == 0 {
+        if !self.client.keep_lease(session.0).await? {
             return Err(CoordinationError::Expired);
         }
         let key = self.session_key(session);
@@ -196,7 +185,7 @@ impl Coordinator for EtcdCoordinator {
     }
 
     async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
-        self.revoke(session).await
+        self.client.revoke_lease(session.0).await
     }
 
     async fn members(&self) -> Result<Vec<Member>, CoordinationError> {

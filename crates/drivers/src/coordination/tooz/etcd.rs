@@ -14,7 +14,7 @@ use crate::{
         CoordinationError,
         etcd::{
             EtcdOptions,
-            client::{Client, number},
+            client::{Client, delete, put, put_bytes, unchanged},
         },
     },
 };
@@ -39,35 +39,23 @@ impl EtcdGroups {
     }
 
     fn member_key(&self, group: &str) -> String {
-        STANDARD.encode(format!("{PREFIX}{group}/{}", self.id))
-    }
-
-    async fn new_lease(&self) -> Result<u64, CoordinationError> {
-        let seconds = self.lease_length.as_millis().div_ceil(1000).max(1);
-        let granted = self.client.post("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?;
-        match number(&granted.unwrap_or_default()["ID"]) {
-            0 => Err(CoordinationError::Unavailable(format!("{}: no lease", self.client.place()))),
-            lease => Ok(lease),
-        }
+        format!("{PREFIX}{group}/{}", self.id)
     }
 }
 
 fn group_key(group: &str) -> String {
-    STANDARD.encode(format!("{PREFIX}{group}/"))
+    format!("{PREFIX}{group}/")
 }
 
 #[async_trait]
 impl Groups for EtcdGroups {
     async fn beat(&self) -> Result<(), CoordinationError> {
         let mut lease = self.lease.lock().await;
-        if *lease != 0 {
-            let kept = self.client.post("/v3/lease/keepalive", &json!({ "ID": lease.to_string() })).await?;
-            if number(&kept.unwrap_or_default()["result"]["TTL"]) != 0 {
-                return Ok(());
-            }
+        if *lease != 0 && self.client.keep_lease(*lease).await? {
+            return Ok(());
         }
         // The keys of the expired lease are gone: `members` lacks this member, and it joins again.
-        *lease = self.new_lease().await?;
+        *lease = self.client.grant_lease(self.lease_length).await?;
         Ok(())
     }
 
@@ -76,30 +64,26 @@ impl Groups for EtcdGroups {
         if lease == 0 {
             return Err(CoordinationError::Expired);
         }
-        let group_key = group_key(group);
-        let is_missing = json!({ "target": "VERSION", "result": "EQUAL", "key": group_key, "version": "0" });
+        let key = group_key(group);
         // tooz writes the key as its value.
-        let create = json!({ "request_put": { "key": group_key, "value": group_key } });
-        self.client.transact(vec![is_missing], vec![create], Vec::new()).await?;
-        let (key, value) = (self.member_key(group), STANDARD.encode(CAPABILITIES));
-        let enter = json!({ "request_put": { "key": key, "value": value, "lease": lease.to_string() } });
+        self.client.transact(vec![unchanged(&key, 0)], vec![put(&key, &key, 0)], Vec::new()).await?;
+        let enter = put_bytes(&self.member_key(group), CAPABILITIES, lease);
         self.client.transact(Vec::new(), vec![enter], Vec::new()).await.map(drop)
     }
 
     async fn leave(&self, groups: &[String]) -> Result<(), CoordinationError> {
         for group in groups {
-            let delete = json!({ "request_delete_range": { "key": self.member_key(group) } });
-            self.client.transact(Vec::new(), vec![delete], Vec::new()).await?;
+            self.client.transact(Vec::new(), vec![delete(&self.member_key(group))], Vec::new()).await?;
         }
         let lease = std::mem::take(&mut *self.lease.lock().await);
         if lease != 0 {
-            self.client.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await?;
+            self.client.revoke_lease(lease).await?;
         }
         Ok(())
     }
 
     async fn members(&self, group: &str) -> Result<Vec<GroupMember>, CoordinationError> {
-        let prefix = format!("{PREFIX}{group}/");
+        let prefix = group_key(group);
         // The slash's successor ends the range of the prefix.
         let end = format!("{PREFIX}{group}0");
         let range = json!({ "key": STANDARD.encode(&prefix), "range_end": STANDARD.encode(end) });
