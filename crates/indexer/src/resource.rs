@@ -149,6 +149,13 @@ pub struct ResourceChange {
     pub now: Timestamp,
 }
 
+impl ResourceChange {
+    /// Sets or removes the end, with a new revision.
+    pub(crate) fn of_end(ended_at: Option<Timestamp>, now: Timestamp) -> Self {
+        ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() }
+    }
+}
+
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdatedResource {
@@ -306,6 +313,16 @@ pub(crate) fn check_times(resource_type: &str, resource: &Resource) -> Result<()
         }),
         _ => Ok(()),
     }
+}
+
+/// Whether a resource has started by this time, and no end.
+pub(crate) fn goes_on(resource: &Resource, at: Timestamp) -> bool {
+    resource.ended_at.is_none() && resource.started_at <= at
+}
+
+/// Whether a resource has ended by this time.
+pub(crate) fn is_over(resource: &Resource, at: Timestamp) -> bool {
+    resource.ended_at.is_some_and(|ended_at| ended_at <= at)
 }
 
 /// The changed resource, without metrics and revision.

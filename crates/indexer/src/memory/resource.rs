@@ -11,7 +11,7 @@ use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource,
     ResourceChange, ResourceListing, Resources, Result, UpdatedResource,
     metric::{named_metric_already_exists, sort_by_name},
-    resource::{changed, check_attributes, check_times},
+    resource::{changed, check_attributes, check_times, goes_on, is_over},
 };
 
 #[async_trait]
@@ -38,8 +38,7 @@ impl Resources for MemoryIndexer {
     }
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
-        let goes_on = |resource: &Resource| resource.ended_at.is_none() && resource.started_at <= now;
-        self.tables.lock().set_ends(ids.iter().map(|id| (*id, goes_on)), Some(now), now)
+        self.tables.lock().set_ends(ids.iter().map(|id| (*id, now)), goes_on, Some(now), now)
     }
 
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
@@ -48,10 +47,7 @@ impl Resources for MemoryIndexer {
     }
 
     async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
-        let is_over = |seen_at: Timestamp| {
-            move |resource: &Resource| resource.ended_at.is_some_and(|ended_at| ended_at <= seen_at)
-        };
-        self.tables.lock().set_ends(seen.iter().map(|(id, seen_at)| (*id, is_over(*seen_at))), None, now)
+        self.tables.lock().set_ends(seen.iter().copied(), is_over, None, now)
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
@@ -161,20 +157,18 @@ impl Tables {
         Ok(UpdatedResource { resource, detached })
     }
 
-    /// Sets the end of the resources that satisfy a condition, each with a new revision; returns their number.
-    fn set_ends<F: Fn(&Resource) -> bool>(
+    /// Sets or removes the ends of the resources that satisfy a condition, each at its time; returns their number.
+    fn set_ends(
         &mut self,
-        resources: impl Iterator<Item = (Uuid, F)>,
+        resources: impl Iterator<Item = (Uuid, Timestamp)>,
+        must_be: fn(&Resource, Timestamp) -> bool,
         ended_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<u64> {
         let mut set = 0;
-        for (id, must_be) in resources {
-            if self.resources.get(&id).is_some_and(must_be) {
-                let ended_at = Some(ended_at);
-                let change =
-                    ResourceChange { ended_at, create_revision: true, now, ..ResourceChange::default() };
-                self.update_resource(GENERIC, id, change)?;
+        for (id, time) in resources {
+            if self.resources.get(&id).is_some_and(|resource| must_be(resource, time)) {
+                self.update_resource(GENERIC, id, ResourceChange::of_end(ended_at, now))?;
                 set += 1;
             }
         }

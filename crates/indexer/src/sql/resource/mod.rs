@@ -30,6 +30,7 @@ use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
     Resources, Result, UpdatedResource,
     metric::{named_metric_already_exists, sort_by_name},
+    resource::{goes_on, is_over},
 };
 use create::Draft;
 use row::Attributes;
@@ -84,11 +85,8 @@ impl Resources for SqlIndexer {
     }
 
     async fn end_resources(&self, ids: &[Uuid], now: Timestamp) -> Result<u64> {
-        let mut ended = 0;
-        for ids in ids.chunks(ENDED_AT_ONCE_MAX) {
-            ended += self.writer.change(update::EndResource { ids: ids.to_vec(), now }).await?;
-        }
-        Ok(ended)
+        let resources: Vec<_> = ids.iter().map(|id| (*id, now)).collect();
+        self.set_ends(&resources, goes_on, Some(now), now).await
     }
 
     async fn ends(&self, ids: &[Uuid]) -> Result<Vec<Option<Option<Timestamp>>>> {
@@ -105,11 +103,7 @@ impl Resources for SqlIndexer {
     }
 
     async fn revive_resources(&self, seen: &[(Uuid, Timestamp)], now: Timestamp) -> Result<u64> {
-        let mut revived = 0;
-        for seen in seen.chunks(ENDED_AT_ONCE_MAX) {
-            revived += self.writer.change(update::ReviveResource { seen: seen.to_vec(), now }).await?;
-        }
-        Ok(revived)
+        self.set_ends(seen, is_over, None, now).await
     }
 
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
@@ -148,6 +142,23 @@ impl Resources for SqlIndexer {
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         listing::list(self, listing).await
+    }
+}
+
+impl SqlIndexer {
+    async fn set_ends(
+        &self,
+        resources: &[(Uuid, Timestamp)],
+        must_be: fn(&Resource, Timestamp) -> bool,
+        ended_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let mut set = 0;
+        for resources in resources.chunks(ENDED_AT_ONCE_MAX) {
+            let resources = resources.to_vec();
+            set += self.writer.change(update::SetEnds { resources, must_be, ended_at, now }).await?;
+        }
+        Ok(set)
     }
 }
 

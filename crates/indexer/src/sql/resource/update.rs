@@ -197,69 +197,33 @@ impl Change for UpdateResource {
     }
 }
 
-/// Ends resources that have not ended; returns their number.
-pub(super) struct EndResource {
-    pub(super) ids: Vec<Uuid>,
+/// Sets or removes the ends of the resources that satisfy a condition, each at its time; returns their number.
+pub(super) struct SetEnds {
+    pub(super) resources: Vec<(Uuid, Timestamp)>,
+    pub(super) must_be: fn(&Resource, Timestamp) -> bool,
+    pub(super) ended_at: Option<Timestamp>,
     pub(super) now: Timestamp,
 }
 
 #[async_trait]
-impl Change for EndResource {
+impl Change for SetEnds {
     type Answer = u64;
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
-        let mut ended = 0;
-        for id in self.ids.iter().copied() {
-            let goes_on = |now: &Resource| now.ended_at.is_none() && now.started_at <= self.now;
-            let set = set_end(connection, context, id, Some(self.now), self.now, goes_on).await?;
-            ended += u64::from(set);
+        let mut set = 0;
+        for (id, time) in self.resources.iter().copied() {
+            let update = UpdateResource::new(GENERIC, id, ResourceChange::of_end(self.ended_at, self.now));
+            let current = match update.current(connection, context).await {
+                Err(Failure::Refused(IndexerError::NoSuchResource(_))) => continue,
+                current => current?,
+            };
+            if (self.must_be)(&current.resource, time) {
+                update.change(connection, &current).await?;
+                set += 1;
+            }
         }
-        Ok((ended, Touched::default().with_resources(self.ids.iter().copied())))
+        Ok((set, Touched::default().with_resources(self.resources.iter().map(|(id, _)| *id))))
     }
-}
-
-/// Removes the end of resources that ended at or before a time; returns their number.
-pub(super) struct ReviveResource {
-    pub(super) seen: Vec<(Uuid, Timestamp)>,
-    pub(super) now: Timestamp,
-}
-
-#[async_trait]
-impl Change for ReviveResource {
-    type Answer = u64;
-
-    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<u64> {
-        let mut revived = 0;
-        for (id, seen_at) in self.seen.iter().copied() {
-            let is_over = |now: &Resource| now.ended_at.is_some_and(|ended_at| ended_at <= seen_at);
-            let set = set_end(connection, context, id, None, self.now, is_over).await?;
-            revived += u64::from(set);
-        }
-        Ok((revived, Touched::default().with_resources(self.seen.iter().map(|(id, _)| *id))))
-    }
-}
-
-/// Sets the end of a resource, with a new revision; false if it is missing, or does not satisfy the condition.
-async fn set_end(
-    connection: &mut Connection,
-    context: &Context,
-    id: Uuid,
-    ended_at: Option<Timestamp>,
-    now: Timestamp,
-    must_be: impl Fn(&Resource) -> bool + Send,
-) -> Result<bool, Failure> {
-    let change =
-        ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() };
-    let update = UpdateResource::new(GENERIC, id, change);
-    let current = match update.current(connection, context).await {
-        Err(Failure::Refused(IndexerError::NoSuchResource(_))) => return Ok(false),
-        current => current?,
-    };
-    let is_set = must_be(&current.resource);
-    if is_set {
-        update.change(connection, &current).await?;
-    }
-    Ok(is_set)
 }
 
 /// Copies the row and its values into the history.
