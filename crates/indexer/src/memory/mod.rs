@@ -278,9 +278,7 @@ impl Metrics for MemoryIndexer {
         ids.iter()
             .map(|id| {
                 let metric = tables.active(*id).ok_or(IndexerError::NoSuchMetric(*id))?;
-                let deleted =
-                    Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(&metric) };
-                tables.metrics.insert(*id, Arc::new(deleted));
+                tables.mark_deleted(&metric);
                 Ok(())
             })
             .collect()
@@ -289,10 +287,7 @@ impl Metrics for MemoryIndexer {
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {
         let tables = self.tables.lock();
         let deleted = tables.metrics.values().filter(|metric| metric.status == MetricStatus::Delete);
-        let mut ids: Vec<MetricId> = deleted.map(|metric| metric.id).filter(|id| Some(*id) > after).collect();
-        ids.sort_unstable();
-        ids.truncate(limit);
-        Ok(ids)
+        Ok(deleted.map(|metric| metric.id).filter(|id| Some(*id) > after).take(limit).collect())
     }
 
     async fn expunge_metrics(&self, ids: &[MetricId]) -> Result<()> {
@@ -314,6 +309,11 @@ impl Tables {
             metric.resource_id == Some(resource) && metric.name.as_deref() == Some(name)
         };
         self.metrics.values().filter(|metric| metric.status == MetricStatus::Active).find(is_it).cloned()
+    }
+
+    fn mark_deleted(&mut self, metric: &Metric) {
+        let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..metric.clone() };
+        self.metrics.insert(metric.id, Arc::new(deleted));
     }
 
     fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>> {

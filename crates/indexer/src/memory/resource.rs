@@ -240,8 +240,7 @@ impl Tables {
         self.annotations.retain(|_, annotation| annotation.resource_id != id);
         let metrics = self.metrics_of(id);
         for metric in &metrics {
-            let deleted = Metric { status: MetricStatus::Delete, resource_id: None, ..Metric::clone(metric) };
-            self.metrics.insert(metric.id, Arc::new(deleted));
+            self.mark_deleted(metric);
         }
         let mut ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
         ids.sort_unstable();
