@@ -14,6 +14,7 @@ pub mod operations;
 mod pagination;
 pub mod predicate;
 mod profile;
+mod pyparsing;
 mod router;
 mod routes;
 

@@ -6,35 +6,19 @@
 //! reversed, as in Gnocchi. `json` validates the result. Operator precedence with explicit stacks, no
 //! recursion.
 
-use std::fmt;
+use std::fmt::Display;
 
 use gnudi_app::json::Value;
 use gnudi_indexer::filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX};
 use gnudi_model::python::expand_tabs;
 
 use super::json::NOT;
+use crate::pyparsing::{place, word};
 
-/// A syntax error and its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    message: String,
-    /// The text at this position; `None` at the end of the input.
-    found: Option<String>,
-    /// The offset in characters, from 0.
-    at: usize,
-    line: usize,
-    column: usize,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if let Some(found) = &self.found {
-            write!(f, ", found '{found}'")?;
-        }
-        write!(f, "  (at char {}), (line:{}, col:{})", self.at, self.line, self.column)
-    }
-}
+/// A syntax error, with its position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Fault(String);
 
 /// Parses a text to the equivalent document.
 pub fn document(text: &str) -> Result<Value, Fault> {
@@ -309,21 +293,10 @@ impl<'t> Reader<'t> {
         self.fault(format!("Expected at most {FILTER_DEPTH_MAX} levels of connectives"))
     }
 
-    fn fault(&self, message: impl Into<String>) -> Fault {
-        const FOUND_MAX: usize = 16;
-        let before = &self.text[..self.at];
-        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-        let rest = self.rest();
-        let word: String =
-            rest.chars().take(FOUND_MAX).take_while(|character| character.is_alphanumeric()).collect();
-        let found = if word.is_empty() { rest.chars().next().map(String::from) } else { Some(word) };
-        Fault {
-            message: message.into(),
-            found,
-            at: before.chars().count(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+    fn fault(&self, message: impl Display) -> Fault {
+        let (before, rest) = self.text.split_at(self.at);
+        let found = word(rest).map_or_else(String::new, |word| format!(", found '{word}'"));
+        Fault(format!("{message}{found}  {}", place(before)))
     }
 }
 

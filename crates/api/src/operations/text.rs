@@ -7,11 +7,10 @@
 use gnudi_app::json::{Value, repr_str};
 use gnudi_model::python::expand_tabs;
 
+use crate::pyparsing::{place, word};
+
 /// The maximum nesting: that of operations, plus the lists of names in a metric node.
 pub const DEPTH_MAX: usize = gnudi_series::operations::DEPTH_MAX + 1;
-
-/// How many characters of a word an error quotes.
-const SHOWN_MAX: usize = 16;
 
 /// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,24 +126,14 @@ impl<'t> Reader<'t> {
     }
 
     fn expected(&self, parenthesis: char) -> Fault {
-        let found = match (self.characters, self.next()) {
-            ([], _) => String::new(),
-            (_, None) => ", found end of text".to_owned(),
-            (_, Some(first)) => {
-                let word = self.characters[self.at..].iter().take(SHOWN_MAX);
-                let word: String = word.take_while(|character| character.is_alphanumeric()).collect();
-                let shown = if word.is_empty() { first.to_string() } else { word };
-                format!(", found {}", repr_str(&shown).replace("\\\\", "\\"))
-            }
+        let (before, rest) = self.characters.split_at(self.at);
+        let (before, rest) = (String::from_iter(before), String::from_iter(rest));
+        let found = match word(&rest) {
+            Some(word) => format!(", found {}", repr_str(&word).replace("\\\\", "\\")),
+            None if before.is_empty() => String::new(),
+            None => ", found end of text".to_owned(),
         };
-        let before = &self.characters[..self.at];
-        let line = before.iter().filter(|character| **character == '\n').count() + 1;
-        let column = self.at - before.iter().rposition(|character| *character == '\n').map_or(0, |at| at + 1);
-        let column = column + 1;
-        Fault::Expected(format!(
-            "Expected '{parenthesis}'{found}  (at char {}), (line:{line}, col:{column})",
-            self.at
-        ))
+        Fault::Expected(format!("Expected '{parenthesis}'{found}  {}", place(&before)))
     }
 }
 
