@@ -6,7 +6,7 @@
 //! in one bucket are added. As in Gnocchi, of several revisions in a group that start at the same time within
 //! the range, only the first counts.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use gnudi_app::Share;
 use gnudi_indexer::{Comparison, Filter, FilterValue};
@@ -193,12 +193,7 @@ fn cut(resource: Arc<Resource>, is_first: bool, arguments: &Arguments) -> Revisi
 
 /// Sorts revisions by start. Of those with the same start keeps the first, with the end of the last.
 fn join(revisions: &mut Vec<Revision>) {
-    revisions.sort_by(|a, b| match (a.start, b.start) {
-        (None, None) => Ordering::Equal,
-        (None, _) => Ordering::Less,
-        (_, None) => Ordering::Greater,
-        (Some(a), Some(b)) => a.cmp(&b),
-    });
+    revisions.sort_by_key(|revision| revision.start);
     revisions.dedup_by(|revision, kept| {
         let same = revision.start.is_some() && revision.start == kept.start;
         if same {
