@@ -21,12 +21,12 @@ const ITEMS_MAX: usize = 100;
 /// The limit of Gnocchi's database, far beyond any useful value.
 const BACK_WINDOW_MAX: u64 = i32::MAX as u64;
 
-/// A policy in a request, or the definition of a single metric.
+/// A policy in a request, the definition of a single metric, or a change of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyFields {
-    /// Empty for a metric's definition.
+    /// Empty except for a policy.
     name: String,
-    back_window: u64,
+    back_window: Option<u64>,
     aggregation_methods: Option<Vec<String>>,
     definition: Vec<PolicyItemFields>,
     raw_timespan: Option<Timespan>,
@@ -154,7 +154,7 @@ async fn find(call: &Call<'_>, rule: Rule) -> Result<Arc<ArchivePolicy>> {
 
 /// `POST /v1/archive_policy`
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let given = new_policy(&request::json(call.parts, body).await?, true)?;
+    let given = policy_fields(&request::json(call.parts, body).await?, true)?;
     addressable(&given.name)?;
     if ArchivePolicy::is_definition_name(&given.name) {
         return Err(ApiError::bad_request("names of this form are reserved for definitions of metrics"));
@@ -176,7 +176,7 @@ fn completed(call: &Call<'_>, given: PolicyFields) -> Result<ArchivePolicy> {
     let policy = ArchivePolicy {
         raw_timespan: given.raw_timespan,
         recomputes_late: given.recomputes_late.unwrap_or(false),
-        ..ArchivePolicy::new(given.name, given.back_window, definition, methods)?
+        ..ArchivePolicy::new(given.name, given.back_window.unwrap_or(0), definition, methods)?
     };
     policy.check_late()?;
     Ok(policy)
@@ -227,15 +227,15 @@ pub(crate) fn refuse_definition(name: &str) -> Result<(), IndexerError> {
     if ArchivePolicy::is_definition_name(name) { Err(no_such(name)) } else { Ok(()) }
 }
 
-/// Parses a policy; `has_name` is false for a metric's own definition.
-pub(crate) fn new_policy(body: &Value, has_name: bool) -> Checked<PolicyFields> {
-    let (mut name, mut back_window, mut methods, mut definition) = (None, 0, None, None);
+/// Parses a policy; `has_name` is false for a metric's own definition, and for a change.
+pub(crate) fn policy_fields(body: &Value, has_name: bool) -> Checked<PolicyFields> {
+    let (mut name, mut back_window, mut methods, mut definition) = (None, None, None, None);
     let (mut raw_timespan, mut recomputes_late) = (None, None);
     for (key, value) in entries(body)? {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "name" if has_name => name = Some(string(value).map_err(in_key)?),
-            "back_window" => back_window = back_window_of(value).map_err(in_key)?,
+            "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
             "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
             "definition" => definition = Some(definition_of(value).map_err(in_key)?),
             "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
@@ -267,7 +267,7 @@ fn method(value: &Value) -> Checked<String> {
 /// of late measures, and the methods.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let before = find(call, Rule::UpdateArchivePolicy).await?;
-    let change = change(&request::json(call.parts, body).await?)?;
+    let change = policy_fields(&request::json(call.parts, body).await?, false)?;
     check_drop(change.raw_timespan.or(before.raw_timespan), change.recomputes_late)?;
     let methods = change.aggregation_methods.map(|entries| resolved(call, &entries)).transpose()?;
     let change = PolicyChange {
@@ -285,15 +285,6 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         add_conversion(&mut shown, &before, &policy);
     }
     Ok(reply::ok(&shown))
-}
-
-/// The changes in a request, before they are completed.
-struct ChangeFields {
-    definition: Vec<PolicyItemFields>,
-    back_window: Option<u64>,
-    raw_timespan: Option<Timespan>,
-    recomputes_late: Option<bool>,
-    aggregation_methods: Option<Vec<String>>,
 }
 
 /// Adds to a policy or metric in a response how each aggregation is converted when `new` replaces `old`.
@@ -314,29 +305,6 @@ pub(crate) fn add_conversion(shown: &mut Value, old: &ArchivePolicy, new: &Archi
         let conversion = outcome(old, new).into_iter().map(aggregation).collect();
         entries.push(("conversion".to_owned(), Value::Array(conversion)));
     }
-}
-
-fn change(body: &Value) -> Checked<ChangeFields> {
-    let (mut definition, mut back_window, mut methods) = (None, None, None);
-    let (mut raw_timespan, mut recomputes_late) = (None, None);
-    for (key, value) in entries(body)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "definition" => definition = Some(definition_of(value).map_err(in_key)?),
-            "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
-            "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
-            "late" => recomputes_late = Some(recomputes_late_of(value).map_err(in_key)?),
-            "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
-    Ok(ChangeFields {
-        definition: required(definition, "definition")?,
-        back_window,
-        raw_timespan,
-        recomputes_late,
-        aggregation_methods: methods,
-    })
 }
 
 /// `DELETE /v1/archive_policy/{name}`

@@ -9,7 +9,7 @@ use gnudi_model::{MetricId, python::parse_uuid};
 use uuid::Uuid;
 
 use crate::routes::{
-    archive_policy::{self, PolicyFields, new_policy},
+    archive_policy::{self, PolicyFields, policy_fields},
     prelude::*,
     resource,
 };
@@ -50,7 +50,7 @@ pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricF
         let in_key = |invalid: Invalid| invalid.in_key(key);
         match key.as_str() {
             "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
-            "archive_policy" => given.archive_policy = Some(new_policy(value, false).map_err(in_key)?),
+            "archive_policy" => given.archive_policy = Some(policy_fields(value, false).map_err(in_key)?),
             "resource_id" => given.resource_id = Some(resource_id::check(value, creator).map_err(in_key)?),
             "name" if name.is_some() => {}
             "name" => given.name = Some(string(value).map_err(in_key)?),
@@ -77,7 +77,7 @@ pub fn check_change(body: &Value) -> Checked<GivenPolicy> {
         let in_key = |invalid: Invalid| invalid.in_key(key);
         let policy = match key.as_str() {
             "archive_policy_name" => GivenPolicy::Name(string(value).map_err(in_key)?),
-            "archive_policy" => GivenPolicy::Definition(new_policy(value, false).map_err(in_key)?),
+            "archive_policy" => GivenPolicy::Definition(policy_fields(value, false).map_err(in_key)?),
             _ => return Err(Invalid::extra_key(key)),
         };
         if given.replace(policy).is_some() {
