@@ -12,7 +12,8 @@ use gnudi_api::measures::{
     slow,
     write::{Column, Rows},
 };
-use gnudi_model::Timestamp;
+use gnudi_engine::Resample;
+use gnudi_model::{Timespan, Timestamp};
 
 const MEASURES: usize = 5_000;
 const METRICS: usize = 2_000;
@@ -100,7 +101,7 @@ fn main() {
         let column = |round: usize| {
             let times = (0..POINTS).map(|n| Timestamp::from_secs((START + 60 * n) as i64));
             let values = (0..POINTS).map(|n| value(round * POINTS + n)).collect();
-            Column::new("60.0".to_owned(), Arc::new(times.collect()), values)
+            Column::new(Resample::Span(Timespan::from_secs(60)), Arc::new(times.collect()), values)
         };
         let columns: Vec<Column> = (0..ROUNDS / 5).map(column).collect();
         let mut bytes = 0;

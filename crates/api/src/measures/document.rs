@@ -201,11 +201,14 @@ impl Iterator for Document {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_engine::Resample;
+    use gnudi_model::Timespan;
+
     use super::*;
 
     fn column(timestamps: Arc<Vec<Timestamp>>) -> Column {
         let values = vec![0.5; timestamps.len()];
-        Column::new("1.0".to_owned(), timestamps, values)
+        Column::new(Resample::Span(Timespan::from_secs(1)), timestamps, values)
     }
 
     fn document(rows: &[usize]) -> Document {

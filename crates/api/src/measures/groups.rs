@@ -164,8 +164,9 @@ mod tests {
     use futures_util::FutureExt as _;
     use gnudi_app::ApiError;
     use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+    use gnudi_engine::Resample;
     use gnudi_indexer::memory::MemoryIndexer;
-    use gnudi_model::{SackCount, Timestamp};
+    use gnudi_model::{SackCount, Timespan, Timestamp};
     use http_body_util::BodyExt as _;
 
     use super::*;
@@ -189,8 +190,8 @@ mod tests {
             }
             document.value(&Value::from(self.rows.to_string()));
             let timestamps = Arc::new(vec![Timestamp::EPOCH; self.rows]);
-            let column = Column::new("1.0".to_owned(), timestamps, vec![0.5; self.rows]);
-            document.rows(vec![column])
+            let granularity = Resample::Span(Timespan::from_secs(1));
+            document.rows(vec![Column::new(granularity, timestamps, vec![0.5; self.rows])])
         }
 
         fn series(&self) -> usize {

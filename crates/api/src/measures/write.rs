@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gnudi_app::json::float;
+use gnudi_engine::{Measures, Resample};
 use gnudi_model::Timestamp;
-use gnudi_series::resample::Resample;
 use parking_lot::Mutex;
 
 /// The size of a piece.
@@ -33,14 +33,20 @@ pub struct Column {
 
 impl Column {
     /// For aggregates: times are truncated to seconds, as in Gnocchi.
-    pub fn new(granularity: String, timestamps: Arc<Vec<Timestamp>>, values: Vec<f64>) -> Self {
-        Column { granularity, timestamps, values, fraction_digits: 0 }
+    pub fn new(granularity: Resample, timestamps: Arc<Vec<Timestamp>>, values: Vec<f64>) -> Self {
+        Column { granularity: self::granularity(granularity), timestamps, values, fraction_digits: 0 }
+    }
+
+    /// For aggregates as they were read, and perhaps resampled.
+    pub fn of(measures: Measures, resample: Option<Resample>) -> Self {
+        let granularity = resample.unwrap_or(Resample::Span(measures.granularity));
+        Column::new(granularity, Arc::new(measures.timestamps), measures.values)
     }
 
     /// For raw points: times are written in full.
-    pub fn of_raw_points(granularity: String, timestamps: Vec<Timestamp>, values: Vec<f64>) -> Self {
-        let fraction_digits = fraction_digits(&timestamps);
-        Column { granularity, timestamps: Arc::new(timestamps), values, fraction_digits }
+    pub fn of_raw_points(points: Measures) -> Self {
+        let fraction_digits = fraction_digits(&points.timestamps);
+        Column { fraction_digits, ..Column::of(points, None) }
     }
 }
 
@@ -329,7 +335,8 @@ mod tests {
 
     fn column(granularity: &str, points: &[(i64, f64)]) -> Column {
         let (timestamps, values) = points.iter().map(|(time, value)| (Timestamp(*time), *value)).unzip();
-        Column::new(granularity.to_owned(), Arc::new(timestamps), values)
+        let granularity = granularity.to_owned();
+        Column { granularity, timestamps: Arc::new(timestamps), values, fraction_digits: 0 }
     }
 
     #[test]
@@ -337,7 +344,8 @@ mod tests {
         let second = 1_356_998_400_000_000_000;
         for (nanoseconds, shown) in [(0, ""), (20_000_000, ".020"), (1_000, ".000001"), (10, ".000000010")] {
             let timestamps = vec![Timestamp(second), Timestamp(second + nanoseconds)];
-            let raw = Column::of_raw_points("0.0".to_owned(), timestamps, vec![1.0, 2.0]);
+            let points = Measures { timestamps, values: vec![1.0, 2.0], ..Measures::default() };
+            let raw = Column::of_raw_points(points);
             let expected = format!("[\"2013-01-01T00:00:00{shown}+00:00\", 0.0, 2.0]]");
             assert!(text(&[raw]).ends_with(&expected));
         }

@@ -10,10 +10,7 @@ use gnudi_series::{
 };
 
 use super::references::Reference;
-use crate::measures::{
-    document::Document,
-    write::{self, Column},
-};
+use crate::measures::{document::Document, write::Column};
 
 /// Appends `{"measures": ...}`, followed by the output of `more`.
 ///
@@ -49,7 +46,7 @@ pub(crate) fn aggregated(measures: Vec<CrossMeasures>) -> Vec<Column> {
 }
 
 fn column(granularity: Resample, series: CrossSeries) -> Column {
-    Column::new(write::granularity(granularity), series.timestamps, series.values)
+    Column::new(granularity, series.timestamps, series.values)
 }
 
 /// A path of keys and the columns below it.

@@ -25,10 +25,7 @@ use super::{
 };
 use crate::{
     arrow::series::seconds,
-    measures::{
-        document::Document,
-        write::{self, Column},
-    },
+    measures::{document::Document, write::Column},
     routes::{prelude::*, resource},
 };
 
@@ -309,7 +306,7 @@ fn columns(points: &[Point]) -> Vec<Column> {
     let column = |points: &[Point]| {
         let timestamps = Arc::new(points.iter().map(|point| point.time).collect());
         let values = points.iter().map(|point| point.value).collect();
-        Column::new(write::granularity(points[0].granularity), timestamps, values)
+        Column::new(points[0].granularity, timestamps, values)
     };
     points.chunk_by(same).map(column).collect()
 }

@@ -11,10 +11,10 @@ use gnudi_series::{
 };
 
 use crate::{
-    measures::write::{self, Column},
+    measures::write::Column,
     routes::{
         aggregates::{Arguments, Policies, aggregated},
-        metric::{no_such_method, resample},
+        metric::{no_aggregation, no_such_method, resample},
         prelude::*,
     },
 };
@@ -76,12 +76,7 @@ impl Reading {
             Reading::Nothing => Ok(Vec::new()),
             Reading::Stored { metric, policy, query } => {
                 let found = engine.measures(*metric, policy, query).await?;
-                let columns = found.into_iter().map(|measures| {
-                    let granularity = query.resample.unwrap_or(Resample::Span(measures.granularity));
-                    let timestamps = Arc::new(measures.timestamps);
-                    Column::new(write::granularity(granularity), timestamps, measures.values)
-                });
-                Ok(columns.collect())
+                Ok(found.into_iter().map(|measures| Column::of(measures, query.resample)).collect())
             }
             Reading::Across(query) => Ok(aggregated(engine.cross_measures(query.clone()).await?)),
         }
@@ -142,14 +137,6 @@ fn check_common_granularity(known: &[Known], aggregation: &str) -> Result<()> {
 /// The name of a metric's aggregation in operations and error texts.
 fn name_of(metric: &Metric, aggregation: &str) -> MetricName {
     MetricName { name: metric.id.to_string(), aggregation: aggregation.to_owned() }
-}
-
-fn no_aggregation(metric: &Metric, aggregation: &str, granularity: Timespan) -> ApiError {
-    let granularity = write::granularity(Resample::Span(granularity));
-    let id = metric.id;
-    ApiError::not_found(format!(
-        "Aggregation method '{aggregation}' at granularity '{granularity}' for metric {id} does not exist"
-    ))
 }
 
 /// The method, if the policy has it.

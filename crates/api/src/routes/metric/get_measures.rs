@@ -15,7 +15,7 @@ use crate::{
     },
     measures::{
         document::Document,
-        write::{self, Column, Rows},
+        write::{Column, Rows},
     },
     routes::prelude::*,
 };
@@ -67,13 +67,7 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         }
         return series.into_response(&query, Form::Long);
     }
-    let columns = answers
-        .into_iter()
-        .map(|answer| {
-            let granularity = wanted.resample.unwrap_or(Resample::Span(answer.granularity));
-            Column::new(write::granularity(granularity), Arc::new(answer.timestamps), answer.values)
-        })
-        .collect();
+    let columns = answers.into_iter().map(|answer| Column::of(answer, wanted.resample)).collect();
     Ok(reply::ok(body_of(call, columns)?))
 }
 
@@ -92,15 +86,13 @@ async fn get_raw_points(
         engine.refresh(&[metric], call.app.options().operation_timeout).await?;
     }
     let points = engine.raw_points(metric, policy, wanted.start, wanted.stop).await?;
-    let granularity = Resample::Span(points.granularity);
     if arrow::is_wanted(call.parts) {
         let mut series = SeriesAnswer::of_one_granularity(&call.app.answers);
-        series.push(&[], seconds(granularity), Arc::new(points.timestamps), points.values)?;
+        let granularity = seconds(Resample::Span(points.granularity));
+        series.push(&[], granularity, Arc::new(points.timestamps), points.values)?;
         return series.into_response(&call.query(), Form::Long);
     }
-    let granularity = write::granularity(granularity);
-    let column = Column::of_raw_points(granularity, points.timestamps, points.values);
-    Ok(reply::ok(body_of(call, vec![column])?))
+    Ok(reply::ok(body_of(call, vec![Column::of_raw_points(points)])?))
 }
 
 fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody> {
@@ -172,13 +164,8 @@ fn aggregations(call: &Call<'_>, policy: &ArchivePolicy, wanted: &Wanted<'_>) ->
     granularities
         .into_iter()
         .map(|granularity| {
-            policy.aggregation(method, granularity).ok_or_else(|| {
-                ApiError::not_found(format!(
-                    "Aggregation method '{method}' at granularity '{}' for metric {} does not exist",
-                    write::granularity(Resample::Span(granularity)),
-                    call.metric().id
-                ))
-            })
+            let found = policy.aggregation(method, granularity);
+            found.ok_or_else(|| super::no_aggregation(call.metric(), method, granularity))
         })
         .collect()
 }

@@ -11,17 +11,21 @@ pub use list::list;
 pub(crate) use get_measures::resample;
 use gnudi_app::json;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use gnudi_drivers::incoming::Batch;
+use gnudi_engine::Resample;
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timestamp, resource_type::GENERIC};
+use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timespan, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
 use definition::GivenPolicy;
 
 use super::{archive_policy, prelude::*, resource};
-use crate::{arrow, last_measure, measures};
+use crate::{
+    arrow, last_measure,
+    measures::{self, write},
+};
 
 /// How a metric's resource is shown: by id, or in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -197,6 +201,14 @@ pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer
 }
 
 /// The error for a method that the metric's policy lacks.
+pub(crate) fn no_aggregation(metric: &Metric, method: impl Display, granularity: Timespan) -> ApiError {
+    let granularity = write::granularity(Resample::Span(granularity));
+    let id = metric.id;
+    ApiError::not_found(format!(
+        "Aggregation method '{method}' at granularity '{granularity}' for metric {id} does not exist"
+    ))
+}
+
 pub(crate) fn no_such_method(metric: &Metric, name: Value) -> ApiError {
     let detail = [("metric", metric.id.to_string().into()), ("aggregation_method", name)];
     ApiError::not_found(Value::cause(

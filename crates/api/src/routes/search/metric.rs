@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use gnudi_app::{
-    Share,
-    json::{self, float},
-    python,
+    Share, json, python,
     query::{Argument, Query},
 };
-use gnudi_engine::{CrossMeasuresError, cross::MetricRead};
+use gnudi_engine::{CrossMeasuresError, Resample, cross::MetricRead};
 use gnudi_model::{
     Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan, Timestamp, python::parse_uuid,
 };
@@ -91,13 +89,10 @@ fn answer(
     document.text("{");
     for (index, (read, series)) in reads.iter().zip(found).enumerate() {
         let columns = read.aggregations.iter().zip(series).map(|(aggregation, series)| {
-            let mut granularity = Vec::new();
-            float::write(aggregation.granularity.as_secs_f64(), &mut granularity);
             let points = series.timestamps.iter().copied().zip(series.values);
             let (timestamps, values): (Vec<Timestamp>, Vec<f64>) =
                 points.filter(|(_, value)| predicate.holds(*value)).unzip();
-            let granularity = String::from_utf8(granularity).expect("floats are ASCII");
-            Column::new(granularity, timestamps.into(), values)
+            Column::new(Resample::Span(aggregation.granularity), timestamps.into(), values)
         });
         document.text(if index > 0 { ", " } else { "" });
         document.value(&read.metric.to_string().into());
