@@ -14,7 +14,7 @@ use super::write::{Column, ROW_BYTES_MAX, Rows};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Up to this many rows a response is one piece, with Content-Length.
-const WHOLE_ROWS_MAX: usize = 4_000;
+pub const WHOLE_ROWS_MAX: usize = 4_000;
 
 /// The memory of a row before it is written.
 const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
@@ -112,6 +112,16 @@ impl Document {
     /// Appends the output of `write`.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.last_text());
+    }
+
+    /// Appends a group of an aggregation; `measures` appends what it has.
+    pub fn group(&mut self, key: &Value, measures: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.text("{\"group\": ");
+        self.value(key);
+        self.text(", \"measures\": ");
+        measures(self)?;
+        self.text("}");
+        Ok(())
     }
 
     /// Appends a list of all columns' points.

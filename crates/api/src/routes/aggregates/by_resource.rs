@@ -97,8 +97,7 @@ async fn compute_all(
     asked: &ResourcesQuery<'_>,
 ) -> Result<(Vec<Reference>, Vec<CrossMeasures>)> {
     let names = Names::of(asked.operations)?;
-    let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
-    let resources = list(call, asked.wanted(&names), false, &sorts).await?;
+    let resources = list(call, asked.wanted(&names), false, RESOURCE_SORTS).await?;
     check_count(call, resources.len())?;
     let references = references::of_resources(call, &resources, &names)?;
     let measures = if references.is_empty() {
@@ -214,12 +213,9 @@ impl GroupPart for ResourceGroup {
                 write_measures(document, self.details, &self.references, measures)
             });
         }
-        document.text("{\"group\": ");
-        document.value(&self.key);
-        document.text(", \"measures\": ");
-        write_measures(document, self.details, &self.references, measures)?;
-        document.text("}");
-        Ok(())
+        document.group(&self.key, |document| {
+            write_measures(document, self.details, &self.references, measures)
+        })
     }
 
     fn series(&self) -> usize {
@@ -289,9 +285,9 @@ pub(super) async fn list(
     call: &Call<'_>,
     wanted: Wanted<'_>,
     details: bool,
-    sorts: &[String],
+    sorts: &[impl AsRef<str>],
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
-    let sort = |text: &String| {
+    let sort = |text: &str| {
         let (field, direction) = text.split_once(':').unwrap_or((text, ""));
         // Nulls come last, as in PostgreSQL.
         let direction = match direction {
@@ -300,7 +296,7 @@ pub(super) async fn list(
         };
         Ok(ResourceSort { field: field.trim().to_owned(), direction })
     };
-    let sorts = sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
+    let sorts = sorts.iter().map(|text| sort(text.as_ref())).collect::<Result<_, IndexerError>>()?;
     let limit = call.app.options().limits.aggregate_references_max + 1;
     let Wanted { resource_type, filter, history, metric_names, omits_attributes } = wanted;
     let listing = ResourceListing {

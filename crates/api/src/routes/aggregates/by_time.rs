@@ -94,11 +94,8 @@ impl ByTime {
             groups.insert(ClockTime { weekday: None, hour: None }, measures.to_vec());
         }
         for (number, (time, measures)) in groups.into_iter().enumerate() {
-            document.text(if number > 0 { ", {\"group\": " } else { "{\"group\": " });
-            document.value(&self.key(key, time));
-            document.text(", \"measures\": ");
-            write(document, measures)?;
-            document.text("}");
+            document.text(if number > 0 { ", " } else { "" });
+            document.group(&self.key(key, time), |document| write(document, measures))?;
         }
         Ok(())
     }

@@ -54,8 +54,7 @@ impl<'f> Fields<'f> {
         if self.of_some_types.is_empty() {
             return list(call, wanted, false, self.names).await;
         }
-        let sorts: Vec<String> = RESOURCE_SORTS.iter().map(|sort| (*sort).to_owned()).collect();
-        let resources = list(call, wanted, true, &sorts).await?;
+        let resources = list(call, wanted, true, RESOURCE_SORTS).await?;
         let keyed = resources.into_iter().map(|resource| Ok((self.group_of(&resource)?, resource)));
         let mut keyed = keyed.collect::<Result<Vec<_>, IndexerError>>()?;
         keyed.sort_by(|(a, _), (b, _)| order(a, b));

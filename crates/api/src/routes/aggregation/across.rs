@@ -11,7 +11,7 @@ use gnudi_series::{
 };
 
 use crate::{
-    measures::write::Column,
+    measures::{document::Document, write::Column},
     routes::{
         aggregates::{Arguments, Policies, aggregated},
         metric::{no_aggregation, no_such_method, resample},
@@ -81,6 +81,14 @@ impl Reading {
             Reading::Across(query) => Ok(aggregated(engine.cross_measures(query.clone()).await?)),
         }
     }
+}
+
+/// The points of the metrics.
+pub(super) async fn answer(call: &Call<'_>, asked: &AcrossQuery<'_>, metrics: &[Arc<Metric>]) -> Answer {
+    let reading = reading(call, asked, metrics).await?;
+    let mut document = Document::new(&call.app.answers);
+    document.rows(reading.columns(call.app.engine()).await?)?;
+    Ok(reply::ok(document.into_body()))
 }
 
 /// Checks access to the metrics, and decides what to read.

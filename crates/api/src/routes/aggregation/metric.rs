@@ -9,10 +9,7 @@ use gnudi_app::{
 use gnudi_model::{Metric, MetricId, python::parse_uuid};
 
 use super::across::{self, AcrossQuery};
-use crate::{
-    measures::document::Document,
-    routes::{aggregates::check_count, prelude::*},
-};
+use crate::routes::{aggregates::check_count, prelude::*};
 
 pub async fn metric(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
@@ -50,8 +47,5 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
         .collect();
     let query = call.query();
     let asked = AcrossQuery::of(call, &query)?;
-    let mut document = Document::new(&call.app.answers);
-    let reading = across::reading(call, &asked, &metrics?).await?;
-    document.rows(reading.columns(call.app.engine()).await?)?;
-    Ok(reply::ok(document.into_body()))
+    across::answer(call, &asked, &metrics?).await
 }

@@ -39,10 +39,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     check_count(call, resources.len())?;
     if groupby.is_empty() {
         let asked = AcrossQuery::of(call, &query)?;
-        let mut document = Document::new(&call.app.answers);
-        let reading = across::reading(call, &asked, &metrics(call, &resources)).await?;
-        document.rows(reading.columns(call.app.engine()).await?)?;
-        return Ok(reply::ok(document.into_body()));
+        return across::answer(call, &asked, &metrics(call, &resources)).await;
     }
     let mut groups = Groups::new(call.app);
     for (key, resources) in fields.group_by(&resources)? {
@@ -62,12 +59,7 @@ struct MetricsGroup {
 impl GroupPart for MetricsGroup {
     async fn write(&self, engine: &Engine, document: &mut Document) -> Result<()> {
         let columns = self.reading.columns(engine).await?;
-        document.text("{\"group\": ");
-        document.value(&self.key);
-        document.text(", \"measures\": ");
-        document.rows(columns)?;
-        document.text("}");
-        Ok(())
+        document.group(&self.key, |document| document.rows(columns))
     }
 
     fn series(&self) -> usize {

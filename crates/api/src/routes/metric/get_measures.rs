@@ -14,14 +14,11 @@ use crate::{
         series::{Form, SeriesAnswer, seconds},
     },
     measures::{
-        document::Document,
+        document::{Document, WHOLE_ROWS_MAX},
         write::{Column, Rows},
     },
     routes::prelude::*,
 };
-
-/// Up to this many rows a response is one piece, with Content-Length.
-const WHOLE_ROWS_MAX: usize = 4_000;
 
 /// Requests raw points instead of an aggregation method.
 const RAW: &str = "raw";
