@@ -200,7 +200,7 @@ pub async fn delete_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer
     Ok(reply::accepted())
 }
 
-/// The error for a method that the metric's policy lacks.
+/// The error for an aggregation that the metric's policy lacks.
 pub(crate) fn no_aggregation(metric: &Metric, method: impl Display, granularity: Timespan) -> ApiError {
     let granularity = write::granularity(Resample::Span(granularity));
     let id = metric.id;
@@ -209,6 +209,7 @@ pub(crate) fn no_aggregation(metric: &Metric, method: impl Display, granularity:
     ))
 }
 
+/// The error for a method that the metric's policy lacks.
 pub(crate) fn no_such_method(metric: &Metric, name: Value) -> ApiError {
     let detail = [("metric", metric.id.to_string().into()), ("aggregation_method", name)];
     ApiError::not_found(Value::cause(
