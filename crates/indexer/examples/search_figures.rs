@@ -120,16 +120,8 @@ fn sort(field: &str, direction: SortDirection) -> ResourceSort {
 
 fn listing(filter: Option<Filter>) -> ResourceListing {
     let sorts = ["revision_start", "started_at"].map(|field| sort(field, SortDirection::Ascending));
-    ResourceListing {
-        resource_type: "instance".to_owned(),
-        filter,
-        history: false,
-        details: false,
-        omits_attributes: false,
-        metric_names: None,
-        page: ResourcePage { limit: Some(LIMIT), marker: None, sorts: sorts.to_vec() },
-        now: now(0),
-    }
+    let page = ResourcePage { limit: Some(LIMIT), marker: None, sorts: sorts.to_vec() };
+    ResourceListing { filter, page, ..ResourceListing::of("instance", now(0)) }
 }
 
 async fn time(index: &SqlIndexer, name: &str, listing: &ResourceListing) {

@@ -56,14 +56,11 @@ impl Listing {
     /// The page of resources that match the filter, with a link to the next one.
     pub async fn answer(&self, call: &Call<'_>, resource_type: &str, filter: Option<Filter>) -> Answer {
         let listing = ResourceListing {
-            resource_type: resource_type.to_owned(),
             filter,
             history: self.history,
             details: self.details,
-            omits_attributes: false,
-            metric_names: None,
             page: self.pagination.resource_page(self.history)?,
-            now: call.resource_now(),
+            ..ResourceListing::of(resource_type, call.resource_now())
         };
         let (resources, next) = if let Some(since) = self.silent_since {
             silent::page(call, listing, self.pagination.limit, since).await?

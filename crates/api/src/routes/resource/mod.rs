@@ -23,8 +23,7 @@ use std::{
 };
 
 use gnudi_indexer::{
-    Filter, FilterValue, IndexerError, ResourceChange, ResourceListing, ResourcePage,
-    filter::FILTER_VALUES_MAX,
+    Filter, FilterValue, IndexerError, ResourceChange, ResourceListing, filter::FILTER_VALUES_MAX,
 };
 use gnudi_model::{Metric, Resource, resource_type::GENERIC};
 use hyper::StatusCode;
@@ -67,16 +66,8 @@ pub(crate) async fn by_ids(call: &Call<'_>, mut ids: Vec<Uuid>) -> Result<BTreeM
     let mut resources = BTreeMap::new();
     for ids in ids.chunks(FILTER_VALUES_MAX) {
         let values = ids.iter().copied().map(FilterValue::Uuid).collect();
-        let listing = ResourceListing {
-            resource_type: GENERIC.to_owned(),
-            filter: Some(Filter::In { field: "id".to_owned(), values }),
-            history: false,
-            details: false,
-            omits_attributes: false,
-            metric_names: None,
-            page: ResourcePage::default(),
-            now: call.resource_now(),
-        };
+        let filter = Some(Filter::In { field: "id".to_owned(), values });
+        let listing = ResourceListing { filter, ..ResourceListing::of(GENERIC, call.resource_now()) };
         let found = call.indexer().list_resources(&listing).await?;
         resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
     }

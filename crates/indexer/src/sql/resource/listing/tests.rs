@@ -116,16 +116,8 @@ fn listing(resource_type: &str, history: bool, filter: Option<Filter>, sorts: &[
     let sorts = sorts
         .iter()
         .map(|field| ResourceSort { field: (*field).to_owned(), direction: SortDirection::Ascending });
-    ResourceListing {
-        resource_type: resource_type.to_owned(),
-        filter,
-        history,
-        details: false,
-        omits_attributes: false,
-        metric_names: None,
-        page: ResourcePage { limit: Some(100), marker: None, sorts: sorts.collect() },
-        now: at(0),
-    }
+    let page = ResourcePage { limit: Some(100), marker: None, sorts: sorts.collect() };
+    ResourceListing { filter, history, page, ..ResourceListing::of(resource_type, at(0)) }
 }
 
 const USUAL: &[&str] = &["revision_start", "started_at"];
