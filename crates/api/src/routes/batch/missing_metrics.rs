@@ -11,11 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     measures::named::{Named, NamedMetric, NamedResource},
-    routes::{
-        metric::definition::{self, Definition},
-        prelude::*,
-        resource,
-    },
+    routes::{metric::definition, prelude::*, resource},
 };
 
 /// The error for unknown metrics.
@@ -86,27 +82,18 @@ async fn definitions(call: &Call<'_>, named: &Named<'_>, missing: &[usize]) -> R
     let mut unknown: Vec<usize> = Vec::new();
     let mut new = Vec::with_capacity(missing.len());
     for &index in missing {
-        let metric = &named.metrics[index];
-        if unknown.last() == Some(&metric.resource) {
+        let given = &named.metrics[index];
+        if unknown.last() == Some(&given.resource) {
             continue;
         }
-        let definition = definition_of(call, metric).await?;
-        let resource = named.resources[metric.resource].id;
+        let metric = new_metric(call, given).await?;
+        let resource = named.resources[given.resource].id;
         if !known.contains_key(&resource) {
-            unknown.push(metric.resource);
+            unknown.push(given.resource);
             continue;
         }
-        check_policy(call, &definition.archive_policy_name, &mut policies).await?;
-        new.push(NewMetric {
-            id: call.new_metric_id(),
-            creator: call.caller.user.clone(),
-            name: definition.name,
-            unit: definition.unit,
-            archive_policy_name: definition.archive_policy_name,
-            resource_id: Some(resource),
-            created_at: call.app.now(),
-            whole_name: None,
-        });
+        check_policy(call, &metric.archive_policy_name, &mut policies).await?;
+        new.push(NewMetric { resource_id: Some(resource), ..metric });
     }
     if unknown.is_empty() {
         // Stricter than Gnocchi, where anybody may add metrics to any resource here, and only here.
@@ -127,7 +114,7 @@ async fn known_resources(
     resource::by_ids(call, missing.iter().map(|index| key(named, *index).0).collect()).await
 }
 
-async fn definition_of(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<Definition> {
+async fn new_metric(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<NewMetric> {
     let entries = [("archive_policy_name", &metric.archive_policy_name), ("unit", &metric.unit)];
     let given = entries
         .into_iter()

@@ -4,7 +4,7 @@ use gnudi_app::{
     resource_id,
     schema::{Checked, Invalid, entries, required, storable, string, string_up_to},
 };
-use gnudi_indexer::{MetricsChange, NewNamedMetric};
+use gnudi_indexer::{MetricsChange, NewMetric, NewNamedMetric};
 use gnudi_model::{MetricId, python::parse_uuid};
 use uuid::Uuid;
 
@@ -32,15 +32,6 @@ pub struct MetricFields {
 pub enum GivenNamed {
     Attach(MetricId),
     Create(MetricFields),
-}
-
-/// A definition after all checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
-    pub archive_policy_name: String,
-    pub resource_id: Option<Uuid>,
-    pub name: Option<String>,
-    pub unit: Option<String>,
 }
 
 /// Parses a definition. `name`, if given, overrides the document's name.
@@ -129,12 +120,13 @@ fn slash_refused() -> ApiError {
     ApiError::bad_request("'/' is not supported in metric name")
 }
 
-/// Chooses the archive policy if none is given, and looks up the resource if one is.
+/// The new metric, after all checks. Chooses the archive policy if none is given, and looks up the resource
+/// if one is.
 ///
 /// # Errors
 /// 400 for an invalid name or one without a matching rule, 404 for an unknown resource, 403 if the caller may
 /// not change it.
-pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition> {
+pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<NewMetric> {
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(slash_refused());
     }
@@ -170,7 +162,8 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<Definition
         ("unit", unit.as_deref()),
     ];
     call.enforce(Rule::CreateMetric, Target::Given(&target))?;
-    Ok(Definition { archive_policy_name, resource_id, name, unit })
+    let new = NewMetric::new(call.new_metric_id(), &call.caller.user, &archive_policy_name, call.app.now());
+    Ok(NewMetric { resource_id, name, unit, ..new })
 }
 
 /// [`complete`] for all metrics of a resource.
@@ -192,13 +185,9 @@ pub async fn complete_named(
                 MetricsChange::Attach(id)
             }
             GivenNamed::Create(given) => {
-                let Definition { archive_policy_name, unit, .. } = complete(call, given).await?;
-                MetricsChange::Create(NewNamedMetric {
-                    id: call.new_metric_id(),
-                    unit,
-                    archive_policy_name,
-                    whole_name: None,
-                })
+                let NewMetric { id, unit, archive_policy_name, whole_name, .. } =
+                    complete(call, given).await?;
+                MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name, whole_name })
             }
         };
         changes.push((name, change));

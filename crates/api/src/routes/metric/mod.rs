@@ -15,7 +15,7 @@ use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Resample;
-use gnudi_indexer::{IndexerError, NewMetric};
+use gnudi_indexer::IndexerError;
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timespan, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
 
@@ -83,18 +83,8 @@ pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Resu
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let creator = &call.caller.user;
     let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
-    let definition = definition::complete(call, given).await?;
+    let metric = definition::complete(call, given).await?;
     call.admit_metrics(1).await?;
-    let metric = NewMetric {
-        id: call.new_metric_id(),
-        creator: creator.clone(),
-        name: definition.name,
-        unit: definition.unit,
-        archive_policy_name: definition.archive_policy_name,
-        resource_id: definition.resource_id,
-        created_at: call.app.now(),
-        whole_name: None,
-    };
     let created = call.indexer().create_metrics(vec![metric]).await.pop();
     let metric = created.expect("one answer per metric").map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
