@@ -5,7 +5,7 @@
 use std::{hint::black_box, time::Instant};
 
 use gnudi_access::{Caller, Policy, Rule, Target};
-use gnudi_model::{Metric, MetricId, MetricStatus, Resource, Timestamp};
+use gnudi_model::{Metric, MetricId, Resource};
 use uuid::Uuid;
 
 const CHECKS: u32 = 200_000;
@@ -63,32 +63,19 @@ fn caller(user: &str, project: &str, roles: &[&str]) -> Caller {
 
 fn metric(creator: &str) -> Metric {
     Metric {
-        id: MetricId(Uuid::from_u128(1)),
         creator: creator.into(),
         name: Some("cpu".into()),
-        unit: None,
         archive_policy_name: "medium".into(),
         resource_id: Some(Uuid::from_u128(2)),
-        status: MetricStatus::Active,
-        created_at: Timestamp::EPOCH,
+        ..Metric::new(MetricId(Uuid::from_u128(1)))
     }
 }
 
 fn resource(creator: &str, project: Option<&str>) -> Resource {
     Resource {
-        id: Uuid::from_u128(2),
-        resource_type: "instance".into(),
-        original_resource_id: "x".into(),
         creator: creator.into(),
-        user_id: None,
         project_id: project.map(Into::into),
-        started_at: Timestamp::EPOCH,
-        ended_at: None,
-        revision_start: Timestamp::EPOCH,
-        revision_end: None,
-        revision: Resource::CURRENT,
-        attributes: [].into(),
-        metrics: Vec::new(),
+        ..Resource::new(Uuid::from_u128(2), "instance")
     }
 }
 

@@ -131,8 +131,6 @@ fn leading_tag(text: &str) -> Option<(bool, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use hyper::Request;
     use uuid::Uuid;
 
@@ -141,22 +139,10 @@ mod tests {
 
     /// From a real Gnocchi.
     fn version() -> Version {
-        Version::of(&Resource {
-            id: Uuid::try_parse("775832c9-5ea8-5a32-a960-d0c077215071").unwrap(),
-            resource_type: "inst".into(),
-            original_resource_id: "a".into(),
-            creator: "admin".into(),
-            user_id: None,
-            project_id: None,
-            started_at: Timestamp(1_795_262_538_146_908_000),
-            ended_at: None,
-            // 2026-11-21T12:02:18.818469+00:00
-            revision_start: Timestamp(1_795_262_538_818_469_000),
-            revision_end: None,
-            revision: Resource::CURRENT,
-            attributes: BTreeMap::new(),
-            metrics: Vec::new(),
-        })
+        let id = Uuid::try_parse("775832c9-5ea8-5a32-a960-d0c077215071").unwrap();
+        // 2026-11-21T12:02:18.818469+00:00
+        let revision_start = Timestamp(1_795_262_538_818_469_000);
+        Version::of(&Resource { revision_start, ..Resource::new(id, "inst") })
     }
 
     const TAG: &str = "4ceca2c975f5c1615b116c233ed061b728b8ae55";

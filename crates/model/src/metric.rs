@@ -105,6 +105,22 @@ pub struct Metric {
     pub created_at: Timestamp,
 }
 
+impl Metric {
+    /// An active metric of nobody's, without a name and a resource.
+    pub fn new(id: MetricId) -> Self {
+        Metric {
+            id,
+            creator: Text::new(),
+            name: None,
+            unit: None,
+            archive_policy_name: Text::new(),
+            resource_id: None,
+            status: MetricStatus::Active,
+            created_at: Timestamp::EPOCH,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,6 +51,25 @@ impl Resource {
     /// The revision number of the current revision.
     pub const CURRENT: i64 = -1;
 
+    /// The current revision of a resource of nobody's, without attributes and metrics.
+    pub fn new(id: Uuid, resource_type: &str) -> Self {
+        Resource {
+            id,
+            resource_type: resource_type.into(),
+            original_resource_id: id.to_string().into(),
+            creator: Text::new(),
+            user_id: None,
+            project_id: None,
+            started_at: Timestamp::EPOCH,
+            ended_at: None,
+            revision_start: Timestamp::EPOCH,
+            revision_end: None,
+            revision: Resource::CURRENT,
+            attributes: BTreeMap::new(),
+            metrics: Vec::new(),
+        }
+    }
+
     /// Its active metric with this name.
     pub fn metric(&self, name: &str) -> Option<&Arc<Metric>> {
         self.metrics.iter().find(|metric| metric.name.as_deref() == Some(name))

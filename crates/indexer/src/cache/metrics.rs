@@ -183,18 +183,8 @@ impl Partition {
 
 #[cfg(test)]
 pub(super) fn metric(number: u128, created_at: i64) -> Arc<Metric> {
-    use gnudi_model::{MetricStatus, Text, Timestamp};
-
-    Arc::new(Metric {
-        id: MetricId(Uuid::from_u128(number)),
-        creator: Text::new(),
-        name: None,
-        unit: None,
-        archive_policy_name: Text::new(),
-        resource_id: None,
-        status: MetricStatus::Active,
-        created_at: Timestamp(created_at),
-    })
+    let created_at = gnudi_model::Timestamp(created_at);
+    Arc::new(Metric { created_at, ..Metric::new(MetricId(Uuid::from_u128(number))) })
 }
 
 #[cfg(test)]

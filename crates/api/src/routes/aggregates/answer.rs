@@ -112,7 +112,7 @@ fn write_series(document: &mut Document, series: Vec<Series>) -> Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use gnudi_model::{Metric, MetricId, MetricStatus, Timespan, Timestamp};
+    use gnudi_model::{Metric, MetricId, Timespan, Timestamp};
     use gnudi_series::operations::MetricName;
     use uuid::Uuid;
 
@@ -122,16 +122,7 @@ mod tests {
 
     fn reference(id: u128, aggregation: &str) -> Reference {
         Reference {
-            metric: Arc::new(Metric {
-                id: MetricId(Uuid::from_u128(id)),
-                creator: "".into(),
-                name: None,
-                unit: None,
-                archive_policy_name: "".into(),
-                resource_id: None,
-                status: MetricStatus::Active,
-                created_at: Timestamp::EPOCH,
-            }),
+            metric: Arc::new(Metric::new(MetricId(Uuid::from_u128(id)))),
             resource: None,
             name: MetricName { name: "as written".to_owned(), aggregation: aggregation.to_owned() },
         }

@@ -327,19 +327,11 @@ mod tests {
     fn resource(&(id, from, to, flavor): &Lived) -> Arc<Resource> {
         let value = flavor.map_or(AttributeValue::Null, |flavor| AttributeValue::String(flavor.into()));
         Arc::new(Resource {
-            id: Uuid::nil(),
-            resource_type: "instance".into(),
             original_resource_id: id.into(),
-            creator: "".into(),
-            user_id: None,
-            project_id: None,
-            started_at: Timestamp::EPOCH,
-            ended_at: None,
             revision_start: Timestamp::from_secs(from),
             revision_end: to.map(Timestamp::from_secs),
-            revision: 0,
             attributes: BTreeMap::from([("flavor".into(), value)]),
-            metrics: Vec::new(),
+            ..Resource::new(Uuid::nil(), "instance")
         })
     }
 

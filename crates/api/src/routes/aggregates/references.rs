@@ -228,9 +228,7 @@ pub(super) async fn query(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use gnudi_model::{MetricId, MetricStatus, Timestamp};
+    use gnudi_model::MetricId;
     use gnudi_series::operations::Metrics;
     use uuid::Uuid;
 
@@ -246,32 +244,11 @@ mod tests {
 
     fn resource(names: &[&str]) -> Arc<Resource> {
         let metric = |(number, name): (usize, &&str)| {
-            Arc::new(Metric {
-                id: MetricId(Uuid::from_u128(number as u128)),
-                creator: "".into(),
-                name: Some((*name).into()),
-                unit: None,
-                archive_policy_name: "".into(),
-                resource_id: None,
-                status: MetricStatus::Active,
-                created_at: Timestamp::EPOCH,
-            })
+            let id = MetricId(Uuid::from_u128(number as u128));
+            Arc::new(Metric { name: Some((*name).into()), ..Metric::new(id) })
         };
-        Arc::new(Resource {
-            id: Uuid::nil(),
-            resource_type: "generic".into(),
-            original_resource_id: "r".into(),
-            creator: "".into(),
-            user_id: None,
-            project_id: None,
-            started_at: Timestamp::EPOCH,
-            ended_at: None,
-            revision_start: Timestamp::EPOCH,
-            revision_end: None,
-            revision: Resource::CURRENT,
-            attributes: BTreeMap::new(),
-            metrics: names.iter().enumerate().map(metric).collect(),
-        })
+        let metrics = names.iter().enumerate().map(metric).collect();
+        Arc::new(Resource { metrics, ..Resource::new(Uuid::nil(), "generic") })
     }
 
     fn found(names: &[(&str, &str)], metrics: &[&str]) -> Vec<(String, String, String)> {

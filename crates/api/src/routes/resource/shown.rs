@@ -178,36 +178,21 @@ pub(crate) fn shown_in_metric(resource: &Resource) -> Value {
 mod tests {
     use std::collections::BTreeMap;
 
-    use gnudi_model::{MetricId, MetricStatus};
+    use gnudi_model::MetricId;
 
     use super::*;
     use gnudi_app::json;
 
     fn resource() -> Resource {
         let metric = |name: &str, id: u128| {
-            Arc::new(Metric {
-                id: MetricId(Uuid::from_u128(id)),
-                creator: "u:p".into(),
-                name: Some(name.into()),
-                unit: None,
-                archive_policy_name: "low".into(),
-                resource_id: Some(Uuid::from_u128(1)),
-                status: MetricStatus::Active,
-                created_at: Timestamp::EPOCH,
-            })
+            Arc::new(Metric { name: Some(name.into()), ..Metric::new(MetricId(Uuid::from_u128(id))) })
         };
         Resource {
-            id: Uuid::from_u128(1),
-            resource_type: "inst".into(),
             original_resource_id: "a\"".into(),
             creator: "u:p:q".into(),
-            user_id: None,
             project_id: Some("p2".into()),
             started_at: Timestamp(1_500_000),
-            ended_at: None,
             revision_start: Timestamp::from_secs(2),
-            revision_end: None,
-            revision: Resource::CURRENT,
             attributes: BTreeMap::from([
                 ("b".into(), AttributeValue::Bool(true)),
                 ("d".into(), AttributeValue::Datetime(Timestamp::from_secs(1))),
@@ -217,6 +202,7 @@ mod tests {
                 ("x".into(), AttributeValue::Null),
             ]),
             metrics: vec![metric("cpu", 3), metric("disk", 4)],
+            ..Resource::new(Uuid::from_u128(1), "inst")
         }
     }
 
