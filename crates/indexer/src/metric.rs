@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Timestamp};
+use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Text, Timestamp};
 use uuid::Uuid;
 
 use crate::{IndexerError, Result, filter::Pattern};
@@ -36,6 +36,20 @@ impl NewMetric {
             resource_id: None,
             created_at,
             whole_name: None,
+        }
+    }
+
+    /// The active metric. `label` interns texts that metrics share, `name` their names.
+    pub(crate) fn metric(&self, label: impl Fn(&str) -> Text, name: impl Fn(&str) -> Text) -> Metric {
+        Metric {
+            id: self.id,
+            creator: label(&self.creator),
+            name: self.name.as_deref().map(name),
+            unit: self.unit.as_deref().map(&label),
+            archive_policy_name: label(&self.archive_policy_name),
+            resource_id: self.resource_id,
+            status: MetricStatus::Active,
+            created_at: self.created_at,
         }
     }
 }

@@ -10,7 +10,9 @@ mod resource_type;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, MetricStatus, Resource, ResourceType};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyRule, Metric, MetricId, MetricStatus, Resource, ResourceType, Text,
+};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -317,37 +319,23 @@ impl Tables {
     }
 
     fn create_metric(&mut self, new: NewMetric) -> Result<Arc<Metric>> {
-        let NewMetric { id, creator, name, unit, archive_policy_name, resource_id, created_at, whole_name } =
-            new;
-        let is_name_taken = resource_id.is_some()
-            && name.is_some()
-            && self
-                .metrics
-                .values()
-                .any(|metric| metric.resource_id == resource_id && metric.name.as_deref() == name.as_deref());
-        if let Some(resource) = resource_id
+        let text = |text: &str| Text::from(text);
+        let metric = Arc::new(new.metric(text, text));
+        if let Some(resource) = metric.resource_id
             && !self.resources.contains_key(&resource)
         {
             return Err(IndexerError::NoSuchResource(resource));
         }
-        if is_name_taken || self.metrics.contains_key(&id) {
-            return Err(named_metric_already_exists(name.as_deref()));
+        let named = metric.resource_id.zip(metric.name.as_deref());
+        let is_name_taken = named.is_some_and(|(resource, name)| self.named(resource, name).is_some());
+        if is_name_taken || self.metrics.contains_key(&metric.id) {
+            return Err(named_metric_already_exists(metric.name.as_deref()));
         }
-        if !self.policies.contains_key(&archive_policy_name) {
-            return Err(IndexerError::NoSuchArchivePolicy(archive_policy_name));
+        if !self.policies.contains_key(&new.archive_policy_name) {
+            return Err(IndexerError::NoSuchArchivePolicy(new.archive_policy_name));
         }
-        let metric = Arc::new(Metric {
-            id,
-            creator: creator.into(),
-            name: name.map(Into::into),
-            unit: unit.map(Into::into),
-            archive_policy_name: archive_policy_name.into(),
-            resource_id,
-            status: MetricStatus::Active,
-            created_at,
-        });
         self.metrics.insert(metric.id, metric.clone());
-        self.whole_names.extend(whole_name.map(|whole_name| (id, whole_name)));
+        self.whole_names.extend(new.whole_name.map(|whole_name| (metric.id, whole_name)));
         Ok(metric)
     }
 }

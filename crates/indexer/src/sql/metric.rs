@@ -56,7 +56,9 @@ pub(super) struct NewRow {
 impl Metrics for SqlIndexer {
     async fn create_metrics(&self, mut metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
         let whole_names = metrics.iter_mut().map(|new| new.whole_name.take()).collect::<Vec<_>>();
-        let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(self.active(new))).collect();
+        let Texts { labels, names } = &*self.texts;
+        let metric = |new: &NewMetric| new.metric(|text| labels.intern(text), |name| names.intern(name));
+        let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(metric(new))).collect();
         let rows = metrics.iter().zip(whole_names);
         let rows = rows.map(|(metric, whole_name)| NewRow { metric: metric.clone(), whole_name }).collect();
         let outcomes = self.writer.create_metrics(rows).await;
@@ -164,30 +166,6 @@ impl SqlIndexer {
         select.push(" ORDER BY id LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = self.readers.fetch_all(select).await?;
         rows.iter().map(|row| Ok(MetricId(id_at(row, 0)?))).collect()
-    }
-
-    fn active(&self, new: &NewMetric) -> Metric {
-        let Texts { labels, names } = &*self.texts;
-        let NewMetric {
-            id,
-            creator,
-            name,
-            unit,
-            archive_policy_name,
-            resource_id,
-            created_at,
-            whole_name: _,
-        } = new;
-        Metric {
-            id: *id,
-            creator: labels.intern(creator),
-            name: name.as_deref().map(|name| names.intern(name)),
-            unit: unit.as_deref().map(|unit| labels.intern(unit)),
-            archive_policy_name: labels.intern(archive_policy_name),
-            resource_id: *resource_id,
-            status: MetricStatus::Active,
-            created_at: *created_at,
-        }
     }
 
     /// Decodes a row of [`COLUMNS`].
