@@ -28,14 +28,10 @@ fn now(number: u64) -> Timestamp {
 /// Servers as in a cloud: rare hosts, few flavours, two names in three unique.
 fn server(number: u64) -> NewResource {
     let text = |text: String| AttributeValue::String(text.as_str().into());
+    let creator = format!("{:032x}:{:032x}", number % 5, number % 500);
     NewResource {
-        id: id(number),
-        resource_type: "instance".to_owned(),
-        original_resource_id: id(number).to_string(),
-        creator: format!("{:032x}:{:032x}", number % 5, number % 500),
         user_id: Some(format!("{:032x}", number % 2000)),
         project_id: Some(format!("{:032x}", number % 500)),
-        started_at: now(number),
         ended_at: number.is_multiple_of(10).then(|| now(number + 1000)),
         attributes: BTreeMap::from([
             ("display_name".into(), text(format!("server-{number}"))),
@@ -44,8 +40,7 @@ fn server(number: u64) -> NewResource {
             ("vcpus".into(), AttributeValue::Number((number % 64) as f64)),
             ("image_ref".into(), AttributeValue::Uuid(id(number % 100))),
         ]),
-        metrics: Vec::new(),
-        now: now(number),
+        ..NewResource::new(id(number), "instance", &creator, now(number))
     }
 }
 

@@ -63,17 +63,13 @@ fn metric(number: u32) -> NewMetric {
     // A hash of the number, to choose from few values.
     let pick =
         |salt: u32, of: u32| (number.wrapping_mul(2_654_435_761).wrapping_add(salt * 40_503) >> 13) % of;
+    let id = Uuid::from_u128(u128::from(number.wrapping_mul(2_246_822_519)) << 90 | u128::from(number));
+    let (creator, policy) = (format!("creator{}", pick(1, 3)), ["low", "high"][pick(6, 2) as usize]);
     NewMetric {
-        id: MetricId(Uuid::from_u128(
-            u128::from(number.wrapping_mul(2_246_822_519)) << 90 | u128::from(number),
-        )),
-        creator: format!("creator{}", pick(1, 3)),
         name: (pick(2, 4) > 0).then(|| format!("{}\u{e9}", ["b", "a", "B", ""][pick(3, 4) as usize])),
         unit: (pick(4, 2) > 0).then(|| format!("{}", pick(5, 2))),
-        archive_policy_name: ["low", "high"][pick(6, 2) as usize].to_owned(),
         resource_id: number.is_multiple_of(3).then(|| resource_id(number / 2)),
-        created_at: Timestamp::EPOCH,
-        whole_name: None,
+        ..NewMetric::new(MetricId(id), &creator, policy, Timestamp::EPOCH)
     }
 }
 

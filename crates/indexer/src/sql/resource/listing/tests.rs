@@ -19,21 +19,17 @@ fn at(number: u128) -> Timestamp {
 
 fn resource(number: u128) -> NewResource {
     let id = Uuid::from_u128(number << 100 | number);
+    let creator = format!("user{}:project{}", number % 10, number % 100);
     NewResource {
-        id,
-        resource_type: "instance".to_owned(),
         original_resource_id: if number.is_multiple_of(7) { number.to_string() } else { id.to_string() },
-        creator: format!("user{}:project{}", number % 10, number % 100),
         user_id: Some(format!("user{}", number % 200)),
         project_id: Some(format!("project{}", number % 100)),
-        started_at: at(number),
         ended_at: number.is_multiple_of(50).then(|| at(number + 1)),
         attributes: BTreeMap::from([
             ("host".into(), AttributeValue::String(format!("host{}", number % 400).as_str().into())),
             ("flavor".into(), AttributeValue::String(format!("flavor{}", number % 4).as_str().into())),
         ]),
-        metrics: Vec::new(),
-        now: at(number),
+        ..NewResource::new(id, "instance", &creator, at(number))
     }
 }
 
