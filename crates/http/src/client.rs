@@ -11,7 +11,10 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use crate::trust::{ClientIdentity, Trust, TrustError};
+use crate::{
+    quick_ack::QuickAckConnector,
+    trust::{ClientIdentity, Trust, TrustError},
+};
 
 /// Options of a client.
 #[derive(Clone, Debug)]
@@ -77,7 +80,7 @@ impl Answer {
 /// A pool of connections to any number of hosts. Clones share it.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pool: Pool<HttpsConnector<QuickAckConnector>, Full<Bytes>>,
     timeout: Duration,
     answer_bytes_max: usize,
 }
@@ -94,7 +97,7 @@ impl HttpClient {
             .with_tls_config(options.trust.config_as(options.identity.as_ref())?)
             .https_or_http()
             .enable_http1()
-            .wrap_connector(tcp);
+            .wrap_connector(QuickAckConnector(tcp));
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(options.idle_timeout)

@@ -4,6 +4,7 @@
 //! It deliberately does not retry, log in or interpret responses: callers do.
 
 mod client;
+mod quick_ack;
 mod trust;
 
 pub use bytes::Bytes;
