@@ -9,7 +9,7 @@ import pytest
 from support import gnudi as program
 from support.cloud import Metricd
 from support.engines import COMBINATIONS, USUAL, parameters, sections
-from support.http import create_metric, create_policy
+from support.http import create_metric, create_policy, figure
 from support.process import wait_until
 from support.redis import Redis
 
@@ -85,6 +85,21 @@ class Serve(program.Gnudi):
     def command(self):
         return [program.binary(), "serve", "--config-file", self.config_path, "--listen", f"127.0.0.1:{self.port}",
                 "--without", "host"]
+
+
+@pytest.mark.parametrize("engines, figures", [
+    ("postgresql+file+redis", {"incoming_appends": 1, "incoming_objects": 1, "incoming_damaged": 0, "aggregates_commands": 1}),
+    ("postgresql+redis+file", {"incoming_trips": 1, "aggregates_requests": 2, "aggregates_written_bytes": 100, "aggregates_damaged": 0}),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_metrics_show_the_work_on_shared_stores(tmp_path, request, engines, figures):
+    with Serve(tmp_path / "serve", sections(request, engines)) as server:
+        client = server.client()
+        create_policy(client, "minutes", [("1 minute", 100)])
+        metric = create_metric(client, "minutes")
+        post(client, metric)
+        assert minutes(client, metric, "true") == POINTS
+        for name, least in figures.items():
+            assert figure(client, f"gnudi_{name}_total") >= least, name
 
 
 def test_status_shows_all(cloud, request):

@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use gnudi_drivers::{
-    aggregates::local::LocalAggregates,
+    Figure, FigureValue,
+    aggregates::{AggregateStore, local::LocalAggregates},
     incoming::{Incoming, journal::JournalFigures, log::LocalIncoming},
     reserve::Reserve,
 };
@@ -19,6 +20,7 @@ pub struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     incoming: Arc<dyn Incoming>,
+    aggregates: Arc<dyn AggregateStore>,
     /// Set for the embedded store.
     local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>, Reserve)>,
 }
@@ -29,6 +31,7 @@ impl StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
             incoming: store.incoming.clone(),
+            aggregates: store.aggregates.clone(),
             local: store
                 .local
                 .as_ref()
@@ -57,11 +60,25 @@ impl Collector for StoreFigures {
         if let Some(journal) = self.incoming.journal() {
             encode_journal(&mut encoder, journal)?;
         }
+        encode_shared(&mut encoder, "incoming", self.incoming.shared_figures())?;
+        encode_shared(&mut encoder, "aggregates", self.aggregates.shared_figures())?;
         let Some((incoming, aggregates, reserve)) = &self.local else { return Ok(()) };
         encode_log(&mut encoder, incoming)?;
         encode_reserve(&mut encoder, reserve)?;
         encode_aggregates(&mut encoder, aggregates)
     }
+}
+
+/// Figures of shared stores; those of the embedded store have functions of their own.
+fn encode_shared(encoder: &mut DescriptorEncoder, store: &str, figures: Vec<Figure>) -> fmt::Result {
+    for Figure { name, help, value } in figures {
+        let name = format!("gnudi_{store}_{name}");
+        match value {
+            FigureValue::Counter(value) => counter(encoder, &name, help, value as f64)?,
+            FigureValue::Gauge(value) => gauge(encoder, &name, help, value as f64)?,
+        }
+    }
+    Ok(())
 }
 
 fn encode_journal(encoder: &mut DescriptorEncoder, journal: JournalFigures) -> fmt::Result {

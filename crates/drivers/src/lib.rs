@@ -14,6 +14,7 @@ pub mod data_dir;
 pub mod disk;
 mod error;
 mod fence;
+mod figure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod incoming;
@@ -25,3 +26,4 @@ pub mod transfer;
 pub mod verify;
 
 pub use error::OpenError;
+pub use figure::{Figure, FigureValue};

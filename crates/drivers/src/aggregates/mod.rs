@@ -19,6 +19,7 @@ use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Timespan, Timestamp};
 
 pub use self::movable::{Access, Movable, StoreState};
+use crate::Figure;
 pub use crate::fence::Fence;
 
 /// The name of a sealed block. Blocks of one metric and granularity never overlap.
@@ -105,6 +106,11 @@ pub trait AggregateStore: Send + Sync + 'static {
     /// A fault of the store itself, beyond single failed calls.
     fn fault(&self) -> Option<Fault> {
         None
+    }
+
+    /// Figures of a shared store, for `/metrics`.
+    fn shared_figures(&self) -> Vec<Figure> {
+        Vec::new()
     }
 
     /// Heads; `None` if a metric has none yet. A head that is damaged or may be lost is

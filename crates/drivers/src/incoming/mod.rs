@@ -23,6 +23,7 @@ use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
 use self::journal::JournalFigures;
+use crate::Figure;
 
 /// A record's place in its sack's order. Grows with each record, across restarts and failovers, and from a
 /// sack to its successors when the sack count is doubled. 0 precedes the first record.
@@ -203,6 +204,11 @@ pub trait Incoming: Append + Consume {
     /// `None` if the store's sack count is fixed.
     fn topology(&self) -> Option<&dyn Topology> {
         None
+    }
+
+    /// Figures of a shared store, for `/metrics`.
+    fn shared_figures(&self) -> Vec<Figure> {
+        Vec::new()
     }
 
     /// Of the journal in front of the store, if there is one.

@@ -55,7 +55,7 @@ use self::{
     write::{Entries, enter, enter_deletion, shard_of},
 };
 use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError};
-use crate::{OpenError, objects::Objects};
+use crate::{Figure, OpenError, objects::Objects};
 
 /// Limits of the store; memory limits are per process.
 #[derive(Clone, Debug)]
@@ -274,6 +274,19 @@ impl ObjectAggregates {
 
 #[async_trait]
 impl AggregateStore for ObjectAggregates {
+    fn shared_figures(&self) -> Vec<Figure> {
+        let figures = self.figures();
+        let written = figures.written_bytes + figures.merged_bytes;
+        vec![
+            Figure::counter("requests", "Requests to the object store", figures.requests),
+            Figure::counter("written_bytes", "Bytes of tables written by passes and merges", written),
+            Figure::counter("merges", "Merges of runs", figures.merges),
+            Figure::counter("damaged", "Damaged places found", figures.damaged),
+            Figure::gauge("runs", "Number of runs that this process knows", figures.runs),
+            Figure::gauge("cache_bytes", "Memory of cached indexes and tables", figures.cache_bytes),
+        ]
+    }
+
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.ask(
             metrics,

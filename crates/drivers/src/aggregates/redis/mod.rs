@@ -33,7 +33,7 @@ use super::{
     Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError, StoreState,
 };
 use crate::{
-    OpenError,
+    Figure, OpenError,
     clients::redis::{
         Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
@@ -186,6 +186,10 @@ fn store_error(error: ClientError) -> StoreError {
 
 #[async_trait]
 impl AggregateStore for RedisAggregates {
+    fn shared_figures(&self) -> Vec<Figure> {
+        self.figures().list()
+    }
+
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.heads(metrics).await
     }

@@ -38,6 +38,7 @@ pub use self::{
     script::{Call, Script, Tag},
     url::{Address, Credentials, RedisUrl, Servers, Tls, UrlError},
 };
+use crate::Figure;
 
 /// Redirections that a call follows before it fails.
 const REDIRECTIONS_MAX: u32 = 8;
@@ -78,6 +79,15 @@ pub struct RedisFigures {
     /// Round trips to a server, however many commands each had.
     pub trips: u64,
     pub commands: u64,
+}
+
+impl RedisFigures {
+    pub(crate) fn list(self) -> Vec<Figure> {
+        vec![
+            Figure::counter("trips", "Round trips to Redis", self.trips),
+            Figure::counter("commands", "Commands to Redis", self.commands),
+        ]
+    }
 }
 
 /// When a call counts as done.

@@ -12,8 +12,12 @@ use async_trait::async_trait;
 use gnudi_model::{Fault, MetricId, Numbering, Sack};
 
 use super::{Journal, JournalFigures};
-use crate::incoming::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result, Topology,
+use crate::{
+    Figure,
+    incoming::{
+        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result,
+        Topology,
+    },
 };
 
 /// Writes each batch to the journal before the store gets it, and answers once it is durable in both, so that
@@ -106,6 +110,10 @@ impl Incoming for Journaled {
 
     fn topology(&self) -> Option<&dyn Topology> {
         self.store.topology()
+    }
+
+    fn shared_figures(&self) -> Vec<Figure> {
+        self.store.shared_figures()
     }
 
     fn journal(&self) -> Option<JournalFigures> {

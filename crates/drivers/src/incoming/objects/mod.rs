@@ -66,7 +66,10 @@ use super::{
     Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result, Topology,
     log::entries, too_many, write_queue::QueueRoom,
 };
-use crate::objects::{ObjectError, Objects};
+use crate::{
+    Figure,
+    objects::{ObjectError, Objects},
+};
 
 #[derive(Clone, Debug)]
 pub struct ObjectIncomingOptions {
@@ -310,6 +313,16 @@ impl LogState {
 const HINT_KIND: u64 = 0x544e_4948;
 
 impl Incoming for ObjectIncoming {
+    fn shared_figures(&self) -> Vec<Figure> {
+        let ObjectIncomingFigures { appends, objects, conflicts, damaged } = self.figures();
+        vec![
+            Figure::counter("appends", "Requests made durable", appends),
+            Figure::counter("objects", "Objects written to the log of measures", objects),
+            Figure::counter("conflicts", "Numbers of objects that another process took first", conflicts),
+            Figure::counter("damaged", "Damaged places found", damaged),
+        ]
+    }
+
     fn fault(&self) -> Option<Fault> {
         if self.shared.registration.as_ref().is_some_and(|registration| registration.replaced().is_some()) {
             return Some(Fault::Ended("the log of objects that this process follows"));

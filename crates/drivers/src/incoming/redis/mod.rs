@@ -39,7 +39,7 @@ use super::{
     registry::LogRegistry,
 };
 use crate::{
-    OpenError,
+    Figure, OpenError,
     clients::redis::{
         ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
@@ -287,6 +287,10 @@ impl From<ClientError> for IncomingError {
 }
 
 impl Incoming for RedisIncoming {
+    fn shared_figures(&self) -> Vec<Figure> {
+        self.figures().list()
+    }
+
     fn fault(&self) -> Option<Fault> {
         self.store.replaced.get().map(|_| Fault::Ended("the log in Redis that this process follows"))
     }
