@@ -241,7 +241,7 @@ async fn a_place_that_was_read_since_its_first_error_is_not_given_up_at_the_next
     const MAX: Duration = Duration::from_millis(100);
     let disk = SimDisk::default();
     let options = LocalIncomingOptions { unreadable_max: MAX, ..options() };
-    let log = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let log = open_log(&disk, &options).unwrap();
     append(&log, 1).await;
     for _ in 0..2 {
         disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
@@ -259,7 +259,7 @@ async fn a_start_that_cannot_read_the_logs_end_fails_and_cuts_nothing_off() {
     let (disk, log) = filled(5).await;
     drop(log);
     disk.spoil(Path::new(FILE), find(&disk, 5) as u64..u64::MAX);
-    let error = LocalIncoming::open_on(Arc::new(disk.clone()), Path::new(DIR), &options()).err().unwrap();
+    let error = open_log(&disk, &options()).err().unwrap();
     assert!(matches!(&error, OpenError::Io { path, .. } if path == Path::new(FILE)), "{error}");
     assert!(error.to_string().contains("unreadable at"), "{error}");
     disk.heal();

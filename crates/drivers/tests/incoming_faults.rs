@@ -5,7 +5,7 @@ mod support;
 use std::{io::ErrorKind, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Consume as _, Incoming, IncomingError, Position,
+    Append as _, Consume as _, Incoming, IncomingError, Position,
     log::{Durability, LocalIncoming, LocalIncomingOptions},
 };
 use gnudi_model::Fault;

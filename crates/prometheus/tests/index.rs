@@ -113,9 +113,7 @@ fn matcher() -> impl Strategy<Value = String> {
 fn matches(known: &Known, conditions: &[Condition<'_>]) -> bool {
     let value = |label: &str| known.labels.get(label).map_or("", String::as_str);
     conditions.iter().all(|condition| match condition {
-        Condition::Matcher(matcher) | Condition::Tested(matcher, _) => {
-            matcher.matches(value(&matcher.name))
-        }
+        Condition::Matcher(matcher) | Condition::Tested(matcher, _) => matcher.matches(value(&matcher.name)),
         Condition::ExportedAs(name) => {
             let exported = format!("ceilometer_{}", value("__name__").replace('.', "_"));
             !known.is_written && exported == *name

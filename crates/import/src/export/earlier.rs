@@ -150,7 +150,12 @@ impl Effect {
             };
         }
         if is_definition(&path) {
-            return Some(Effect::Definition(DefinitionChange { line: number, method, path, body: line.body }));
+            return Some(Effect::Definition(DefinitionChange {
+                line: number,
+                method,
+                path,
+                body: line.body,
+            }));
         }
         let resource = in_generic(&path).filter(|_| is_deletion)?.parse().ok()?;
         Some(Effect::ResourceDeleted(resource))

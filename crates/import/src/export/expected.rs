@@ -119,9 +119,8 @@ impl Expected {
             _ => {
                 let documents = BTreeMap::<String, AttributeDocument>::deserialize(&body["attributes"])
                     .map_err(|error| error.to_string())?;
-                let attribute = |(name, document): (String, AttributeDocument)| {
-                    Ok((name.into(), document.attribute()?))
-                };
+                let attribute =
+                    |(name, document): (String, AttributeDocument)| Ok((name.into(), document.attribute()?));
                 let attributes = documents.into_iter().map(attribute).collect::<Result<_, String>>()?;
                 let made = ExpectedType { stored: None, attributes, replaced: BTreeSet::new() };
                 self.types.entry(of_type(name)).or_insert(made);

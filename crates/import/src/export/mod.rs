@@ -31,7 +31,9 @@ use uuid::Uuid;
 
 use crate::index::{Index, IndexError};
 
-use self::{earlier::Earlier, expected::Expected, file::Output, line::Line, measures::Journals, post::Posted};
+use self::{
+    earlier::Earlier, expected::Expected, file::Output, line::Line, measures::Journals, post::Posted,
+};
 
 /// Options of an export.
 #[derive(Clone, Debug)]

@@ -118,9 +118,8 @@ impl Search {
 
     fn sees(&self, owner: &Owner) -> bool {
         let Owner { creator, project, resource_creator } = owner;
-        let includes = |scope: &MetricScope| {
-            scope.includes(creator, project.as_deref(), resource_creator.as_deref())
-        };
+        let includes =
+            |scope: &MetricScope| scope.includes(creator, project.as_deref(), resource_creator.as_deref());
         self.seen.as_ref().is_none_or(includes)
     }
 }

@@ -213,9 +213,8 @@ impl GroupPart for ResourceGroup {
                 write_measures(document, self.details, &self.references, measures)
             });
         }
-        document.group(&self.key, |document| {
-            write_measures(document, self.details, &self.references, measures)
-        })
+        document
+            .group(&self.key, |document| write_measures(document, self.details, &self.references, measures))
     }
 
     fn series(&self) -> usize {

@@ -15,7 +15,9 @@ use gnudi_model::Sack;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Arbiter, CoordinationError, Coordinator, Member, Owners, Ownership, Session, free_of, tokens_of};
+use super::{
+    Arbiter, CoordinationError, Coordinator, Member, Owners, Ownership, Session, free_of, tokens_of,
+};
 use crate::{OpenError, objects::HttpOptions};
 use client::{Client, KeyValue, delete, exists, get, get_all, put, unchanged};
 

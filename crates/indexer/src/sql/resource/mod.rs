@@ -23,9 +23,7 @@ use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC}
 use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
-use super::{
-    Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, interner::Texts, metric,
-};
+use super::{Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, interner::Texts, metric};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
     Resources, Result, UpdatedResource,
