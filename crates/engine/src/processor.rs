@@ -18,6 +18,7 @@ use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
     raw, removal,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     EngineError, Result,
@@ -29,7 +30,8 @@ use crate::{
 
 /// How much of a sack one pass reads: limits the memory of a pass.
 const PASS_BYTES_MAX: usize = 8 << 20;
-/// How many heads a pass holds at once. With granularities of a second a head has up to 32 KiB.
+/// How many heads a pass holds at once, and all passes together for each worker. With granularities of a second a head
+/// has up to 32 KiB.
 const PASS_HEADS_MAX: usize = 2048;
 
 /// The result of a pass.
@@ -45,6 +47,8 @@ pub struct Processor {
     incoming: Arc<dyn Consume>,
     pub(crate) store: Arc<dyn AggregateStore>,
     units: Arc<Units>,
+    /// Permits for the heads that all passes hold.
+    heads: Semaphore,
     pub(crate) figures: Figures,
     clock: fn() -> Timestamp,
     pub(crate) fold: Fold,
@@ -68,7 +72,23 @@ impl Processor {
         units: Arc<Units>,
         clock: fn() -> Timestamp,
     ) -> Self {
-        Processor { indexer, incoming, store, units, figures: Figures::default(), clock, fold: Head::fold }
+        // For requests that refresh; `allow_workers` adds the workers' share.
+        let heads = Semaphore::new(PASS_HEADS_MAX);
+        Processor {
+            indexer,
+            incoming,
+            store,
+            units,
+            heads,
+            figures: Figures::default(),
+            clock,
+            fold: Head::fold,
+        }
+    }
+
+    /// Allows that many passes of [`PASS_HEADS_MAX`] heads at once, or more smaller ones.
+    pub(crate) fn allow_workers(&self, workers: usize) {
+        self.heads.add_permits(workers * PASS_HEADS_MAX);
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -203,7 +223,8 @@ impl Processor {
 
     async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<()> {
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
-        let heads = self.store.read_heads(&ids).await;
+        let _permits = self.heads.acquire_many(ids.len() as u32).await.expect("never closed");
+        let heads = self.store.read_own_heads(fence, &ids).await;
         let mut converted = Vec::new();
         let mut folding = Folding::default();
         let mut points = Vec::new();

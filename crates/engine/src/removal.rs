@@ -26,7 +26,7 @@ impl Processor {
         record: &Record,
     ) -> Result<Option<MetricWrite>> {
         let metric = group.metric.id;
-        let stored = self.store.read_heads(&[metric]).await.pop().expect("one answer per metric");
+        let stored = self.store.read_own_heads(fence, &[metric]).await.pop().expect("one answer per metric");
         if let Ok(None) = stored {
             return Ok(None);
         }

@@ -2,18 +2,22 @@
 
 mod support;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use gnudi_engine::{EngineError, Metricd, Presence, about::ProcessKind};
+use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, about::ProcessKind};
 use gnudi_model::Timestamp;
-use support::{Cluster, batch, metric, options, until};
+use support::{Cluster, batch, metric, options, store::Slow, until};
 
 const LEASE: Duration = Duration::from_millis(600);
 const SACKS: u16 = 16;
 const METRICS: u128 = 40;
 
 /// Waits until each unit has an owner; returns the owners.
-async fn owners(engine: &gnudi_engine::Engine) -> BTreeSet<String> {
+async fn owners(engine: &Engine) -> BTreeSet<String> {
     let mut owners = BTreeSet::new();
     until("all sacks have owners", async || {
         let cluster = engine.cluster().await.unwrap();
@@ -52,6 +56,26 @@ async fn an_api_process_refreshes_what_others_process() {
         worker.stop().await;
     }
     assert!(api.cluster().await.unwrap().processes.is_empty());
+}
+
+/// Of one worker, in processes that share the store and in one that does not.
+#[tokio::test]
+async fn passes_over_shared_stores_overlap() {
+    for (is_shared, most) in [(true, 4), (false, 1)] {
+        let cluster = Cluster::new(METRICS, SACKS).await;
+        let store = Arc::new(Slow::new(Duration::from_millis(20)));
+        let engine = if is_shared {
+            cluster.engine_on(cluster.incoming.clone(), store.clone(), cluster.coordinator.clone())
+        } else {
+            let (indexer, incoming) = (cluster.indexer.clone(), cluster.incoming.clone());
+            Arc::new(Engine::new(indexer, incoming, store.clone(), || Timestamp::EPOCH))
+        };
+        engine.append(batch(0..METRICS, 0)).await.unwrap();
+        let worker = Metricd::start(engine.clone(), &MetricdOptions { workers: 1, ..options("one", LEASE) });
+        until("nothing waits", async || engine.backlog().await.unwrap().measures == 0).await;
+        assert_eq!(store.most.load(Ordering::Relaxed), most);
+        worker.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -117,6 +117,13 @@ pub trait AggregateStore: Send + Sync + 'static {
     /// [`StoreError::Damaged`] at each read until it is rewritten; an older one is never returned instead.
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>>;
 
+    /// Like [`AggregateStore::read_heads`], by the process that has raised this fence: nobody else writes these metrics'
+    /// heads, so the store need not look for others' writes. Under a superseded fence the heads may be old; writes are
+    /// refused then. All metrics must belong to the fence's sack.
+    async fn read_own_heads(&self, _fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
+        self.read_heads(metrics).await
+    }
+
     /// The blocks of each range.
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>>;
 

@@ -91,6 +91,9 @@ impl World {
     async fn change(&mut self, process: usize, sack: usize) {
         let fence = fence(SHARDS, sack as u16, self.tokens[sack][process]);
         let metrics: Vec<usize> = (0..METRICS).filter(|id| id % usize::from(SHARDS) == sack).collect();
+        if self.owner[sack] == process {
+            self.check_own_heads(process, fence, &metrics).await;
+        }
         let some = |random: &mut Random| -> Vec<usize> {
             (0..=random.below(3)).map(|_| metrics[random.below(metrics.len())]).collect()
         };
@@ -121,6 +124,19 @@ impl World {
             if there != everything(&self.model, &metrics).await.unwrap() {
                 change.apply(&self.model, Fence::EVERYTHING).await;
                 assert_eq!(there, everything(&self.model, &metrics).await.unwrap());
+            }
+        }
+    }
+
+    /// What a pass of the owner begins with.
+    async fn check_own_heads(&self, process: usize, fence: Fence, ids: &[usize]) {
+        let metrics: Vec<MetricId> = ids.iter().copied().map(metric).collect();
+        let heads = self.processes[process].read_own_heads(fence, &metrics).await;
+        for (head, wanted) in heads.into_iter().zip(self.model.read_heads(&metrics).await) {
+            match head {
+                Ok(head) => assert_eq!(head, wanted.unwrap()),
+                Err(StoreError::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
             }
         }
     }

@@ -40,7 +40,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct MetricdOptions {
     /// Unique name of this process: shown in `/v1/status`, and known to the other processes.
     pub name: String,
-    /// Sacks processed concurrently.
+    /// Sacks processed concurrently; on shared stores more, while they wait for requests.
     pub workers: usize,
     /// Process sacks as soon as measures arrive, not only every `processing_delay`.
     pub greedy: bool,

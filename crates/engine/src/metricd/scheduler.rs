@@ -21,6 +21,12 @@ use super::{
 };
 use crate::{Engine, EngineError, folding::panic_text, units::Unit};
 
+/// A worker's passes at once on shared stores, where a pass mostly waits for requests.
+const SHARED_PASSES: usize = 4;
+/// On shared stores a sack gathers for this many times the duration of a pass, up to the maximum: a pass there takes as
+/// many requests for one measure as for thousands, and passes that hardly gather take the store's time from the log.
+const GATHER_PASSES: u32 = 5;
+const GATHER_MAX: Duration = Duration::from_millis(500);
 /// Delay of a sack after a failed pass.
 pub const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay after a pass failed because of an outage: at first, and at most; doubled from pass to pass.
@@ -33,13 +39,15 @@ pub(crate) struct SackQueue {
     waiting: Mutex<WaitingSacks>,
     /// Notified for each queued sack.
     bell: Notify,
+    /// The smoothed duration of a pass.
+    pass_time: Mutex<Duration>,
     started: Instant,
 }
 
 impl SackQueue {
     pub(super) fn new(count: SackCount) -> Self {
         let waiting = Mutex::new(WaitingSacks::new(count));
-        SackQueue { waiting, bell: Notify::new(), started: Instant::now() }
+        SackQueue { waiting, bell: Notify::new(), pass_time: Mutex::default(), started: Instant::now() }
     }
 
     /// Clears the queue for another sack count.
@@ -74,6 +82,16 @@ impl SackQueue {
         next
     }
 
+    fn passed(&self, time: Duration) {
+        let mut smoothed = self.pass_time.lock();
+        *smoothed = (*smoothed * 7 + time) / 8;
+    }
+
+    /// How long a sack of a shared store gathers measures, if the configuration does not demand more.
+    fn shared_gather(&self) -> Duration {
+        (*self.pass_time.lock() * GATHER_PASSES).min(GATHER_MAX)
+    }
+
     /// How long the longest waiting sack has waited; zero if none waits.
     pub(crate) fn oldest_age(&self) -> Duration {
         let oldest = self.waiting.lock().oldest();
@@ -90,10 +108,13 @@ pub(super) fn tasks(
 ) -> Vec<Task> {
     let mut tasks: Vec<Task> =
         vec![Box::pin(feed(engine.clone(), queue.clone(), options.clone(), stopped.clone()))];
+    let mut passes = options.workers;
     if engine.coordinator.is_some() {
         tasks.push(Box::pin(sweep(engine.clone(), queue.clone(), options.lease, stopped.clone())));
+        passes *= SHARED_PASSES;
     }
-    for _ in 0..options.workers {
+    engine.processor.allow_workers(options.workers);
+    for _ in 0..passes {
         tasks.push(Box::pin(work(engine.clone(), queue.clone(), stopped.clone())));
     }
     tasks
@@ -115,10 +136,14 @@ async fn feed(
             };
             let now = queue.now();
             let numbering = engine.incoming.numbering();
+            let mut gather = options.gather;
+            if engine.coordinator.is_some() {
+                gather = gather.max(queue.shared_gather());
+            }
             for sack in arrivals {
                 let unit = numbering.unit_of(sack);
                 if engine.owns(Sack { count: numbering.units(), id: unit }) {
-                    queue.push(unit, now, now + options.gather);
+                    queue.push(unit, now, now + gather);
                 }
             }
         } else {
@@ -153,7 +178,7 @@ async fn sweep(
     }
 }
 
-/// A worker: takes the next sack and makes a pass over it.
+/// Takes the next sack and makes a pass over it, one after the other.
 async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Receiver<bool>) {
     while !*stopped.borrow() {
         let (sack, since) = match queue.pop() {
@@ -171,7 +196,9 @@ async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Re
         };
         let count = engine.incoming.numbering().units();
         let Some(unit) = engine.units.get(Sack { count, id: sack }) else { continue };
+        let started = Instant::now();
         let passed = AssertUnwindSafe(engine.processor.process(&unit)).catch_unwind().await;
+        queue.passed(started.elapsed());
         match passed.unwrap_or_else(|panic| Err(EngineError::Panicked(panic_text(&*panic)))) {
             Ok(outcome) => {
                 unit.succeeded();

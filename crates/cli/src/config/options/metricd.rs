@@ -4,11 +4,14 @@ use super::{ANY, Kind, POSITIVE, Spec};
 
 pub const OPTIONS: &[Spec] = &options! {
     [metricd]
-    option workers(POSITIVE, "", "Sacks processed at the same time. Unset: one for each processor.");
+    option workers(POSITIVE, "",
+        "Sacks processed at the same time, and four times as many on shared engines, where they mostly wait for \
+         responses. Unset: one for each processor.");
     option metric_processing_delay(POSITIVE, "60", "Seconds between passes over all sacks if greedy is off.");
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
     option gather_ms(ANY, "200",
-        "gnudi: how long a sack collects measures before it is processed, so that one pass folds many requests.");
+        "gnudi: how long a sack collects measures before it is processed, so that one pass folds many requests. On \
+         shared engines it is five times the duration of a pass if that is longer, but 500 ms at most.");
     option checkpoint_ms(POSITIVE, "600000",
         "gnudi: the longest time that heads of aggregates stay in memory only; the log of measures keeps what a \
          start would need to fold again. A long log, a short disk and shared engines end it within 2 s.");

@@ -32,6 +32,7 @@ use uuid::Uuid;
 use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
 use crate::{
     aggregates::{Result, StoreError},
+    fence::Fence,
     objects::ObjectError,
 };
 
@@ -107,6 +108,14 @@ impl Shard {
     /// The newest manifest that this process has seen.
     pub fn known(&self) -> Option<Arc<Manifest>> {
         self.known.lock().as_ref().map(|known| known.manifest.clone())
+    }
+
+    /// A manifest with all writes to the fence's sack, if this process has raised the fence and knows the outcome of its
+    /// own writes.
+    pub fn owned(&self, fence: Fence) -> Option<Arc<Manifest>> {
+        let manifest = self.known()?;
+        let is_owned = manifest.fences.contains(&fence.into()) && *self.in_doubt.lock() == 0;
+        is_owned.then_some(manifest)
     }
 
     /// Makes the next reader check that the cached manifest is the newest.

@@ -4,9 +4,9 @@
 //! ([`super::table`]). A pass writes one table, an immutable object, for any number of metrics; a *manifest* lists the
 //! valid tables, version by version (`manifest`, `chain`). A version is created only if absent, which is
 //! both commit and fence: the manifest holds the raised fences, and a writer that loses the race must read it
-//! before it retries. So a pass takes three requests: a check for a newer manifest, the table and the
-//! manifest. A sack normally lies in one shard: there are as many sacks as shards, or twice as many after a
-//! split.
+//! before it retries. So a pass takes two requests: the table and the manifest. The manifest that its process knows
+//! has all heads of its sack: later versions are other sacks' writes, and a former owner cannot write any more. A sack
+//! normally lies in one shard: there are as many sacks as shards, or twice as many after a split.
 //!
 //! Tables are merged (`merge`), so that reads need few and superseded values are dropped; old tables are
 //! kept for a while for readers that still use them (`maintenance`). Indexes and small tables are cached in memory,
@@ -292,6 +292,17 @@ impl AggregateStore for ObjectAggregates {
             metrics,
             |metric| *metric,
             |requests, shard, metrics| Box::pin(async move { requests.read_heads(&shard, &metrics).await }),
+        )
+        .await
+    }
+
+    async fn read_own_heads(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
+        self.ask(
+            metrics,
+            |metric| *metric,
+            |requests, shard, metrics| {
+                Box::pin(async move { requests.read_own_heads(&shard, fence, &metrics).await })
+            },
         )
         .await
     }

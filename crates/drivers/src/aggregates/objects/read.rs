@@ -22,13 +22,16 @@ use super::{
     requests::Requests,
     table::{ObjectTable, Stop},
 };
-use crate::aggregates::{
-    BlockKey, BlockRange, Blocks, Result, StoreError,
-    key::Key,
-    table::{
-        Found, Pages, Scan, Wanted,
-        blocks::{self, Block, TableBlocks, name},
+use crate::{
+    aggregates::{
+        BlockKey, BlockRange, Blocks, Result, StoreError,
+        key::Key,
+        table::{
+            Found, Pages, Scan, Wanted,
+            blocks::{self, Block, TableBlocks, name},
+        },
     },
+    fence::Fence,
 };
 
 /// How many times a read restarts because tables were merged meanwhile.
@@ -75,9 +78,22 @@ impl Requests {
         shard: &Shard,
         read: impl Fn(Arc<Manifest>, bool) -> R,
     ) -> Result<T> {
+        self.of_known(shard, None, read).await
+    }
+
+    /// Like `of_newest`, but tries a known manifest first.
+    async fn of_known<T, R: Future<Output = Result<T, Stop>>>(
+        &self,
+        shard: &Shard,
+        mut known: Option<Arc<Manifest>>,
+        read: impl Fn(Arc<Manifest>, bool) -> R,
+    ) -> Result<T> {
         let mut tries = Tries::default();
         loop {
-            let manifest = self.newest(shard).await?;
+            let manifest = match known.take() {
+                Some(manifest) => manifest,
+                None => self.newest(shard).await?,
+            };
             match read(manifest.clone(), tries.is_last(&manifest)).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Failed(error)) => return Err(error),
@@ -89,6 +105,16 @@ impl Requests {
     pub async fn read_heads(&self, shard: &Shard, metrics: &[MetricId]) -> Result<Vec<HeadAnswer>> {
         self.of_newest(shard, |manifest, last| async move { self.heads(&manifest, metrics, last).await })
             .await
+    }
+
+    pub async fn read_own_heads(
+        &self,
+        shard: &Shard,
+        fence: Fence,
+        metrics: &[MetricId],
+    ) -> Result<Vec<HeadAnswer>> {
+        let read = |manifest: Arc<Manifest>, last| async move { self.heads(&manifest, metrics, last).await };
+        self.of_known(shard, shard.owned(fence), read).await
     }
 
     pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>> {
