@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 import time
+import urllib.parse
 import uuid
 
 import pytest
@@ -216,7 +217,7 @@ class Back:
             elif shown["resource"] is None:
                 ids[metric] = self.made[metric]
             else:
-                path = f"/v1/resource/generic/{shown['resource']['id']}/metric/{shown['name']}"
+                path = f"/v1/resource/generic/{shown['resource']['id']}/metric/{urllib.parse.quote(shown['name'])}"
                 ids[metric] = self.gnocchi.client().get(path).expect(200).json()["id"]
         return ids
 
@@ -312,7 +313,7 @@ def test_what_an_unposted_file_has_is_taken_back(gnocchi, gnudi, seed, tmp_path)
 
     def metric(path, name):
         world.client.post(f"{path}/metric", {name: own}).expect(200)
-        found = world.client.get(f"{path}/metric/{name}").expect(200).json()["id"]
+        found = world.client.get(f"{path}/metric/{urllib.parse.quote(name)}").expect(200).json()["id"]
         world.metrics[found] = "plain"
         return found
 
@@ -348,7 +349,7 @@ def test_what_an_unposted_file_has_is_taken_back(gnocchi, gnudi, seed, tmp_path)
     back.patch_type([{"op": "remove", "path": "/attributes/brief"}])
     for name in ("gone", "other"):
         id = str(types[name])
-        del world.metrics[world.client.get(f"/v1/resource/generic/{id}/metric/of it").expect(200).json()["id"]]
+        del world.metrics[world.client.get(f"/v1/resource/generic/{id}/metric/of%20it").expect(200).json()["id"]]
         world.client.delete(f"/v1/resource/generic/{id}").expect(204)
         del world.resources[id]
     resource("machine", types["other"], host="h1", noted="n")

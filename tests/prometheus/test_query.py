@@ -97,7 +97,6 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
     ("/api/v1/labels", {"start": 2, "end": 1}),
     ("/api/v1/label/job/values", {"match[]": "}"}),
     ("/api/v1/metadata", {"limit": "x"}),
-    ("/api/v1/metadata", {"limit_per_metric": "x"}),
 ])
 def test_errors_are_the_same(server, prometheus, path, parameters):
     expected_status, expected = ask(prometheus.port, path, parameters)

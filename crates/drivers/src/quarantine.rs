@@ -2,7 +2,7 @@
 //! its own for inspection. Nothing is repaired here.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     ops::Range,
     path::{Path, PathBuf},
     sync::{
@@ -28,7 +28,7 @@ pub struct Quarantine {
     /// Files and offsets already reported, so that each place is reported once.
     known: Mutex<HashSet<(PathBuf, u64)>>,
     /// Files and offsets that the disk failed to read, not read since, and since when.
-    unreadable: Mutex<HashMap<(PathBuf, u64), Instant>>,
+    unreadable: Mutex<HashMap<PathBuf, BTreeMap<u64, Instant>>>,
     /// Whether there are any.
     has_unreadable: AtomicBool,
     unreadable_max: Duration,
@@ -91,10 +91,11 @@ impl Quarantine {
     /// device may recover, and damaged values are recreated.
     pub fn is_given_up(&self, file: &Path, offset: u64) -> bool {
         let mut unreadable = self.unreadable.lock();
-        if unreadable.len() >= KNOWN_MAX {
+        if unreadable.values().map(BTreeMap::len).sum::<usize>() >= KNOWN_MAX {
             unreadable.clear();
         }
-        let since = *unreadable.entry((file.to_owned(), offset)).or_insert_with(Instant::now);
+        let since =
+            *unreadable.entry(file.to_owned()).or_default().entry(offset).or_insert_with(Instant::now);
         self.has_unreadable.store(true, Ordering::Relaxed);
         since.elapsed() >= self.unreadable_max
     }
@@ -106,7 +107,13 @@ impl Quarantine {
             return;
         }
         let mut unreadable = self.unreadable.lock();
-        unreadable.retain(|(path, offset), _| path != file || !offsets.contains(offset));
+        let Some(of_file) = unreadable.get_mut(file) else { return };
+        while let Some((&offset, _)) = of_file.range(offsets.clone()).next() {
+            of_file.remove(&offset);
+        }
+        if of_file.is_empty() {
+            unreadable.remove(file);
+        }
         self.has_unreadable.store(!unreadable.is_empty(), Ordering::Relaxed);
     }
 

@@ -1,6 +1,6 @@
 //! Connections that acknowledge received data at once while they wait for more.
 //!
-//! Servers without TCP_NODELAY, such as radosgw by default, hold a response's body back until its head is acknowledged
+//! Servers without `TCP_NODELAY`, such as radosgw by default, hold a response's body back until its head is acknowledged
 //! (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms.
 
 use std::{
@@ -106,7 +106,7 @@ mod tests {
 
     use crate::{HttpClient, HttpOptions, Trust};
 
-    /// Answers each request of one connection with a head and, in a separate write without TCP_NODELAY, a body.
+    /// Answers each request of one connection with a head and, in a separate write without `TCP_NODELAY`, a body.
     async fn answer_in_two_pieces(listener: TcpListener) {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
         let mut line = String::new();
