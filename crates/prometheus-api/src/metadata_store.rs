@@ -118,7 +118,7 @@ mod tests {
         store.put("a", "nothing", Metadata::default());
         let of_a = Sent { creator: "a".to_owned(), name: "up".to_owned(), metadata: gauge("later") };
         for name in [None, Some("up")] {
-            assert_eq!(store.seen(name, |creator| creator == "a"), [of_a.clone()]);
+            assert_eq!(store.seen(name, |creator| creator == "a"), std::slice::from_ref(&of_a));
             assert_eq!(store.seen(name, |_| true).len(), 2);
             assert_eq!(store.seen(name, |_| false), []);
         }

@@ -229,7 +229,7 @@ fn ended(tasks: &[(&'static str, AbortHandle)], stopped: &watch::Receiver<bool>)
     let (name, _) = tasks.iter().find(|(_, task)| task.is_finished())?;
     // Checked after the tasks: those that are stopped end later. The sender is dropped if serving fails.
     let is_running = stopped.has_changed().is_ok() && !*stopped.borrow();
-    is_running.then_some(Fault::Ended(*name))
+    is_running.then_some(Fault::Ended(name))
 }
 
 #[cfg(test)]

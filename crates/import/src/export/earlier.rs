@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gnudi_model::{Metric, Text, Timestamp, resource_type::GENERIC};
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -67,7 +66,7 @@ impl Place {
             return Some(Place::Alone);
         }
         let resource = in_generic(path)?.strip_suffix("/metric")?.parse().ok()?;
-        let names: BTreeMap<String, IgnoredAny> = serde_json::from_str(body?.get()).ok()?;
+        let names: BTreeMap<String, &RawValue> = serde_json::from_str(body?.get()).ok()?;
         Some(Place::Of(resource, names.into_keys().next()?))
     }
 }

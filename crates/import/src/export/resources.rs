@@ -317,6 +317,9 @@ fn brought_by(revision: &Resource, is_first: bool) -> ExportedRevision {
     ExportedRevision { id: revision.id, start: revision.revision_start.0, is_first }
 }
 
+type TimeOf = fn(&State) -> Option<Timestamp>;
+type TextOf = fn(&State) -> Option<&str>;
+
 /// The part of a resource that a request can set.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
@@ -362,7 +365,7 @@ impl State {
     fn body(&self, before: &[State], mut lost: impl FnMut(&str)) -> Map<String, Value> {
         let mut body = Map::new();
         let last = before.last();
-        let times: [(&str, fn(&State) -> Option<Timestamp>); 2] =
+        let times: [(&str, TimeOf); 2] =
             [("started_at", |state| state.started_at), ("ended_at", |state| state.ended_at)];
         for (name, of) in times {
             match of(self) {
@@ -373,7 +376,7 @@ impl State {
                 _ => {}
             }
         }
-        let owners: [(&str, fn(&State) -> Option<&str>); 2] = [
+        let owners: [(&str, TextOf); 2] = [
             ("user_id", |state| state.user_id.as_deref()),
             ("project_id", |state| state.project_id.as_deref()),
         ];
