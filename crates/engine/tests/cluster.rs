@@ -10,7 +10,7 @@ use std::{
 
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, about::ProcessKind};
 use gnudi_model::Timestamp;
-use support::{Cluster, batch, metric, options, store::Slow, until};
+use support::{Cluster, batch, metric, options, store::Tapped, until};
 
 const LEASE: Duration = Duration::from_millis(600);
 const SACKS: u16 = 16;
@@ -63,7 +63,7 @@ async fn an_api_process_refreshes_what_others_process() {
 async fn passes_over_shared_stores_overlap() {
     for (is_shared, most) in [(true, 4), (false, 1)] {
         let cluster = Cluster::new(METRICS, SACKS).await;
-        let store = Arc::new(Slow::new(Duration::from_millis(20)));
+        let store = Arc::new(Tapped::slow(Duration::from_millis(20)));
         let engine = if is_shared {
             cluster.engine_on(cluster.incoming.clone(), store.clone(), cluster.coordinator.clone())
         } else {
@@ -73,7 +73,7 @@ async fn passes_over_shared_stores_overlap() {
         engine.append(batch(0..METRICS, 0)).await.unwrap();
         let worker = Metricd::start(engine.clone(), &MetricdOptions { workers: 1, ..options("one", LEASE) });
         until("nothing waits", async || engine.backlog().await.unwrap().measures == 0).await;
-        assert_eq!(store.most.load(Ordering::Relaxed), most);
+        assert_eq!(store.most_writing.load(Ordering::Relaxed), most);
         worker.stop().await;
     }
 }

@@ -123,7 +123,7 @@ impl Deliverer {
     }
 
     /// # Panics
-    /// The task has ended, which only a panic does: whoever hands over measures must not go on without it.
+    /// The task has ended, which only a panic causes: its callers must not continue without it.
     fn try_send(&self, round: Round) {
         let round = match self.rounds.try_send(round) {
             Ok(()) => return,

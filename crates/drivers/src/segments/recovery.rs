@@ -5,7 +5,7 @@
 //! next is begun. Each frame records how many bytes before it were not yet synced when it was written. A hole
 //! is damage if a later frame was written after a sync of that place: the bytes were durable once. If all
 //! later frames were written before the next sync, it may be a tear: none of them was acknowledged. A read error says
-//! nothing about the bytes on the disk, so it is never taken for a tear: it fails the start.
+//! nothing about the bytes on the disk, so it does not count as a tear: the start fails.
 //!
 //! Whatever lies beyond the last sync that a segment's frames prove is written again. It may be the remains
 //! of a failed sync: Linux keeps the bytes readable and marks them clean, so a later sync succeeds without

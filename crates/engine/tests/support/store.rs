@@ -20,11 +20,21 @@ pub struct Tapped {
     tap: Tap,
     /// Metrics whose deletion fails.
     undeletable: Vec<MetricId>,
+    /// The duration of a write.
+    delay: Duration,
+    writing: AtomicUsize,
+    /// The most writes at once so far.
+    pub most_writing: AtomicUsize,
 }
 
 impl Tapped {
     pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
-        Tapped { store: MemoryAggregates::default(), tap: Box::new(tap), undeletable: Vec::new() }
+        let (store, undeletable, delay, writing, most_writing) = Default::default();
+        Tapped { store, tap: Box::new(tap), undeletable, delay, writing, most_writing }
+    }
+
+    pub fn slow(delay: Duration) -> Self {
+        Tapped { delay, ..Tapped::new(|_, writes| writes.len()) }
     }
 
     pub fn keeping(undeletable: Vec<MetricId>) -> Self {
@@ -63,6 +73,12 @@ impl AggregateStore for Tapped {
     }
 
     async fn write(&self, fence: Fence, mut writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
+        let writing = self.writing.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_writing.fetch_max(writing, Ordering::Relaxed);
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+        self.writing.fetch_sub(1, Ordering::Relaxed);
         let taken = (self.tap)("write", &writes).min(writes.len());
         let refused = writes.split_off(taken).len();
         let mut answers = self.store.write(fence, writes).await;
@@ -74,57 +90,6 @@ impl AggregateStore for Tapped {
         let answers = self.store.delete(fence, metrics).await;
         let kept = |metric| self.undeletable.contains(metric).then(|| StoreError::Io("by the test".into()));
         metrics.iter().zip(answers).map(|(metric, answer)| kept(metric).map_or(answer, Err)).collect()
-    }
-
-    async fn sync(&self) -> Result<(), StoreError> {
-        self.store.sync().await
-    }
-}
-
-/// Aggregates in memory whose writes take some time; counts those at once.
-pub struct Slow {
-    store: MemoryAggregates,
-    delay: Duration,
-    writing: AtomicUsize,
-    /// The most writes at once so far.
-    pub most: AtomicUsize,
-}
-
-impl Slow {
-    pub fn new(delay: Duration) -> Self {
-        let (writing, most) = Default::default();
-        Slow { store: MemoryAggregates::default(), delay, writing, most }
-    }
-}
-
-#[async_trait]
-impl AggregateStore for Slow {
-    async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
-        self.store.read_heads(metrics).await
-    }
-
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        self.store.read_blocks(ranges).await
-    }
-
-    async fn list_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Vec<BlockKey>, StoreError>> {
-        self.store.list_blocks(ranges).await
-    }
-
-    async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
-        self.store.raise(fence).await
-    }
-
-    async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<(), StoreError>> {
-        let writing = self.writing.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most.fetch_max(writing, Ordering::Relaxed);
-        tokio::time::sleep(self.delay).await;
-        self.writing.fetch_sub(1, Ordering::Relaxed);
-        self.store.write(fence, writes).await
-    }
-
-    async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
-        self.store.delete(fence, metrics).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {

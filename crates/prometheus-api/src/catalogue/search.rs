@@ -1,7 +1,7 @@
 //! Searches of the index: short ones at once, long ones off the request threads.
 //!
 //! A long search first collects the values on which it tests regular expressions, tests them while the index is
-//! unlocked, and then searches with the results. So whoever tests for long holds up neither changes nor other searches.
+//! unlocked, and then searches with the results. So a long test blocks neither changes nor other searches.
 
 use std::{collections::HashMap, sync::Arc};
 

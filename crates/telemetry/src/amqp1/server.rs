@@ -148,7 +148,7 @@ impl Amqp1Server {
         loop {
             tokio::select! {
                 message = messages.recv(), if self.has_room() => {
-                    // It ends only by a panic, and whoever runs this must notice. The broker redelivers what is lost.
+                    // It ends only by a panic, which is passed on. The broker redelivers the lost messages.
                     self.add_message(message.expect("the task that receives messages goes on"));
                 }
                 is_stored = Flush::is_stored(&mut self.in_flight) => {

@@ -81,7 +81,7 @@ struct Inner {
     unknown_meters: HashSet<String>,
 }
 
-/// What waits until the filtered project is known.
+/// A message or an event that waits until the filtered project is known.
 enum Early {
     Message(Vec<Sample<'static>>, Sender),
     /// Gets the number of the last batch with earlier samples.
