@@ -453,11 +453,12 @@ def test_a_metric_without_a_resource_is_made_once(tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = ["export", "post", file, "--gnocchi", f"http://127.0.0.1:{server.server_port}"]
-        first, second = (program.run(*command, timeout_s=20) for _ in range(2))
+        first, second, third = (program.run(*command, timeout_s=20) for _ in range(3))
         server.shutdown()
     assert first.returncode == 1 and f"{file} line 3" in first.stderr, first.stderr
     assert second.returncode == 0, second.stderr
-    told = dict(re.findall(r"metric (\S+) is (\S+) in Gnocchi", first.stdout + second.stdout))
+    assert "waits 5 s" in second.stderr and "waits" not in first.stderr + third.stderr
+    told = dict(re.findall(r"metric (\S+) is (\S+) in Gnocchi", first.stdout + second.stdout + third.stdout))
     assert told == {id: metric["id"] for id, metric in zip(ids, Forgetful.made, strict=True)}
 
 

@@ -19,6 +19,10 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     let mut tell = |told: PostEvent<'_>| match told {
         PostEvent::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
+        PostEvent::Waits(time) => eprintln!(
+            "the last run was interrupted: waits {} s, for Gnocchi to process its last request",
+            time.as_secs()
+        ),
         PostEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(post::post(&args.file, &client, &mut tell))?;

@@ -3,6 +3,10 @@
 //! `FILE.posted` records the progress: a line for each posted line, with its number and end, and, if it created a
 //! metric, the ids in gnudi and Gnocchi. So an interrupted run can be continued.
 //!
+//! Gnocchi may still process the last request of an interrupted run, and it changes a resource in two steps: a repeated
+//! request between them adds a second revision. So each run records its start and its end, and a run that finds no end
+//! waits first.
+//!
 //! Creating a metric without a resource is not idempotent. Before each such request the ids of metrics with the same
 //! name are recorded: after an interruption an additional one is the metric created by the request.
 
@@ -12,6 +16,7 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -56,6 +61,8 @@ pub enum PostError {
 #[derive(Debug)]
 pub enum PostEvent<'a> {
     Progress(&'a Report),
+    /// Gnocchi may still process a request of an earlier run: this one begins after that time.
+    Waits(Duration),
     /// A metric without a resource has another id in Gnocchi.
     Made {
         gnudi: Uuid,
@@ -73,6 +80,8 @@ pub(super) struct Posted {
     by_gnocchi: HashMap<Uuid, Uuid>,
     /// A creation whose result is unknown.
     attempt: Option<Attempt>,
+    /// A run has started and not ended: Gnocchi may still process its last request.
+    in_progress: bool,
 }
 
 /// A request that creates a metric.
@@ -85,6 +94,12 @@ struct Attempt {
 
 /// The first word of an attempt's line.
 const ATTEMPT: &str = "attempt";
+/// The lines at the start and the end of a run.
+const STARTED: &str = "started";
+const ENDED: &str = "ended";
+
+/// Time for Gnocchi to process the last request of an interrupted run.
+const LAST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 impl Posted {
     /// Reads `FILE.posted`.
@@ -129,6 +144,10 @@ impl Posted {
     }
 
     fn take(&mut self, line: &str) -> Option<()> {
+        if [STARTED, ENDED].contains(&line) {
+            self.in_progress = line == STARTED;
+            return Some(());
+        }
         let mut words = line.split(' ').peekable();
         if words.next_if_eq(&ATTEMPT).is_some() {
             let gnudi = words.next()?.parse().ok()?;
@@ -165,7 +184,12 @@ pub async fn post(
     let input = File::open(file).map_err(|error| ExportError::file(file, error))?;
     let last = last_whole(&input, file)?;
     let mut state = StateFile::open(file)?;
-    let Posted { lines, end, .. } = state.posted;
+    let Posted { lines, end, in_progress, .. } = state.posted;
+    if in_progress {
+        tell(PostEvent::Waits(LAST_REQUEST_MAX));
+        tokio::time::sleep(LAST_REQUEST_MAX).await;
+    }
+    state.record(STARTED)?;
     let mut report =
         Report { lines, bytes: end, bytes_before: end, bytes_total: last.1.max(end), ..Report::default() };
     let mut rest = Lines::new(&input, file);
@@ -174,6 +198,9 @@ pub async fn post(
         let Some((line, end)) = rest.next()? else { break };
         let number = rest.number();
         let made = send(client, &line, &mut state, &mut report).await;
+        if made.as_ref().is_err_and(Failure::is_final) {
+            state.record(ENDED)?;
+        }
         let made = made.map_err(|failure| failure.at(file, number))?;
         state.advance(number, end, made)?;
         if let Some((gnudi, gnocchi)) = made
@@ -185,6 +212,7 @@ pub async fn post(
         report.measures += line.measures.unwrap_or(0);
         tell(PostEvent::Progress(&report));
     }
+    state.record(ENDED)?;
     state.sync()?;
     Ok(report)
 }
@@ -220,12 +248,10 @@ impl StateFile {
     }
 
     fn advance(&mut self, line: u64, end: u64, made: Option<(Uuid, Uuid)>) -> Result<(), ExportError> {
-        let text = match made {
-            Some((gnudi, gnocchi)) => format!("{line} {end} {gnudi} {gnocchi}\n"),
-            None => format!("{line} {end}\n"),
-        };
-        let written = self.file.write_all(text.as_bytes());
-        written.map_err(|error| ExportError::file(&self.path, error))?;
+        match made {
+            Some((gnudi, gnocchi)) => self.record(&format!("{line} {end} {gnudi} {gnocchi}"))?,
+            None => self.record(&format!("{line} {end}"))?,
+        }
         if let Some((gnudi, gnocchi)) = made {
             // If lost, the metric would be created twice.
             self.sync()?;
@@ -240,11 +266,15 @@ impl StateFile {
         for id in &before {
             let _ = write!(text, " {id}");
         }
-        text.push('\n');
-        let written = self.file.write_all(text.as_bytes());
-        written.map_err(|error| ExportError::file(&self.path, error))?;
+        self.record(&text)?;
         self.posted.attempt = Some(Attempt { gnudi, before });
         self.sync()
+    }
+
+    /// Appends a line, without a sync.
+    fn record(&mut self, line: &str) -> Result<(), ExportError> {
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|error| ExportError::file(&self.path, error))
     }
 
     fn sync(&self) -> Result<(), ExportError> {
@@ -265,6 +295,14 @@ enum Failure {
 }
 
 impl Failure {
+    /// Whether Gnocchi has ended the request: without its answer, or with a proxy's, it may still process it.
+    fn is_final(&self) -> bool {
+        match self {
+            Failure::Call(error) => error.status().is_some_and(|status| status < 500),
+            Failure::Answer(_) | Failure::File(_) => true,
+        }
+    }
+
     fn at(self, path: &Path, line: u64) -> PostError {
         let path = path.to_owned();
         match self {
@@ -405,6 +443,21 @@ mod tests {
         }
         std::fs::write(state_path(&file), "x\n").unwrap();
         assert!(Posted::read(&file).is_err());
+    }
+
+    #[test]
+    fn a_run_without_an_end_is_in_progress() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        let in_progress = || StateFile::open(&file).unwrap().posted.in_progress;
+        assert!(!in_progress());
+        let mut state = StateFile::open(&file).unwrap();
+        state.record(STARTED).unwrap();
+        state.advance(1, 10, None).unwrap();
+        drop(state);
+        assert!(in_progress());
+        StateFile::open(&file).unwrap().record(ENDED).unwrap();
+        assert!(!in_progress());
     }
 
     #[test]
