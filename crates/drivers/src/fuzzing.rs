@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     aggregates::{
-        objects::manifest::Manifest,
+        objects::manifest::{Decoded, Manifest},
         redis::layout as aggregates_in_redis,
         table::exercise::{exercise, of_entries, vouched},
     },
@@ -44,16 +44,17 @@ pub fn table(bytes: &[u8]) {
 /// A manifest, as an object and as its text.
 pub fn manifest(bytes: &[u8]) {
     let decode = |bytes: &[u8]| {
-        let Some((manifest, _)) = Manifest::decode(bytes) else { return };
-        let (again, is_sound) = Manifest::decode(&manifest.encode()).expect("what was encoded decodes");
-        assert!(again == manifest && is_sound);
+        let Some(Decoded { manifest, table_bytes, .. }) = Manifest::decode(bytes) else { return };
+        let again = Manifest::decode(&manifest.encode(&bytes[..table_bytes]));
+        assert!(again == Some(Decoded { manifest: manifest.clone(), is_sound: true, table_bytes }));
         let _ = (manifest.guard(), manifest.outdated(u64::MAX, 0));
         for run in manifest.runs.all() {
             let _ = (run.bytes(), run.tables.first().map(|table| run.tables_of(table.first)));
         }
     };
     decode(bytes);
-    decode(&Manifest::encode_text(bytes));
+    decode(&Manifest::encode_text(b"", bytes));
+    decode(&Manifest::encode_text(bytes, bytes));
 }
 
 /// An object of the log of measures, a small sealed object, and the items of a frame.

@@ -95,10 +95,14 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(options()).await
+    }
+
+    async fn with(options: ObjectAggregatesOptions) -> Self {
         let (objects, clock) = (MemoryObjects::default(), TestClock::default());
         let sleepy = Sleepy::new(&objects);
-        let sleeper = open_at(sleepy.clone(), &clock).await;
-        let awake = open_at(objects.clone(), &clock).await;
+        let sleeper = open_with(sleepy.clone(), &clock, options.clone()).await;
+        let awake = open_with(objects.clone(), &clock, options).await;
         Self { objects, clock, sleepy, sleeper, awake }
     }
 
@@ -270,10 +274,10 @@ async fn a_refused_attempt_does_not_settle_an_earlier_one() {
     assert_eq!(world.objects.create(&next, Bytes::new()).await, Err(ObjectError::Exists(next)));
 }
 
-/// The segment of a suspended writer is removed as an orphan; when the writer resumes, its write is refused.
+/// The table of a suspended writer is removed as an orphan; when the writer resumes, its write is refused.
 #[tokio::test]
 async fn what_nobody_names_goes_and_is_not_named_later() {
-    let world = World::new().await;
+    let world = World::with(ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() }).await;
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     apply(&world.sleeper, own, 2, "before").await.unwrap();
     apply(&world.awake, others, 4, "before").await.unwrap();
@@ -336,4 +340,40 @@ async fn a_store_that_is_down_says_so_and_recovers() {
     world.objects.fail(Call::Create, "manifest", 0, Fault::AnswerLost);
     apply(&world.awake, own, 2, "after").await.expect("that the answer was lost is found out");
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("after"));
+}
+
+/// A table that no merge replaces, in the manifest of a removed era: as long as it is valid its object stays.
+#[tokio::test]
+async fn a_manifest_stays_as_long_as_its_table_is_valid() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { merged_runs_min: 1000, runs_max: 1000, ..options() };
+    let store = open_with(objects.clone(), &clock, options.clone()).await;
+    let own = fence(2, 0, 1);
+    for round in 0..150 {
+        apply(&store, own, if round == 1 { 2 } else { 4 }, &format!("round {round}")).await.unwrap();
+        clock.advance(2000);
+        store.settle().await;
+    }
+    assert_eq!(named(&objects, "shard/0/manifest/").len(), 150 - 2, "those that begin the removed eras");
+    // The sweep spares it, too.
+    clock.advance(4_000_000);
+    apply(&store, own, 4, "an hour later").await.unwrap();
+    store.settle().await;
+    let newcomer = open_with(objects.clone(), &clock, options).await;
+    assert_eq!(head(&*newcomer, 2).await.unwrap().as_deref(), Some("round 1"));
+    assert_eq!(head(&*newcomer, 4).await.unwrap().as_deref(), Some("an hour later"));
+    assert_eq!(blocks(&*newcomer, 2).await, ["round 1"]);
+    assert_eq!(store.figures().damaged + newcomer.figures().damaged, 0);
+    // Once the tables are merged the sweep removes the rest.
+    let merging = open_at(objects.clone(), &clock).await;
+    for _ in 0..2 {
+        apply(&merging, own, 4, "merged").await.unwrap();
+        clock.advance(4_000_000);
+        merging.settle().await;
+    }
+    apply(&merging, own, 4, "swept").await.unwrap();
+    merging.settle().await;
+    let left = named(&objects, "shard/0/manifest/").len();
+    assert!(left < 100, "{left} manifests");
+    assert_eq!(head(&*merging, 2).await.unwrap().as_deref(), Some("round 1"));
 }

@@ -25,17 +25,32 @@ struct World {
     objects: MemoryObjects,
     clock: TestClock,
     store: Arc<ObjectAggregates>,
+    tables: Tables,
+}
+
+/// Where the tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    InObjects,
+    /// But for large ones.
+    InManifests,
 }
 
 impl World {
-    /// Each metric has an old and a new head with a block each, in two runs.
     async fn new() -> Self {
+        Self::with(Tables::InObjects).await
+    }
+
+    /// Each metric has an old and a new head with a block each, in two runs.
+    async fn with(tables: Tables) -> Self {
         let (objects, clock) = (MemoryObjects::default(), TestClock::default());
-        let store = open(&objects, &clock).await;
-        let world = Self { objects, clock, store };
+        let store = open(&objects, &clock, tables).await;
+        let world = Self { objects, clock, store, tables };
         // So large that it is split into a table per metric.
         world.pass("old", 0, &["x".repeat(6000).as_str()]).await;
         world.pass("new", 60, &[]).await;
+        let (table, _) = world.find("new 4");
+        assert_eq!(table.contains("/manifest/"), tables == Tables::InManifests);
         world
     }
 
@@ -50,7 +65,7 @@ impl World {
     }
 
     async fn reopened(&self) -> Arc<ObjectAggregates> {
-        open(&self.objects, &self.clock).await
+        open(&self.objects, &self.clock, self.tables).await
     }
 
     /// The only object that contains the text, and its offset.
@@ -91,8 +106,10 @@ impl World {
 }
 
 /// With room for two new runs that are not merged.
-async fn open(objects: &MemoryObjects, clock: &TestClock) -> Arc<ObjectAggregates> {
-    open_with(objects.clone(), clock, ObjectAggregatesOptions { merged_runs_min: 3, ..options() }).await
+async fn open(objects: &MemoryObjects, clock: &TestClock, tables: Tables) -> Arc<ObjectAggregates> {
+    let in_manifest_bytes_max = if tables == Tables::InManifests { 2000 } else { 0 };
+    let options = ObjectAggregatesOptions { merged_runs_min: 3, in_manifest_bytes_max, ..options() };
+    open_with(objects.clone(), clock, options).await
 }
 
 fn texts(texts: [&str; 3]) -> Vec<Option<String>> {
@@ -101,7 +118,11 @@ fn texts(texts: [&str; 3]) -> Vec<Option<String>> {
 
 #[tokio::test]
 async fn a_damaged_head_is_not_replaced_by_an_older_one() {
-    let world = World::new().await;
+    damaged_head(World::new().await).await;
+    damaged_head(World::with(Tables::InManifests).await).await;
+}
+
+async fn damaged_head(world: World) {
     let (table, at) = world.find("new 4");
     world.flip(&table, at).await;
     let store = world.reopened().await;
@@ -125,7 +146,11 @@ async fn a_damaged_head_is_not_replaced_by_an_older_one() {
 
 #[tokio::test]
 async fn a_damaged_block_is_told() {
-    let world = World::new().await;
+    damaged_block(World::new().await).await;
+    damaged_block(World::with(Tables::InManifests).await).await;
+}
+
+async fn damaged_block(world: World) {
     let (table, head) = world.find("old 4");
     let bytes = world.objects.get(&table).await.unwrap().unwrap();
     let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"old").unwrap();
@@ -144,7 +169,11 @@ async fn a_damaged_block_is_told() {
 /// Any byte of a table: at most one item is lost, and none is replaced by an older one.
 #[tokio::test]
 async fn any_flipped_byte_costs_one_item_at_most() {
-    let world = World::new().await;
+    flipped_bytes(World::new().await).await;
+    flipped_bytes(World::with(Tables::InManifests).await).await;
+}
+
+async fn flipped_bytes(world: World) {
     let (table, _) = world.find("new 4");
     let length = world.objects.get(&table).await.unwrap().unwrap().len();
     let (mut unhurt, mut hurt) = (0, 0);
@@ -252,15 +281,22 @@ async fn merges_go_on_without_a_lost_table() {
 
 #[tokio::test]
 async fn a_damaged_manifest_has_a_second_copy() {
-    let world = World::new().await;
+    damaged_manifest(World::new().await).await;
+    damaged_manifest(World::with(Tables::InManifests).await).await;
+}
+
+async fn damaged_manifest(world: World) {
     let newest = named(&world.objects, "shard/0/manifest").pop().unwrap();
-    let length = world.objects.get(&newest).await.unwrap().unwrap().len();
-    world.flip(&newest, 30).await;
+    let bytes = world.objects.get(&newest).await.unwrap().unwrap();
+    let copies: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"{\"version\"")).collect();
+    assert_eq!((copies.len(), copies[0] > 0), (2, world.tables == Tables::InManifests));
+    world.flip(&newest, copies[0] + 3).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
     assert_eq!((store.figures().damaged, world.quarantined().await), (1, 1));
     // Both copies: the valid tables are unknown, so nothing is read or written.
-    world.flip(&newest, length / 2 + 30).await;
+    world.flip(&newest, copies[1] + 3).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["", "", ""]));
     let refused = store.write(Fence::EVERYTHING, vec![write(2, "more", &[])]).await.remove(0);
@@ -280,9 +316,22 @@ async fn a_newer_format_is_refused() {
     use gnudi_drivers::OpenError;
 
     let world = World::new().await;
-    let newer = Bytes::from_static(b"{\"version\": 5}");
+    let newer = Bytes::from_static(b"{\"version\": 7}");
     world.objects.put("aggregates/format", newer).await.unwrap();
     let objects = Arc::new(world.objects.clone());
     let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
-    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 5, known: 4, .. }));
+    assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 7, known: 6, .. }));
+}
+
+/// Format versions 3 and 4 have no tables in manifests.
+#[tokio::test]
+async fn a_store_of_an_older_version_is_read_and_is_one_of_this_version_from_then_on() {
+    let world = World::new().await;
+    let format = || async { world.objects.get("aggregates/format").await.unwrap().unwrap() };
+    let now = String::from_utf8(format().await.to_vec()).unwrap();
+    let older = now.replace("\"version\":5", "\"version\":3");
+    assert_ne!(older, now);
+    world.objects.put("aggregates/format", older.into()).await.unwrap();
+    assert_eq!(world.heads(&*world.reopened().await).await, texts(["new 2", "new 4", "new 6"]));
+    assert_eq!(format().await, now);
 }

@@ -64,6 +64,8 @@ impl Damageable for Changeable {
         for name in self.objects.list("").await.unwrap() {
             let Some(bytes) = self.objects.get(&name).await.unwrap() else { continue };
             if let Some(hurt) = conformance::hurt(&bytes, value) {
+                // Swift reads what was created before what was put.
+                self.objects.delete(std::slice::from_ref(&name)).await.unwrap();
                 self.objects.put(&name, hurt.into()).await.unwrap();
                 hit += 1;
             }

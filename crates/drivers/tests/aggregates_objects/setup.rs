@@ -41,11 +41,12 @@ impl Clock for TestClock {
     }
 }
 
-/// Two shards, small segments, and merges as often as possible.
+/// Two shards, small tables, some of them in manifests' objects, and merges as often as possible.
 pub fn options() -> ObjectAggregatesOptions {
     ObjectAggregatesOptions {
         shards: SackCount(NonZeroU16::new(SHARDS).unwrap()),
         table_bytes_max: 3000,
+        in_manifest_bytes_max: 800,
         merged_runs_min: 2,
         runs_max: 4,
         retry_pause_ms: 0,

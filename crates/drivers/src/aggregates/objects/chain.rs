@@ -4,7 +4,8 @@
 //! not, `v` is the newest, unless `v + 1` was removed for its age. Two rules exclude that:
 //!
 //! - Versions are removed by eras of [`ERA_VERSIONS`](super::manifest::ERA_VERSIONS), the oldest first, of an
-//!   era its first version before the others, and none of the last two. So if the first version of the era
+//!   era its first version before the others, and none of the last two. (Of the others those with tables in use stay
+//!   longer.) So if the first version of the era
 //!   before `v`'s exists *after* `v + 1` was found absent, `v + 1` never existed: `v` is the newest. The id
 //!   identifies that first version: a suspended writer may have created its name again.
 //! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its second successor began. So a process
@@ -26,10 +27,16 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::{clock::Moment, manifest::Manifest, names, requests::Requests};
+use super::{
+    clock::Moment,
+    manifest::{Decoded, Manifest},
+    names,
+    requests::Requests,
+};
 use crate::{
     aggregates::{Result, StoreError},
     fence::Fence,
@@ -80,6 +87,11 @@ struct CachedManifest {
 pub trait Change: Send + Sync {
     /// Edits the draft of the next version.
     fn apply(&self, draft: &mut Manifest) -> Result<Effect>;
+
+    /// The name and the bytes of a table that the change adds, which is written with the version.
+    fn table(&self) -> Option<(&str, &Bytes)> {
+        None
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,10 +272,12 @@ impl Requests {
         let name = names::manifest(shard.id, version);
         let Some(bytes) = self.get(&name).await? else { return Ok(Probe::Nothing) };
         match Manifest::decode(&bytes) {
-            Some((manifest, sound)) if manifest.version == version => {
-                if !sound {
-                    self.damage.report("copy of a manifest", &name, 0, &bytes);
+            Some(Decoded { manifest, is_sound, table_bytes }) if manifest.version == version => {
+                let (table, copies) = bytes.split_at(table_bytes);
+                if !is_sound {
+                    self.damage.report("copy of a manifest", &name, table_bytes as u64, copies);
                 }
+                self.cache_table(&manifest, table);
                 Ok(Probe::Manifest(Arc::new(manifest)))
             }
             _ => {
@@ -307,7 +321,14 @@ impl Requests {
             if change.apply(&mut draft)? == Effect::IsThere {
                 return Ok(manifest);
             }
-            match self.create(shard, &manifest, draft).await {
+            let table = match change.table() {
+                Some((name, bytes)) if draft.begins_era() => {
+                    self.put(name, bytes).await?;
+                    &[][..]
+                }
+                table => table.map_or(&[][..], |(_, bytes)| bytes),
+            };
+            match self.create(shard, &manifest, draft, table).await {
                 Ok(Created::Ours(manifest)) => return Ok(manifest),
                 Ok(Created::Anothers) => {}
                 Err(error @ StoreError::Unavailable(_)) => uncertain = Some(error),
@@ -335,20 +356,27 @@ impl Requests {
                 break;
             }
             let draft = manifest.next(Uuid::new_v4(), self.now().wall_ms);
-            self.create(shard, &manifest, draft).await?;
+            self.create(shard, &manifest, draft, &[]).await?;
         }
         Ok(())
     }
 
-    /// Tries to create `next` as the successor of `manifest`. The commit lock must be held.
-    async fn create(&self, shard: &Shard, manifest: &Manifest, mut next: Manifest) -> Result<Created> {
+    /// Tries to create `next`, with the table that it holds, as the successor of `manifest`. The commit lock must be
+    /// held.
+    async fn create(
+        &self,
+        shard: &Shard,
+        manifest: &Manifest,
+        mut next: Manifest,
+        table: &[u8],
+    ) -> Result<Created> {
         let confirmed = shard.known.lock().as_ref().and_then(|known| known.confirmed);
         let began = self.now();
         leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);
         // Before the request, since this future may be dropped before the response.
         let doubt = std::mem::replace(&mut *shard.in_doubt.lock(), next.version);
-        match self.create_object(&name, next.encode()).await {
+        match self.create_object(&name, next.encode(table)).await {
             Ok(()) => {}
             Err(ObjectError::Exists(_)) => return Ok(Created::Anothers),
             Err(error @ ObjectError::Unavailable(_)) => return Err(self.failure(error)),

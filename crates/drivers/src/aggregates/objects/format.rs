@@ -1,9 +1,9 @@
 //! The objects that hold the store's parameters, its cluster, and its state.
 //!
-//! The format is created once and never changed. The state is a second object that only moves write: other
-//! stores have none.
+//! The format is created once; of a store of an older version only the version is raised. The state is a second object
+//! that only moves write: other stores have none.
 
-use std::{num::NonZeroU16, path::PathBuf};
+use std::{num::NonZeroU16, ops::RangeInclusive, path::PathBuf};
 
 use bytes::Bytes;
 use gnudi_model::SackCount;
@@ -17,11 +17,13 @@ use crate::{
     objects::ObjectError,
 };
 
-/// A store created for use. Versions before were of development versions.
-const VERSION_USED: u32 = 3;
+/// A store created for use.
+const VERSION_USED: u32 = 5;
 /// A store created by a move: without a state it is not complete. Programs that know no states must not open
 /// it.
-const VERSION_FILLED: u32 = 4;
+const VERSION_FILLED: u32 = 6;
+/// Two before, manifests' objects had no tables. Versions before were of development versions.
+const VERSIONS_WITHOUT_TABLES: RangeInclusive<u32> = 3..=4;
 
 #[derive(Serialize, Deserialize)]
 struct Format {
@@ -54,17 +56,24 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
     // A newer format may change everything but this.
     let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
-    let version = version["version"].as_u64().unwrap_or_default() as u32;
+    let mut version = version["version"].as_u64().unwrap_or_default() as u32;
     if version > VERSION_FILLED {
         return Err(OpenError::TooNew { path: path(), found: version, known: VERSION_FILLED });
     }
-    if version < VERSION_USED {
+    if version < *VERSIONS_WITHOUT_TABLES.start() {
         let reason = format!("format version {version} was of a development version, and is no longer read");
         return Err(OpenError::Invalid { path: path(), reason });
     }
     let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
     if cluster != own {
         return Err(OpenError::OtherCluster { place, found: cluster, own });
+    }
+    if VERSIONS_WITHOUT_TABLES.contains(&version) {
+        // Programs that do not know such tables must not open it any more.
+        version += 2;
+        let format = Format { version, shards, cluster };
+        let text = serde_json::to_vec(&format).expect("plain data");
+        requests.put(names::FORMAT, &text.into()).await.map_err(|error| engine(error.to_string()))?;
     }
     let state = kept_state(requests, version).await.map_err(|error| engine(error.to_string()))?;
     access.check(state, || place.clone())?;

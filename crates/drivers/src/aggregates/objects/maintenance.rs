@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{
     chain::{Change, Effect, Shard},
-    manifest::{Era, Manifest},
+    manifest::{Era, Garbage, Manifest},
     names,
     requests::Requests,
 };
@@ -98,8 +98,10 @@ impl Requests {
         }
         self.put_hint(shard, manifest).await?;
         self.remove(std::slice::from_ref(&first)).await?;
-        let rest: Vec<String> =
-            (era.first + 1..end).map(|version| names::manifest(shard.id, version)).collect();
+        // The sweep removes those that are left.
+        let with_tables = manifest.versions_with_tables();
+        let rest = (era.first + 1..end).filter(|version| !with_tables.contains(version));
+        let rest: Vec<String> = rest.map(|version| names::manifest(shard.id, version)).collect();
         self.remove(&rest).await?;
         shard.removed.lock().insert(first);
         Ok(())
@@ -108,16 +110,18 @@ impl Requests {
     async fn remove_garbage(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
         let now_ms = self.now().wall_ms;
         let due = |since_ms: u64| since_ms.saturating_add(self.options.grace_ms) <= now_ms;
-        let names: Vec<String> = {
+        let garbage: Vec<&Garbage> = {
             let removed = shard.removed.lock();
             let garbage = manifest.garbage.iter().filter(|garbage| due(garbage.since_ms));
-            let garbage = garbage.filter(|garbage| !removed.contains(&garbage.name));
-            garbage.map(|garbage| garbage.name.clone()).collect()
+            garbage.filter(|garbage| !removed.contains(&garbage.name)).collect()
         };
+        // A table in a manifest's object goes with that.
+        let own_objects = garbage.iter().filter(|garbage| garbage.version.is_none());
+        let names: Vec<String> = own_objects.map(|garbage| garbage.name.clone()).collect();
         if !names.is_empty() {
             self.remove(&names).await?;
-            shard.removed.lock().extend(names);
         }
+        shard.removed.lock().extend(garbage.into_iter().map(|garbage| garbage.name.clone()));
         Ok(())
     }
 
@@ -135,7 +139,8 @@ impl Requests {
     }
 
     /// Removes tables written before `floor_ms` that no manifest names: their writers failed before the
-    /// commit. Also removes manifests of removed versions that were created again by suspended writers.
+    /// commit. Also removes manifests of removed eras: those that were created again by suspended writers, and those that
+    /// held tables in use.
     async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<()> {
         let (tables, versions) =
             futures_util::future::try_join(async { self.list(&names::tables(shard.id)).await }, async {
@@ -152,7 +157,10 @@ impl Requests {
             nobodys.retain(|name| !manifest.knows(name));
         }
         let first = known.eras.first().map_or(0, |era| era.first);
-        let removed = |name: &String| names::version_of(name).is_some_and(|version| version < first);
+        let with_tables = known.versions_with_tables();
+        let removed = |name: &String| {
+            names::version_of(name).is_some_and(|version| version < first && !with_tables.contains(&version))
+        };
         nobodys.extend(versions.into_iter().filter(removed));
         if !nobodys.is_empty() {
             tracing::info!(shard = shard.id, objects = nobodys.len(), "removing orphaned objects");

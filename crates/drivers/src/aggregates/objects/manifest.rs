@@ -1,17 +1,27 @@
 //! Manifests: the contents of a shard, version by version.
 //!
-//! An object holds a manifest twice, each copy with its length and CRC32C, since nothing else records which
-//! tables are valid: if one copy is damaged, that is reported and the other one used.
+//! An object holds a manifest twice, since nothing else records which tables are valid: if one copy is damaged, that is
+//! reported and the other one used. The table that the version adds may precede it: a pass is one request then.
+//!
+//! ```text
+//! table or nothing | text, JSON | text again | trailer | trailer again
+//! trailer: 0 magic "gnudimft" | 8 length of the text u32 | 12 CRC32C of the text u32
+//! ```
+//!
+//! Stores of format versions 3 and 4 (`format`) began without tables in manifests:
 //!
 //! ```text
 //! twice: 0 magic "gnudiman" | 8 length u32 | 12 CRC32C of the text u32 | 16 text, JSON
 //! ```
+
+use std::{borrow::Cow, collections::HashSet};
 
 use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::names;
 use crate::{
     aggregates::{key::Key, table::levels::Levels},
     fence::Fence,
@@ -20,19 +30,36 @@ use crate::{
 
 /// Versions per era. Old versions are removed by eras, the oldest first.
 pub const ERA_VERSIONS: u64 = 32;
-const MAGIC: &[u8; 8] = b"gnudiman";
-const HEADER_BYTES: usize = 16;
+const MAGIC: &[u8; 8] = b"gnudimft";
+/// Of a manifest without a table, with a header before each copy.
+const FIRST_MAGIC: &[u8; 8] = b"gnudiman";
+/// The length of a trailer, and of such a header.
+const TRAILER_BYTES: usize = 16;
 
-/// An object with a table.
+/// A table, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableObject {
+    /// The name of its object, unless it lies in a manifest's.
     pub name: String,
+    /// The version whose object begins with the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
     pub bytes: u64,
     /// Where index, filter and footer begin.
     pub entries_end: u64,
     /// The metrics of the first and of the last entry.
     pub first: MetricId,
     pub last: MetricId,
+}
+
+impl TableObject {
+    /// The name of the object that begins with the table.
+    pub fn object(&self) -> Cow<'_, str> {
+        match self.version {
+            None => Cow::Borrowed(&self.name),
+            Some(version) => Cow::Owned(names::manifest_beside(&self.name, version)),
+        }
+    }
 }
 
 /// The output of one write or merge: tables with disjoint keys, in order.
@@ -82,6 +109,9 @@ impl From<Raised> for Fence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Garbage {
     pub name: String,
+    /// See [`TableObject::version`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
     pub since_ms: u64,
 }
 
@@ -116,6 +146,23 @@ impl Manifest {
             next.eras.push(Era { first: next.version, id, began_ms: now_ms });
         }
         next
+    }
+
+    /// Whether this version marks an era. Such an object has no table: it is removed with its era, whatever uses its table.
+    pub fn begins_era(&self) -> bool {
+        self.eras.last().is_some_and(|era| era.first == self.version)
+    }
+
+    /// The versions whose objects hold tables that are valid, or that were so lately.
+    pub fn versions_with_tables(&self) -> HashSet<u64> {
+        let valid = self.runs.all().flat_map(|run| &run.tables).filter_map(|table| table.version);
+        valid.chain(self.garbage.iter().filter_map(|garbage| garbage.version)).collect()
+    }
+
+    /// The table in this version's object.
+    pub fn own_table(&self) -> Option<&TableObject> {
+        let mut tables = self.runs.all().flat_map(|run| &run.tables);
+        tables.find(|table| table.version == Some(self.version))
     }
 
     /// The previous era, or the first. While its first manifest exists, no version of this era can have been
@@ -153,37 +200,77 @@ impl Manifest {
         self.fences.push(fence.into());
     }
 
-    pub fn encode(&self) -> Bytes {
-        Self::encode_text(&serde_json::to_vec(self).expect("a manifest is plain data"))
+    /// The version's object: the table, which may be empty, and the manifest.
+    pub fn encode(&self, table: &[u8]) -> Bytes {
+        Self::encode_text(table, &serde_json::to_vec(self).expect("a manifest is plain data"))
     }
 
-    pub fn encode_text(text: &[u8]) -> Bytes {
-        let mut bytes = Vec::with_capacity(2 * (HEADER_BYTES + text.len()));
+    pub fn encode_text(table: &[u8], text: &[u8]) -> Bytes {
+        let mut bytes = Vec::with_capacity(table.len() + 2 * (text.len() + TRAILER_BYTES));
+        bytes.extend_from_slice(table);
+        for _ in 0..2 {
+            bytes.extend_from_slice(text);
+        }
         for _ in 0..2 {
             bytes.extend_from_slice(MAGIC);
             bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&crc_fast::crc32_iscsi(text).to_le_bytes());
-            bytes.extend_from_slice(text);
         }
         bytes.into()
     }
 
-    /// The manifest, and whether both copies are valid; `None` if neither is.
-    pub fn decode(bytes: &[u8]) -> Option<(Self, bool)> {
-        let copies = [bytes, &bytes[bytes.len() / 2..]].map(copy);
-        let sound = copies.iter().all(Option::is_some);
-        copies.into_iter().flatten().next().map(|manifest| (manifest, sound))
+    /// `None` if both copies are damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Decoded> {
+        decode_behind_table(bytes).or_else(|| decode_first_format(bytes))
+    }
+
+    fn of_text(text: &[u8]) -> Option<Self> {
+        let manifest: Manifest = serde_json::from_slice(text).ok()?;
+        let is_within = |run: &Run| run.tables.iter().all(|table| table.entries_end <= table.bytes);
+        let is_sound = manifest.runs.all().all(is_within);
+        is_sound.then_some(manifest)
     }
 }
 
-fn copy(bytes: &[u8]) -> Option<Manifest> {
-    let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-    let text = rest.get(..u32_at(header, 8) as usize)?;
-    let right = header.starts_with(MAGIC) && u32_at(header, 12) == crc_fast::crc32_iscsi(text);
-    let manifest: Manifest = right.then(|| serde_json::from_slice(text).ok())??;
-    let is_within = |run: &Run| run.tables.iter().all(|table| table.entries_end <= table.bytes);
-    let is_sound = manifest.runs.all().all(is_within);
-    is_sound.then_some(manifest)
+/// A version's object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decoded {
+    pub manifest: Manifest,
+    /// Whether both copies are valid.
+    pub is_sound: bool,
+    /// Where the table ends.
+    pub table_bytes: usize,
+}
+
+fn decode_behind_table(bytes: &[u8]) -> Option<Decoded> {
+    let (rest, trailers) = bytes.split_at_checked(bytes.len().checked_sub(2 * TRAILER_BYTES)?)?;
+    let (one, other) = trailers.split_at(TRAILER_BYTES);
+    let decode = |trailer: &[u8]| {
+        let length = u32_at(trailer, 8) as usize;
+        if length == 0 || !trailer.starts_with(MAGIC) {
+            return None;
+        }
+        let table_bytes = rest.len().checked_sub(2 * length)?;
+        let copies = rest[table_bytes..].chunks_exact(length);
+        let valid = copies.filter(|text| crc_fast::crc32_iscsi(text) == u32_at(trailer, 12));
+        let valid: Vec<&[u8]> = valid.collect();
+        let manifest = Manifest::of_text(valid.first()?)?;
+        Some(Decoded { manifest, is_sound: one == other && valid.len() == 2, table_bytes })
+    };
+    decode(one).or_else(|| decode(other))
+}
+
+fn decode_first_format(bytes: &[u8]) -> Option<Decoded> {
+    let copy = |bytes: &[u8]| {
+        let (header, rest) = bytes.split_at_checked(TRAILER_BYTES)?;
+        let text = rest.get(..u32_at(header, 8) as usize)?;
+        let is_valid = header.starts_with(FIRST_MAGIC) && u32_at(header, 12) == crc_fast::crc32_iscsi(text);
+        is_valid.then(|| Manifest::of_text(text))?
+    };
+    let copies = [bytes, &bytes[bytes.len() / 2..]].map(copy);
+    let is_sound = copies.iter().all(Option::is_some);
+    let manifest = copies.into_iter().flatten().next()?;
+    Some(Decoded { manifest, is_sound, table_bytes: 0 })
 }
 
 #[cfg(test)]
@@ -203,22 +290,41 @@ mod tests {
         })
     }
 
+    fn in_first_format(manifest: &Manifest) -> Vec<u8> {
+        let text = serde_json::to_vec(manifest).unwrap();
+        let (length, crc) = ((text.len() as u32).to_le_bytes(), crc_fast::crc32_iscsi(&text).to_le_bytes());
+        [FIRST_MAGIC, &length[..], &crc, &text].concat().repeat(2)
+    }
+
     #[test]
     fn one_damaged_copy_is_no_loss() {
         let mut manifest = grown(3);
         manifest.raise(fence(8, 3, 7));
-        let bytes = manifest.encode();
-        assert_eq!(Manifest::decode(&bytes), Some((manifest.clone(), true)));
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.to_vec();
-            damaged[at] ^= 4;
-            assert_eq!(Manifest::decode(&damaged), Some((manifest.clone(), false)), "byte {at}");
+        let table = b"a table";
+        let with_table = (manifest.encode(table).to_vec(), table.len());
+        let objects = [with_table, (manifest.encode(b"").to_vec(), 0), (in_first_format(&manifest), 0)];
+        for (bytes, table_bytes) in objects {
+            let decoded = |is_sound| Some(Decoded { manifest: manifest.clone(), is_sound, table_bytes });
+            assert_eq!(Manifest::decode(&bytes), decoded(true));
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 4;
+                assert_eq!(Manifest::decode(&damaged), decoded(at < table_bytes), "byte {at}");
+            }
+            let mut damaged = bytes.clone();
+            let text = serde_json::to_vec(&manifest).unwrap().len();
+            damaged[table_bytes + TRAILER_BYTES + 2] ^= 1;
+            damaged[table_bytes + TRAILER_BYTES + 2 + text] ^= 1;
+            damaged[table_bytes + TRAILER_BYTES + 2 + text + TRAILER_BYTES] ^= 1;
+            assert_eq!(Manifest::decode(&damaged), None);
         }
-        let mut damaged = bytes.to_vec();
-        damaged[20] ^= 1;
-        damaged[bytes.len() / 2 + 20] ^= 1;
-        assert_eq!(Manifest::decode(&damaged), None);
         assert_eq!(Manifest::decode(b""), None);
+    }
+
+    #[test]
+    fn the_first_version_of_an_era_is_known() {
+        let first: Vec<u64> = (0..70).filter(|version| grown(*version).begins_era()).collect();
+        assert_eq!(first, [1, 33, 65]);
     }
 
     #[test]

@@ -43,7 +43,11 @@ impl Change for Replacement<'_> {
         }
         self.runs.iter().try_for_each(|run| check_floor(run, draft))?;
         let garbage = self.plan.runs.all().flat_map(|run| &run.tables);
-        let garbage = garbage.map(|table| Garbage { name: table.name.clone(), since_ms: self.now_ms });
+        let garbage = garbage.map(|table| Garbage {
+            name: table.name.clone(),
+            version: table.version,
+            since_ms: self.now_ms,
+        });
         draft.garbage.extend(garbage);
         Ok(Effect::Changed)
     }

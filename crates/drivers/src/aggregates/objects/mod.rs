@@ -1,12 +1,13 @@
 //! Aggregates on an object store (Ceph, S3, Swift, a shared file system), shared by any number of processes.
 //!
 //! Metrics are spread over a fixed number of shards by their ids; each shard is a small LSM tree of tables
-//! ([`super::table`]). A pass writes one table, an immutable object, for any number of metrics; a *manifest* lists the
+//! ([`super::table`]). A pass writes one immutable table for any number of metrics; a *manifest* lists the
 //! valid tables, version by version (`manifest`, `chain`). A version is created only if absent, which is
 //! both commit and fence: the manifest holds the raised fences, and a writer that loses the race must read it
-//! before it retries. So a pass takes two requests: the table and the manifest. The manifest that its process knows
-//! has all heads of its sack: later versions are other sacks' writes, and a former owner cannot write any more. A sack
-//! normally lies in one shard: there are as many sacks as shards, or twice as many after a split.
+//! before it retries. A small table lies in the object of the version that adds it, so a pass takes one request. The
+//! manifest that its process knows has all heads of its sack: later versions are other sacks' writes, and a former
+//! owner cannot write any more. A sack normally lies in one shard: there are as many sacks as shards, or twice as many
+//! after a split.
 //!
 //! Tables are merged (`merge`), so that reads need few and superseded values are dropped; old tables are
 //! kept for a while for readers that still use them (`maintenance`). Indexes and small tables are cached in memory,
@@ -72,6 +73,8 @@ pub struct ObjectAggregatesOptions {
     pub retry_pause_ms: u64,
     /// Larger tables are split. Ceph accepts no objects above 128 MiB.
     pub table_bytes_max: u64,
+    /// Larger tables of a pass are objects of their own. Others that append to the shard read the rest with its manifest.
+    pub in_manifest_bytes_max: u64,
     /// How many new runs, or runs of similar size, are merged.
     pub merged_runs_min: usize,
     /// At this many runs in a level of a shard the newest are merged, whatever their sizes; at twice as many new runs
@@ -94,6 +97,7 @@ impl Default for ObjectAggregatesOptions {
             deadline_ms: 10_000,
             retry_pause_ms: 50,
             table_bytes_max: 32 << 20,
+            in_manifest_bytes_max: 1 << 20,
             merged_runs_min: 6,
             runs_max: 16,
             grace_ms: 60_000,

@@ -28,6 +28,12 @@ pub fn manifest(shard: u16, version: u64) -> String {
     format!("aggregates/shard/{shard}/manifest/{version:016x}")
 }
 
+/// Of the shard of a table.
+pub fn manifest_beside(table: &str, version: u64) -> String {
+    let (shard, _) = table.rsplit_once("/table/").unwrap_or((table, ""));
+    format!("{shard}/manifest/{version:016x}")
+}
+
 /// The inverse of [`manifest`].
 pub fn version_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
@@ -65,6 +71,7 @@ mod tests {
         let name = table(7, 1_700_000_000_000, Uuid::from_u128(5));
         assert_eq!(written_ms(&name), Some(1_700_000_000_000));
         assert!(name.starts_with(&tables(7)));
+        assert_eq!(manifest_beside(&name, 9), manifest(7, 9));
         assert!(quarantine(&name, u64::MAX).len() < 200);
         assert_eq!(version_of("aggregates/shard/3/manifest/x"), None);
         assert_eq!(written_ms("aggregates/shard/3/table/5"), None);

@@ -6,7 +6,14 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use uuid::Uuid;
 
-use super::{cache::Held, chain::Shard, damage::Damage, manifest::TableObject, names, requests::Requests};
+use super::{
+    cache::Held,
+    chain::Shard,
+    damage::Damage,
+    manifest::{Manifest, TableObject},
+    names,
+    requests::Requests,
+};
 use crate::aggregates::{
     Result, StoreError,
     table::{
@@ -29,7 +36,7 @@ pub const STRETCH_BYTES: u64 = 4 << 20;
 
 pub type ObjectTable = Table<ObjectSite>;
 
-/// The object of a table.
+/// Where a table is.
 pub struct ObjectSite {
     pub object: TableObject,
     damage: Arc<Damage>,
@@ -37,11 +44,11 @@ pub struct ObjectSite {
 
 impl Site for ObjectSite {
     fn place(&self, offset: u64) -> String {
-        format!("{} at {offset}", self.damage.place(&self.object.name))
+        format!("{} at {offset}", self.damage.place(&self.object.object()))
     }
 
     fn report(&self, what: &str, offset: u64, bytes: &[u8]) {
-        self.damage.report(what, &self.object.name, offset, bytes);
+        self.damage.report(what, &self.object.object(), offset, bytes);
     }
 }
 
@@ -59,32 +66,44 @@ impl From<StoreError> for Stop {
 }
 
 impl Requests {
-    /// Writes a table; no manifest names it yet. It must have entries.
-    pub async fn put_table(&self, shard: &Shard, mut builder: Builder) -> Result<TableObject> {
+    /// A table with its bytes, not written yet. It must have entries.
+    pub fn build_table(&self, shard: &Shard, mut builder: Builder) -> (TableObject, Bytes) {
         let name = names::table(shard.id, self.now().wall_ms, Uuid::new_v4());
         let entries_end = builder.length();
         let (first, last) = builder.bounds().expect("a table has entries");
         let index = builder.finish();
         let bytes = Bytes::from(builder.buffer);
         let length = bytes.len() as u64;
-        let object =
-            TableObject { name, bytes: length, entries_end, first: first.metric(), last: last.metric() };
-        self.put(&object.name, &bytes).await?;
+        let (first, last) = (first.metric(), last.metric());
+        let object = TableObject { name, version: None, bytes: length, entries_end, first, last };
         let table = Some(Arc::new(Table::new(self.site(&object), index)));
-        let whole = (length <= WHOLE_BYTES_MAX).then_some(bytes);
+        let whole = (length <= WHOLE_BYTES_MAX).then(|| bytes.clone());
         self.cache.add(&object.name, Held { table, whole });
-        Ok(object)
+        (object, bytes)
+    }
+
+    /// Caches the table that a manifest's object begins with.
+    pub fn cache_table(&self, manifest: &Manifest, bytes: &[u8]) {
+        if let Some(object) = manifest.own_table().filter(|object| object.bytes == bytes.len() as u64) {
+            let whole = Some(Bytes::copy_from_slice(bytes));
+            self.cache.add(&object.name, Held { table: None, whole });
+        }
     }
 
     /// The table with its index. `last`: a missing object counts as lost.
     pub async fn table(&self, object: &TableObject, last: bool) -> Result<Arc<ObjectTable>, Stop> {
-        if let Some(table) = self.cache.get(&object.name).table {
+        let held = self.cache.get(&object.name);
+        if let Some(table) = held.table {
             return Ok(table);
         }
         let start = if object.bytes <= WHOLE_BYTES_MAX { 0 } else { object.entries_end };
-        let Some(bytes) = self.get_range(&object.name, start, object.bytes - start).await? else {
+        let bytes = match held.whole {
+            Some(whole) => Some(whole.slice((start as usize).min(whole.len())..)),
+            None => self.get_range(&object.object(), start, object.bytes - start).await?,
+        };
+        let Some(bytes) = bytes else {
             if last {
-                self.damage.report("table, which is gone", &object.name, 0, &[]);
+                self.damage.report("table, which is gone", &object.object(), 0, &[]);
                 return Ok(Arc::new(Table::new(self.site(object), Index::of_nothing())));
             }
             return Err(Stop::Gone);
@@ -97,7 +116,8 @@ impl Requests {
             Ok(table) => table,
             Err(damaged) => {
                 if whole.is_none() {
-                    whole = Some(self.get(&object.name).await?.ok_or(Stop::Gone)?);
+                    let read = self.get_range(&object.object(), 0, object.bytes).await?;
+                    whole = Some(read.ok_or(Stop::Gone)?);
                 }
                 Table::new(
                     self.site(object),
@@ -121,7 +141,7 @@ impl Requests {
     }
 
     fn too_new(&self, object: &TableObject, found: u32) -> StoreError {
-        let place = self.damage.place(&object.name);
+        let place = self.damage.place(&object.object());
         StoreError::Io(format!(
             "{place} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only"
         ))
@@ -198,11 +218,11 @@ impl Requests {
     }
 
     async fn range(&self, table: &ObjectTable, start: u64, length: u64) -> Result<Bytes, Stop> {
-        let name = &table.site.object.name;
-        let bytes = self.get_range(name, start, length).await?;
+        let object = &table.site.object;
+        let bytes = self.get_range(&object.object(), start, length).await?;
         bytes.ok_or_else(|| {
             // Its index is worth nothing any more.
-            self.cache.remove(name);
+            self.cache.remove(&object.name);
             Stop::Gone
         })
     }

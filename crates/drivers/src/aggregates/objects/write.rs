@@ -1,4 +1,5 @@
-//! Writes: all changes of a call to a shard become one table (several if large) and one manifest version.
+//! Writes: all changes of a call to a shard become one table and one manifest version, which are one object unless the
+//! table is large.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -48,6 +49,8 @@ pub fn enter_deletion(entries: &mut Entries, metric: MetricId) {
 struct Added {
     fence: Fence,
     run: Run,
+    /// Of its only table, if that is not written yet.
+    table: Option<Bytes>,
 }
 
 impl Change for Added {
@@ -59,8 +62,16 @@ impl Change for Added {
             return Err(StoreError::refused(self.fence, held));
         }
         check_floor(&self.run, draft)?;
-        draft.runs.new.push(self.run.clone());
+        let mut run = self.run.clone();
+        if self.table.is_some() && !draft.begins_era() {
+            run.tables[0].version = Some(draft.version);
+        }
+        draft.runs.new.push(run);
         Ok(Effect::Changed)
+    }
+
+    fn table(&self) -> Option<(&str, &Bytes)> {
+        self.table.as_ref().map(|bytes| (self.run.tables[0].name.as_str(), bytes))
     }
 }
 
@@ -109,9 +120,9 @@ impl Requests {
         for (key, (kind, value)) in &entries {
             writer.push(*key, *kind, value).await?;
         }
-        let run = writer.finish().await?;
+        let (run, table) = writer.finish_for_manifest().await?;
         self.counters.written_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
-        self.commit(shard, &Added { fence, run }).await.map(drop)
+        self.commit(shard, &Added { fence, run, table }).await.map(drop)
     }
 }
 
@@ -143,7 +154,9 @@ impl<'a> RunWriter<'a> {
     async fn end_table(&mut self) -> Result<()> {
         let builder = std::mem::take(&mut self.builder);
         if builder.bounds().is_some() {
-            self.tables.push(self.requests.put_table(self.shard, builder).await?);
+            let (object, bytes) = self.requests.build_table(self.shard, builder);
+            self.requests.put(&object.name, &bytes).await?;
+            self.tables.push(object);
         }
         Ok(())
     }
@@ -152,6 +165,16 @@ impl<'a> RunWriter<'a> {
     pub async fn finish(mut self) -> Result<Run> {
         self.end_table().await?;
         Ok(Run { tables: self.tables })
+    }
+
+    /// The run, and the bytes of its only table if that is not written because a manifest's object can hold it.
+    async fn finish_for_manifest(self) -> Result<(Run, Option<Bytes>)> {
+        let is_small = self.builder.length() <= self.requests.options.in_manifest_bytes_max;
+        if !self.tables.is_empty() || !is_small || self.builder.bounds().is_none() {
+            return Ok((self.finish().await?, None));
+        }
+        let (object, bytes) = self.requests.build_table(self.shard, self.builder);
+        Ok((Run { tables: vec![object] }, Some(bytes)))
     }
 }
 
