@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     setup::{TestClock, fence, named, open_at, open_with, options},
-    support::aggregate_items::{blocks, head, key, write},
+    support::aggregate_items::{blocks, head, key, metric, write},
 };
 
 /// One process's view of the objects; it can be suspended before it creates or removes a manifest.
@@ -254,6 +254,26 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
     // Now it arrives, too late.
     assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
+}
+
+/// What an owner knows may lack its own write, if that had no response.
+#[tokio::test]
+async fn an_owner_in_doubt_reads_the_chain() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    world.awake.raise(own).await.unwrap();
+    apply(&world.awake, own, 2, "before").await.unwrap();
+    world.awake.settle().await;
+    world.objects.fail(Call::Create, "manifest", 0, Fault::AnswerLost);
+    for _ in 0..3 {
+        let late = ObjectError::Unavailable("late".to_owned());
+        world.objects.fail(Call::Get, "manifest", 0, Fault::Fails(late));
+    }
+    let answer = apply(&world.awake, own, 2, "lost").await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert!(world.objects.is_healed());
+    let heads = world.awake.read_own_heads(own, &[metric(2)]).await;
+    assert_eq!(heads[0].as_ref().unwrap().as_deref(), Some(&b"lost"[..]));
 }
 
 /// An attempt without a response is not settled by another attempt that the store refuses.

@@ -74,11 +74,8 @@ async fn they_do_not_grow_with_the_metrics() {
 async fn a_pass_over_what_is_known_takes_one() {
     passes_over_what_is_known(ObjectAggregatesOptions::default(), 1).await;
     // With tables in objects of their own.
-    passes_over_what_is_known(
-        ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..Default::default() },
-        2,
-    )
-    .await;
+    passes_over_what_is_known(ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..Default::default() }, 2)
+        .await;
 }
 
 async fn passes_over_what_is_known(options: ObjectAggregatesOptions, wanted: u64) {
