@@ -96,6 +96,14 @@ def test_json_is_read_back(server):
     }
 
 
+def test_what_is_said_of_a_known_series_may_change(server):
+    data = {"dataPoints": [point(1.0)], "aggregationTemporality": 2, "isMonotonic": True}
+    for help_text in ["first", "second", "first"]:
+        post(server, document("said", {"name": "said", "unit": "By", "description": help_text, "sum": data})).expect(200)
+        found = server.client().get("/api/v1/metadata?metric=said_bytes_total").expect(200).json()["data"]
+        assert found == {"said_bytes_total": [{"type": "counter", "help": help_text, "unit": "bytes"}]}
+
+
 def test_what_is_refused_is_counted(server):
     exponential = {"dataPoints": [{"timeUnixNano": str(NANOSECONDS), "count": "1", "scale": 3}] * 3, "aggregationTemporality": 2}
     body = document(

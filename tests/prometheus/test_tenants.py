@@ -3,7 +3,7 @@
 import pytest
 
 from inputs.remote_write import field, label, sample, series, snappy
-from prometheus.messages import VERSION_1, exemplar, number
+from prometheus.messages import STALE, VERSION_1, VERSION_2, exemplar, number, request_2
 from support.gnudi import Gnudi
 from support.process import wait_until
 
@@ -133,3 +133,26 @@ def test_what_writers_sent_with_a_metric_is_hidden_with_it(gnudi, tmp_path):
         assert f"help of {name}".encode() in ask(server, "apple", f"/api/v1/metadata?metric={name}").expect(200).body
     for name in ["hidden", "hidden_time"]:
         assert ask(server, "apple", f"/api/v1/metadata?metric={name}").expect(200).json()["data"] == {}
+
+
+def test_a_caller_who_may_not_write_says_nothing_of_metrics(gnudi, tmp_path):
+    (tmp_path / "rules.yaml").write_text('"post measures": "user:apple"\n"create resource": "user:apple"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    told = field(3, number(1, 2) + field(2, b"told") + field(4, b"help of told"))
+    with_series = series(label("__name__", "told"), sample(1.0, TIME * 1000)) + told
+    symbols = [("__name__", "told")]
+    said = field(5, number(1, 2) + number(3, 3))
+    # Also with an invalid time, without samples, and with the end of a series that does not exist: none has a metric.
+    version_2 = [request_2((symbols, samples, said)) + field(4, b"help of told")
+                 for samples in [[(1.0, TIME * 1000)], [(1.0, -1)], [], [(STALE, TIME * 1000)]]]
+    requests = [(told, VERSION_1, 403), (with_series, VERSION_1, 403)]
+    requests += [(body, VERSION_2, status) for body, status in zip(version_2, [403, 400, 400, 204])]
+
+    def write(user, body, headers):
+        return server.client().request("POST", "/api/v1/write", snappy(body), headers={**headers, "X-Remote-User": user, "Authorization": None})
+    for body, headers, status in requests:
+        write("pear", body, headers).expect(status)
+        assert ask(server, "pear", "/api/v1/metadata").expect(200).json()["data"] == {}
+    write("apple", told, VERSION_1).expect(204)
+    assert b"help of told" in ask(server, "apple", "/api/v1/metadata").expect(200).body

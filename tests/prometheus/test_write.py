@@ -101,6 +101,9 @@ def test_what_is_said_of_a_metric_is_shown(server):
     # It may change while the series is known.
     write(server, request_2((symbols, [(2.0, START + 1)], help_text)) + field(4, b"of all times"), VERSION_2).expect(204)
     assert metadata("spread") == {"spread": [{"type": "histogram", "help": "of all times", "unit": ""}]}
+    # And back again.
+    write(server, request_2((symbols, [(3.0, START + 2)], help_text)) + field(4, b"of times"), VERSION_2).expect(204)
+    assert metadata("spread") == {"spread": [{"type": "histogram", "help": "of times", "unit": ""}]}
     assert "spread_bucket" not in server.client().get("/api/v1/metadata").expect(200).json()["data"]
 
 

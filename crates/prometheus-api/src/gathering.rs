@@ -30,6 +30,7 @@ use crate::{
     call::Call,
     exemplar_store::{StoredExemplar, are_short},
     known_series::SeriesKey,
+    metadata_store::is_storable,
     place,
 };
 
@@ -74,6 +75,10 @@ pub struct Gathering<'c> {
     known: Vec<(MetricId, Range<usize>)>,
     parcels: Parcels,
     unknown_series: Vec<UnknownSeries>,
+    /// By metric name; what the store has already is left out.
+    metadata: HashMap<String, Metadata<'static>>,
+    /// Whether the caller may store metadata without samples.
+    may_describe: bool,
     exemplars: Vec<StoredExemplar>,
     samples: u64,
     faults: Vec<String>,
@@ -89,6 +94,8 @@ impl<'c> Gathering<'c> {
             known: Vec::new(),
             parcels: Parcels::default(),
             unknown_series: Vec::new(),
+            metadata: HashMap::new(),
+            may_describe: false,
             exemplars: Vec::new(),
             samples: 0,
             faults: Vec::new(),
@@ -126,32 +133,29 @@ impl<'c> Gathering<'c> {
         series
     }
 
-    /// Adds the samples of a series. `labels` and `metadata` are called only if needed.
+    /// Adds the samples of a series; returns whether there are any to store. `labels` is called only if
+    /// needed.
     pub fn add<'a>(
         &mut self,
         WrittenSeries { key, metric }: WrittenSeries,
         samples: &[Sample],
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
-        metadata: impl Fn() -> Result<Option<Metadata<'a>>, InvalidLabels>,
-    ) {
+    ) -> bool {
+        let samples_before = self.samples;
         let start = self.points.len();
         if let Some(id) = metric {
             self.add_points(samples, || notation(&labels));
             self.known.push((id, start..self.points.len()));
-            return;
+            return self.samples > samples_before;
         }
         match labels().and_then(|labels| labels::check(&labels).map(|()| labels)) {
             Err(error) => self.fault(|| format!("{error}: {}", notation(&labels))),
             Ok(checked) => {
-                match metadata() {
-                    Ok(Some(metadata)) => self.describe(&checked, metadata),
-                    Ok(None) => {}
-                    Err(error) => self.fault(|| format!("{error}: metadata of {}", notation(&labels))),
-                }
                 self.add_points(samples, || notation(&labels));
                 self.add_unknown_series(key, &checked, start);
             }
         }
+        self.samples > samples_before
     }
 
     fn add_points(&mut self, samples: &[Sample], series: impl Fn() -> String) {
@@ -178,9 +182,38 @@ impl<'c> Gathering<'c> {
         self.unknown_series.push(UnknownSeries { key, resource, metric_name });
     }
 
-    fn describe(&self, labels: &[(&str, &str)], metadata: Metadata<'_>) {
-        let name = labels.iter().find(|(label, _)| *label == METRIC_NAME).map_or("", |(_, name)| name);
-        self.call.api.metadata.put(&self.call.caller.user, metadata.family(name), metadata);
+    /// Adds the metadata that was sent with a series of this name whose samples have been added.
+    pub fn describe(&mut self, series_name: &str, metadata: &Metadata<'_>) {
+        self.add_metadata(metadata.family(series_name), metadata);
+    }
+
+    /// Adds metadata of a metric that was sent without its series.
+    ///
+    /// # Errors
+    /// 403 if the policy denies the caller measures of a metric of this name that the caller created.
+    pub fn describe_metric(&mut self, name: &str, metadata: &Metadata<'_>) -> Result<()> {
+        let creator = self.call.caller.user.as_str();
+        let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
+        let own = [
+            ("name", Some(name)),
+            ("creator", Some(creator)),
+            ("created_by_user_id", Some(user_id)),
+            ("created_by_project_id", Some(project_id)),
+        ];
+        self.call.enforce(Rule::PostMeasures, Target::Given(&own))?;
+        self.may_describe = true;
+        self.add_metadata(name, metadata);
+        Ok(())
+    }
+
+    fn add_metadata(&mut self, name: &str, metadata: &Metadata<'_>) {
+        let is_there = match self.metadata.get(name) {
+            Some(added) => added == metadata,
+            None => self.call.api.metadata.has(&self.call.caller.user, name, metadata),
+        };
+        if !is_there && is_storable(name, metadata) {
+            self.metadata.insert(name.to_owned(), metadata.clone().into_owned());
+        }
     }
 
     /// Adds exemplars of a series whose samples have been added. Invalid ones are ignored.
@@ -252,6 +285,12 @@ impl<'c> Gathering<'c> {
         }
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);
+        }
+        // The policy has allowed the caller to post to the metrics by now.
+        if self.may_describe || !self.known.is_empty() {
+            for (name, metadata) in mem::take(&mut self.metadata) {
+                self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
+            }
         }
         let faults = self.reported_faults();
         self.call.append(batch(&self.points, self.known)).await?;

@@ -43,9 +43,7 @@ struct Metrics {
 impl MetadataStore {
     /// Stores a creator's metadata of a metric, replacing the former, if there is room.
     pub fn put(&self, creator: &str, name: &str, metadata: Metadata<'_>) {
-        let is_storable =
-            !name.is_empty() && !metadata.is_empty() && bytes(name, &metadata) <= ENTRY_BYTES_MAX;
-        if !is_storable || self.has(creator, name, &metadata) {
+        if !is_storable(name, &metadata) || self.has(creator, name, &metadata) {
             return;
         }
         let mut entries = self.0.write();
@@ -68,7 +66,8 @@ impl MetadataStore {
         metrics.by_name.insert(name.to_owned(), metadata.into_owned());
     }
 
-    fn has(&self, creator: &str, name: &str, metadata: &Metadata<'_>) -> bool {
+    /// Whether this is a creator's metadata of a metric already.
+    pub fn has(&self, creator: &str, name: &str, metadata: &Metadata<'_>) -> bool {
         let entries = self.0.read();
         entries.by_creator.get(creator).and_then(|metrics| metrics.by_name.get(name)) == Some(metadata)
     }
@@ -92,6 +91,11 @@ impl MetadataStore {
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
+}
+
+/// Whether there is anything to store, and it is not too long.
+pub fn is_storable(name: &str, metadata: &Metadata<'_>) -> bool {
+    !name.is_empty() && !metadata.is_empty() && bytes(name, metadata) <= ENTRY_BYTES_MAX
 }
 
 fn bytes(name: &str, metadata: &Metadata<'_>) -> usize {

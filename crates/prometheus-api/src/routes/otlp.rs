@@ -4,6 +4,7 @@ use gnudi_prometheus::{
     otlp::{self, Encoding, OtlpError, Rejected},
     remote_write::InvalidLabels,
 };
+use gnudi_promql::METRIC_NAME;
 use gnudi_server::gunzip;
 use hyper::{
     HeaderMap, StatusCode,
@@ -73,6 +74,7 @@ fn gather<'c>(call: &'c Call<'c>, encoding: Encoding, body: &[u8]) -> Result<(Ga
     let request = otlp::read(body, encoding, limits).map_err(|error| refused(&error))?;
     let mut gathering = Gathering::new(call);
     let mut key = Vec::new();
+    let mut described = None;
     let rejected = otlp::translate(&request, limits, &mut |translated| {
         key.clear();
         for text in translated.labels.iter().flat_map(|(label, value)| [label, value]) {
@@ -80,9 +82,13 @@ fn gather<'c>(call: &'c Call<'c>, encoding: Encoding, body: &[u8]) -> Result<(Ga
             key.extend_from_slice(text.as_bytes());
         }
         let labels = || Ok::<_, InvalidLabels>(translated.labels.to_vec());
-        let metadata = || Ok(Some(translated.metadata.clone()));
         let found = gathering.find(&[gathering.key(FORM, &key)]);
-        gathering.add(found[0], &[translated.sample], labels, metadata);
+        let is_added = gathering.add(found[0], &[translated.sample], labels);
+        if is_added && described != Some(translated.metric) {
+            let name = translated.labels.iter().find(|(label, _)| *label == METRIC_NAME);
+            gathering.describe(name.map_or("", |(_, name)| name), translated.metadata);
+            described = Some(translated.metric);
+        }
     });
     Ok((gathering, rejected.map_err(|error| refused(&error))?))
 }

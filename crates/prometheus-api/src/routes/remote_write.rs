@@ -78,15 +78,31 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
     };
     let mut gathering = Gathering::new(call);
     for (name, metadata) in &request.metadata {
-        call.api.metadata.put(&call.caller.user, name, metadata.clone());
+        gathering.describe_metric(name, metadata)?;
     }
     let mut buffer = Vec::new();
     let key = |series| gathering.key(version as u8, request.key(series, &mut buffer));
     let keys: Vec<SeriesKey> = request.series.iter().map(key).collect();
+    // Consecutive series mostly belong to one metric.
+    let mut described = None;
     for (series, found) in request.series.iter().zip(gathering.find(&keys)) {
         let labels = || request.labels(series, LABELS_MAX);
         let samples = request.samples(series);
-        gathering.add(found, samples, labels, || request.metadata(series));
+        if gathering.add(found, samples, labels) {
+            match request.metadata(series) {
+                Ok(Some(metadata)) => {
+                    let said = request.metric_name(series).map(|name| (name, metadata));
+                    if let Some((name, metadata)) = &said
+                        && described != said
+                    {
+                        gathering.describe(name, metadata);
+                        described = said;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => gathering.refuse(&format!("metadata: {error}"), labels),
+            }
+        }
         gathering.add_exemplars(labels, request.exemplars(series, LABELS_MAX));
         if series.histograms > 0 {
             gathering.refuse("native histograms are not supported", labels);

@@ -54,6 +54,8 @@ pub struct Translated<'s> {
     pub labels: &'s [(&'s str, &'s str)],
     pub sample: Sample,
     pub metadata: &'s Metadata<'s>,
+    /// The number of the metric within the request: consecutive samples with the same number have the same metadata.
+    pub metric: usize,
 }
 
 /// The rejected data points of a request.
@@ -83,7 +85,8 @@ pub fn translate(
     limits: Limits,
     put: &mut dyn FnMut(Translated<'_>),
 ) -> Result<Rejected, OtlpError> {
-    let mut out = Output { put, limits, samples: 0, labels_bytes: 0, rejected: Rejected::default() };
+    let mut out =
+        Output { put, limits, metrics: 0, samples: 0, labels_bytes: 0, rejected: Rejected::default() };
     for resource in &request.resource_metrics {
         resource_metrics(resource, &mut out)?;
     }
@@ -97,6 +100,8 @@ type Labels<'a> = BTreeMap<Cow<'a, str>, Cow<'a, str>>;
 struct Output<'p> {
     put: &'p mut dyn FnMut(Translated<'_>),
     limits: Limits,
+    /// The number of metrics begun, including `target_info`.
+    metrics: usize,
     samples: usize,
     labels_bytes: usize,
     rejected: Rejected,
@@ -126,7 +131,7 @@ impl Output<'_> {
         if self.labels_bytes > self.limits.labels_bytes_max {
             return Err(OtlpError::LabelsTooLarge(self.limits.labels_bytes_max));
         }
-        (self.put)(Translated { labels: &labels, sample, metadata });
+        (self.put)(Translated { labels: &labels, sample, metadata, metric: self.metrics });
         Ok(())
     }
 }
@@ -190,10 +195,14 @@ fn resource_metrics(all: &ResourceMetrics<'_>, out: &mut Output<'_>) -> Result<(
             let (first, last) = times.unwrap_or((time, time));
             times = Some((first.min(time), last.max(time)));
         }
+        out.metrics += 1;
         self::metric(metric, &target, out)?;
     }
     match times {
-        Some(times) => target_info(&all.resource, &target, times, out),
+        Some(times) => {
+            out.metrics += 1;
+            target_info(&all.resource, &target, times, out)
+        }
         None => Ok(()),
     }
 }

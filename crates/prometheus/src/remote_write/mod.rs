@@ -174,6 +174,11 @@ impl<'a> WriteRequest<'a> {
         buffer
     }
 
+    /// Version 2: a series' metric name, not validated; `None` if it has none.
+    pub fn metric_name(&self, series: &Series<'a>) -> Option<&'a str> {
+        v2::metric_name(series.labels, self.symbols.as_deref()?)
+    }
+
     /// Version 2's metadata of the series' metric; `None` in version 1.
     ///
     /// # Errors

@@ -4,6 +4,8 @@
 //! A small message can refer to a long symbol many times, so the total size of all references is limited. Native
 //! histograms are counted but not decoded. Unknown fields are ignored.
 
+use gnudi_promql::METRIC_NAME;
+
 use super::{FieldNumbers, InvalidLabels, Limits, ReadError, Remaining, Series, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
@@ -141,6 +143,18 @@ pub(super) fn labels<'a>(
         labels.push((symbol(symbols, name?)?, symbol(symbols, value?)?));
     }
     Ok(labels)
+}
+
+/// The metric name in a part of a series.
+pub(super) fn metric_name<'a>(part: &[u8], symbols: &[&'a str]) -> Option<&'a str> {
+    let mut references = references(part);
+    while let Some(name) = references.next() {
+        let value = references.next()?.ok()?;
+        if symbol(symbols, name.ok()?).ok()? == METRIC_NAME {
+            return symbol(symbols, value).ok();
+        }
+    }
+    None
 }
 
 /// Appends each symbol that a part of a series refers to. A malformed reference, which makes the labels invalid, becomes
