@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{nonfinite_as_texts, unescape::unescape};
+use super::{json_of_python, unescape::unescape};
 
 /// A larger message is rejected; `OpenStack`'s are kilobytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -46,7 +46,7 @@ pub fn open(body: &[u8]) -> Result<Cow<'_, str>, EnvelopeError> {
     if !text.contains("\"oslo.") {
         return Ok(Cow::Borrowed(text));
     }
-    let envelope = nonfinite_as_texts(text);
+    let envelope = json_of_python(text);
     let envelope: Envelope<'_> =
         serde_json::from_str(&envelope).map_err(|error| EnvelopeError::Json(error.to_string()))?;
     let Some(version) = envelope.version else { return Ok(Cow::Borrowed(text)) };

@@ -3,8 +3,8 @@
 //! `url` parses `transport_url`, `connection` connects to one of its hosts, `topology` declares exchanges and queues,
 //! `inbox` is the reader's interface (a test may fill it, too), `consumer` fills it from the broker, `ledger` decides
 //! which acknowledgements to send, `outbox` publishes, `browser` inspects a queue, `compression` decompresses bodies,
-//! `envelope` reads and writes oslo's envelopes, and `nonfinite` makes JSON of Python's. The meaning of messages is not
-//! known here.
+//! `envelope` reads and writes oslo's envelopes, and `nonfinite` and `surrogates` make JSON of Python's. The meaning of
+//! messages is not known here.
 
 pub mod browser;
 pub mod compression;
@@ -15,6 +15,7 @@ mod inbox;
 mod ledger;
 mod nonfinite;
 mod outbox;
+pub mod surrogates;
 mod topology;
 pub mod unescape;
 pub(crate) mod url;
@@ -22,10 +23,14 @@ pub(crate) mod url;
 pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
-pub use nonfinite::nonfinite_as_texts;
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};
 pub use url::{BadUrl, Host, TransportUrl};
+
+use std::borrow::Cow;
+
+use nonfinite::nonfinite_as_texts;
+use surrogates::halves_replaced;
 
 pub type Result<T, E = MessagingError> = std::result::Result<T, E>;
 
@@ -33,3 +38,11 @@ pub type Result<T, E = MessagingError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MessagingError(pub String);
+
+/// A document that Python's `json` wrote, without what only Python's `json` reads.
+pub fn json_of_python(document: &str) -> Cow<'_, str> {
+    match halves_replaced(document) {
+        Cow::Borrowed(document) => nonfinite_as_texts(document),
+        Cow::Owned(document) => Cow::Owned(nonfinite_as_texts(&document).into_owned()),
+    }
+}

@@ -260,6 +260,7 @@ mod tests {
     struct Taking {
         messages: Mutex<usize>,
         volumes: Mutex<Vec<Value>>,
+        metadata: Mutex<Vec<Value>>,
         error: Option<PublishError>,
         /// Its receipts panic.
         panics: bool,
@@ -269,6 +270,9 @@ mod tests {
         fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
             *self.messages.lock() += 1;
             self.volumes.lock().extend(samples.iter().map(|sample| sample.volume.clone()));
+            let metadata =
+                samples.iter().map(|sample| Value::Object(sample.resource_metadata.map().into_owned()));
+            self.metadata.lock().extend(metadata);
             if self.panics {
                 return Receipt::of(async { panic!("a defect") });
             }
@@ -376,6 +380,17 @@ mod tests {
             assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
         }
         assert_eq!(*taking.volumes.lock(), ["nan", "nan", "inf", "inf", "-inf", "-inf"]);
+        assert!(aside.messages.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_surrogate_pair_leaves_the_rest_of_the_metadata() {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        let usual = String::from_utf8(body(&[good()]).to_vec()).unwrap();
+        let text = usual.replace("{}", r#"{\"host\":\"h\",\"name\":\"a\\ud800\"}"#);
+        assert!(text.contains("ud800"), "{text}");
+        assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        assert_eq!(*taking.metadata.lock(), [json!({"host": "h", "name": "a\u{fffd}"})]);
         assert!(aside.messages.lock().is_empty());
     }
 

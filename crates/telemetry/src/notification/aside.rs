@@ -23,7 +23,7 @@ use crate::{
         AmqpOutbox, MessagingError,
         browser::{Browser, HeldMessage, depth, trim},
         compression::{Compression, HEADER, decompressed},
-        envelope, nonfinite_as_texts,
+        envelope, json_of_python,
     },
     time::naive_iso,
 };
@@ -86,7 +86,7 @@ impl Aside {
     pub fn event_type(&self) -> Option<String> {
         let body = decompressed(&self.held.body).ok()?;
         let message = envelope::open(&body).ok()?;
-        read(&nonfinite_as_texts(&message)).ok().map(|notification| notification.event_type.into_owned())
+        read(&json_of_python(&message)).ok().map(|notification| notification.event_type.into_owned())
     }
 
     /// The message without its envelope; the body itself if it has no readable envelope.

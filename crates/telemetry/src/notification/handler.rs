@@ -16,7 +16,7 @@ use crate::{
     messaging::{
         compression::{self, CompressionError},
         envelope::{self, EnvelopeError},
-        nonfinite_as_texts,
+        json_of_python,
     },
     meters::{MadeSamples, MeterDefinitions},
     pipeline::Pipelines,
@@ -75,7 +75,7 @@ impl MessageHandler {
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
-        let message = nonfinite_as_texts(&message);
+        let message = json_of_python(&message);
         let notification = match read(&message) {
             Ok(notification) => notification,
             Err(malformed) if is_json(&message) => return Attempt::MalformedNotification(malformed),

@@ -10,6 +10,8 @@ use gnudi_keystone::Session;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::messaging::surrogates::parse;
+
 /// Maximum number of pages, against endless lists.
 const PAGES_MAX: usize = 10_000;
 
@@ -122,7 +124,7 @@ impl Cloud {
 
     pub async fn get_json(&self, url: &str, headers: Headers<'_>) -> Result<Value, CloudError> {
         let answer = self.ask(&Method::GET, url, headers).await?;
-        serde_json::from_slice(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
+        parse(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
     }
 
     /// All items of a paginated list.

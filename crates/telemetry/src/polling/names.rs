@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::cloud::{Cloud, CloudError};
-use crate::sample::Sample;
+use crate::{messaging::surrogates::parse, sample::Sample};
 
 /// Default number of cached names, of users and of projects each.
 pub const REMEMBERED_MAX: usize = 100_000;
@@ -230,8 +230,8 @@ impl KeystoneDirectory {
         let base = self.0.versioned("identity", "v3").await?;
         let url = format!("{base}/{}s/{}", kind.name(), quote(id, ""));
         let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
-        let answer: Value = serde_json::from_slice(&answer.body)
-            .map_err(|error| CloudError::Failed(format!("{url}: {error}")))?;
+        let answer: Value =
+            parse(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))?;
         let name = answer.get(kind.name()).and_then(|found| found.get("name")).and_then(Value::as_str);
         Ok(name.map(str::to_owned))
     }

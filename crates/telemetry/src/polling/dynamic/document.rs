@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::definition::ResponseFormat;
-use crate::xml::Element;
+use crate::{messaging::surrogates::parse, xml::Element};
 
 /// The document from the first handler that can parse it. `Err` has the errors of all.
 pub fn read(body: &[u8], handlers: &[ResponseFormat]) -> Result<Value, String> {
@@ -11,7 +11,7 @@ pub fn read(body: &[u8], handlers: &[ResponseFormat]) -> Result<Value, String> {
     let mut problems = Vec::new();
     for handler in handlers {
         let read = match handler {
-            ResponseFormat::Json => serde_json::from_str(&text).map_err(|error| format!("JSON: {error}")),
+            ResponseFormat::Json => parse(text.as_bytes()).map_err(|error| format!("JSON: {error}")),
             ResponseFormat::Xml => Element::parse(&text).map_err(|error| error.to_string()).map(|root| {
                 let name = root.name.clone();
                 Value::Object(Map::from_iter([(name, of_element(&root))]))
@@ -71,6 +71,7 @@ mod tests {
             read(b"{\"a\": 1}", &[ResponseFormat::Json, ResponseFormat::Text]).unwrap(),
             json!({"a": 1})
         );
+        assert_eq!(read(br#"{"a": "\ud800"}"#, &[ResponseFormat::Json]).unwrap(), json!({"a": "\u{fffd}"}));
         assert_eq!(read(b"7", &[ResponseFormat::Text]).unwrap(), json!([{"out": "7"}]));
         assert!(read(b"<", &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap_err().contains("; "));
     }

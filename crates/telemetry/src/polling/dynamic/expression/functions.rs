@@ -5,9 +5,12 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::{Result, error, numbers};
-use crate::definitions::{
-    path::Arithmetic,
-    python::{self, Numeric},
+use crate::{
+    definitions::{
+        path::Arithmetic,
+        python::{self, Numeric},
+    },
+    messaging::surrogates::parse,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ impl Function {
             }
             (Function::JsonLoads, Some(value)) => {
                 let text = value.as_str().ok_or_else(|| error("json.loads: what is no text"))?;
-                serde_json::from_str(text).map_err(|why| error(format!("json.loads: {why}")))?
+                parse(text.as_bytes()).map_err(|why| error(format!("json.loads: {why}")))?
             }
         })
     }
