@@ -191,17 +191,14 @@ impl Collectors {
                 "notification" => {
                     let config = ceilometer_config(args)?;
                     let agent = NotificationService::new(&config, Some(sink), registry)?;
-                    let running = async move {
-                        if let Err(error) = agent.run(stop).await {
-                            tracing::error!(%error, "the notification agent cannot go on");
-                        }
-                    };
-                    ("the notification agent", tokio::spawn(running))
+                    let name = "the notification agent";
+                    (name, tokio::spawn(logged(name, agent.run(stop))))
                 }
                 "polling" => {
                     let config = ceilometer_config(args)?;
                     let agent = PollingService::new(&config, &[], registry)?;
-                    ("the polling agent", tokio::spawn(agent.run(stop)))
+                    let name = "the polling agent";
+                    (name, tokio::spawn(logged(name, agent.run(stop))))
                 }
                 _ => ("the collector of amqpd", tokio::spawn(amqp_server(config, sink)?.run(stop))),
             });
@@ -221,6 +218,13 @@ impl Collectors {
                 Err(_) => tracing::warn!("{name} did not post all its measures in time"),
             }
         }
+    }
+}
+
+/// Runs an agent, and logs why it ended.
+async fn logged(name: &'static str, running: impl Future<Output = Result<()>>) {
+    if let Err(error) = running.await {
+        tracing::error!(%error, "{name} cannot go on");
     }
 }
 

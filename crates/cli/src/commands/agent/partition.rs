@@ -19,7 +19,7 @@ use gnudi_drivers::{
     },
 };
 use gnudi_telemetry::polling::{discovery::AgentGroup, partition::Partition, source::PollingSource};
-use tokio::{sync::OnceCell, task::JoinHandle};
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -137,17 +137,14 @@ fn lease(config: &Config, url: &str) -> Duration {
 }
 
 impl Members {
-    /// Keeps up the membership until the task is aborted.
-    pub fn keep_membership(self: &Arc<Self>) -> JoinHandle<()> {
-        let members = Arc::clone(self);
-        tokio::spawn(async move {
-            loop {
-                if let Err(error) = members.beat().await {
-                    tracing::warn!(%error, "polling agents cannot be coordinated for now");
-                }
-                tokio::time::sleep(members.lease / 3).await;
+    /// Keeps up the membership; does not return.
+    pub async fn keep_membership(&self) {
+        loop {
+            if let Err(error) = self.beat().await {
+                tracing::warn!(%error, "polling agents cannot be coordinated for now");
             }
-        })
+            tokio::time::sleep(self.lease / 3).await;
+        }
     }
 
     async fn groups(&self) -> Result<&dyn Groups, CoordinationError> {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
@@ -31,7 +31,7 @@ use gnudi_telemetry::{
     wire::Signer,
 };
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 use uuid::Uuid;
 
 use super::{
@@ -69,7 +69,7 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         if args.once {
             agent.poll_once().await;
         } else {
-            agent.run(until_stopped()).await;
+            agent.run(until_stopped()).await?;
         }
         tracing::info!("stopped");
         Ok(())
@@ -127,21 +127,28 @@ impl PollingService {
     }
 
     /// Polls until `stop`.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
-        // Ends with this function.
-        let _serving = std::mem::take(&mut self.exports).serve();
-        let keeping = self.members.as_ref().map(Members::keep_membership);
+    ///
+    /// # Errors
+    /// A part of it has panicked before.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<()> {
+        let mut tasks = std::mem::take(&mut self.exports).serve();
+        if let Some(members) = self.members.clone() {
+            tasks.spawn(async move { members.keep_membership().await });
+        }
         let (told, stopped) = watch::channel(false);
         let stopping = async {
             stop.await;
             tracing::info!("stopping");
             let _ = told.send(true);
         };
-        tokio::join!(self.agent.run(stopped), stopping);
-        if let Some(keeping) = keeping {
-            keeping.abort();
-        }
+        let polling = async {
+            tokio::join!(self.agent.run(stopped), stopping);
+        };
+        let outcome = beside(&mut tasks, polling).await;
+        // The membership is no longer kept up before it is ended.
+        tasks.shutdown().await;
         self.end().await;
+        outcome
     }
 
     /// Runs one round.
@@ -157,6 +164,25 @@ impl PollingService {
         if let Some(outbox) = &self.outbox {
             outbox.close().await;
         }
+    }
+}
+
+/// Runs `work` beside the tasks, which may end by themselves.
+///
+/// # Errors
+/// One of the tasks has panicked.
+async fn beside(tasks: &mut JoinSet<()>, work: impl Future<Output = ()>) -> Result<()> {
+    let panicked = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                return error;
+            }
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = work => Ok(()),
+        error = panicked => Err(anyhow!("a part of the polling agent has failed: {error}")),
     }
 }
 
@@ -412,4 +438,19 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSen
         new_id: Box::new(new_id),
         messages: std::sync::atomic::AtomicU64::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_panics_ends_the_agent() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(std::future::ready(()));
+        tasks.spawn(std::future::pending());
+        assert!(beside(&mut tasks, tokio::task::yield_now()).await.is_ok());
+        tasks.spawn(async { panic!("a defect") });
+        assert!(beside(&mut tasks, std::future::pending()).await.is_err());
+    }
 }
