@@ -416,7 +416,21 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     assert f"{back.file} line {number}: POST /v1/batch/metrics/measures: 400" in done.stderr and metric in done.stderr, done.stderr
 
 
-class Forgetful(http.server.BaseHTTPRequestHandler):
+class Small(http.server.BaseHTTPRequestHandler):
+    """What a Gnocchi of a few metrics has in common with a real one."""
+
+    def answer(self, status, document):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Forgetful(Small):
     """A Gnocchi that makes a metric, and goes away before it has said so."""
 
     made = []
@@ -432,15 +446,34 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(201, self.made[-1])
 
-    def answer(self, status, document):
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
-    def log_message(self, *_):
-        pass
+class Deleting(Small):
+    """A Gnocchi that makes metrics without a resource, and deletes them."""
+
+    made, alive, measured = [], {}, []
+
+    def do_GET(self):
+        metric = self.path.rpartition("/")[2]
+        if self.path.startswith("/v1/metric/"):
+            self.answer(*((200, self.alive[metric]) if metric in self.alive else (404, {})))
+        else:
+            self.answer(200, list(self.alive.values()))
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/v1/metric":
+            self.made.append(str(uuid.UUID(int=len(self.made) + 1)))
+            self.alive[self.made[-1]] = {"id": self.made[-1], "name": body["name"]}
+            self.answer(201, self.alive[self.made[-1]])
+        elif self.path == "/v1/batch/metrics/measures":
+            self.measured.extend(body)
+            self.answer(202 if set(body) <= set(self.alive) else 400, {})
+        else:
+            self.answer(200, [])
+
+    def do_DELETE(self):
+        deleted = self.path.startswith("/v1/metric/") and self.alive.pop(self.path.rpartition("/")[2], None)
+        self.answer(200 if deleted or "/resource/" in self.path else 404, {})
 
 
 def test_a_metric_without_a_resource_is_made_once(tmp_path):
@@ -460,6 +493,36 @@ def test_a_metric_without_a_resource_is_made_once(tmp_path):
     assert "waits 5 s" in second.stderr and "waits" not in first.stderr + third.stderr
     told = dict(re.findall(r"metric (\S+) is (\S+) in Gnocchi", first.stdout + second.stdout + third.stdout))
     assert told == {id: metric["id"] for id, metric in zip(ids, Forgetful.made, strict=True)}
+
+
+@pytest.mark.parametrize("is_posted_between", [False, True])
+def test_a_metric_that_joins_a_resource_and_leaves_it_is_made_again(tmp_path, is_posted_between):
+    """Each export takes back what the one before has made. Of the same name there is another metric, which gnudi does not have."""
+    metric, resource = str(uuid.UUID(int=1000)), str(uuid.UUID(int=1001))
+    alone = {"method": "POST", "path": "/v1/metric", "metric": metric, "body": {"name": "lonely", "archive_policy_name": "low"}}
+    named = {"method": "POST", "path": f"/v1/resource/generic/{resource}/metric", "metric": metric, "body": {"lonely": {}}}
+    not_alone = {"method": "DELETE", "path": f"/v1/metric/{metric}", "metric": metric, "made": [metric]}
+    not_named = {"method": "DELETE", "path": f"/v1/resource/generic/{resource}/metric/lonely", "metric": metric}
+    measures = {"method": "POST", "path": "/v1/batch/metrics/measures", "made": [metric], "measures": 0, "body": {metric: []}}
+    exports = [[alone, measures], [not_alone, named], [not_named, alone, measures], [not_alone, named]]
+    file, made = tmp_path / "back.jsonl", Deleting.made
+    for state in (made, Deleting.alive, Deleting.measured):
+        state.clear()
+    lines, told = [{"head": {"version": 1, "store": str(uuid.UUID(int=7))}}], {}
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Deleting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for number, export in enumerate(exports):
+            lines += [*export, {"journal": {}}]
+            if is_posted_between or number == len(exports) - 1:
+                file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+                done = program.run("export", "post", file, "--gnocchi", f"http://127.0.0.1:{server.server_port}", timeout_s=20)
+                assert done.returncode == 0, done.stderr
+                told.update((gnocchi, gnudi) for gnudi, gnocchi in re.findall(r"metric (\S+) is (\S+) in Gnocchi", done.stdout))
+            foreign = str(uuid.UUID(int=2000 + number))
+            Deleting.alive[foreign] = {"id": foreign, "name": "lonely"}
+        server.shutdown()
+    assert len(made) == 2 and told == dict.fromkeys(made, metric)
+    assert Deleting.measured == made and not set(made) & set(Deleting.alive)
 
 
 def test_a_journal_has_one_process(gnudi, tmp_path):

@@ -22,6 +22,7 @@ use std::{
 use bytes::Bytes;
 use gnudi_client::{Client, ClientError, MetricFilter};
 use gnudi_drivers::disk::if_there;
+use gnudi_model::MetricId;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -164,6 +165,10 @@ impl Posted {
     }
 
     fn insert(&mut self, gnudi: Uuid, gnocchi: Uuid) {
+        // A later line may create it once more.
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.gnudi == gnudi) {
+            self.attempt = None;
+        }
         self.made.insert(gnudi, gnocchi);
         self.by_gnocchi.insert(gnocchi, gnudi);
     }
@@ -322,7 +327,9 @@ async fn send(
 ) -> Result<Option<(Uuid, Uuid)>, Failure> {
     let (Some(method), Some(path)) = (line.method.as_deref(), line.path.as_deref()) else { return Ok(None) };
     let own = line.metric.filter(|_| path == NEW_METRIC);
-    if own.is_some_and(|metric| state.posted.made.contains_key(&metric)) {
+    if let Some(gnocchi) = own.and_then(|metric| state.posted.made.get(&metric))
+        && is_there(client, *gnocchi).await?
+    {
         return Ok(None);
     }
     let body = body_of(line, &state.posted)?;
@@ -350,6 +357,15 @@ async fn send(
     let id = id.as_ref().and_then(|answer| answer.get("id")?.as_str()?.parse().ok());
     let gnocchi = id.ok_or_else(|| Failure::Answer("Gnocchi's answer names no metric".to_owned()))?;
     Ok(Some((gnudi, gnocchi)))
+}
+
+/// Whether Gnocchi has a metric that it has created: another line may have deleted it since.
+async fn is_there(client: &Client, metric: Uuid) -> Result<bool, Failure> {
+    match client.get_metric(MetricId(metric)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.status() == Some(404) => Ok(false),
+        Err(error) => Err(Failure::Call(error)),
+    }
 }
 
 /// Gnocchi's metrics with the name in a body. `None` if a new one could not be recognised: without a name, or with too
@@ -458,6 +474,16 @@ mod tests {
         assert!(in_progress());
         StateFile::open(&file).unwrap().record(ENDED).unwrap();
         assert!(!in_progress());
+    }
+
+    #[test]
+    fn an_attempt_is_over_once_its_metric_is_known() {
+        let (gnudi, gnocchi, other) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3));
+        let mut posted = Posted::default();
+        posted.take(&format!("{ATTEMPT} {gnudi}")).unwrap();
+        assert_eq!(posted.made_by_attempt(gnudi, &HashSet::from([gnocchi])), Some(gnocchi));
+        posted.take(&format!("1 10 {gnudi} {gnocchi}")).unwrap();
+        assert_eq!(posted.made_by_attempt(gnudi, &HashSet::from([gnocchi, other])), None);
     }
 
     #[test]
