@@ -226,6 +226,9 @@ def test_a_service_passes_on_tokens_that_have_ended(serve, keystone, world):
     # Who is no service passes on nothing.
     assert status(server, user, headers={"X-Service-Token": user}) == 401
     assert status(server, user, headers={"X-Service-Token": "nonsense"}) == 401
+    # As keystonemiddleware has it, an empty one is none.
+    assert status(server, user, headers={"X-Service-Token": ""}) == 200
+    assert status(server, expired, headers={"X-Service-Token": ""}) == 401
     lenient = serve("service_token_roles_required = false\n")
     assert status(lenient, user, headers={"X-Service-Token": user}) == 200
     assert status(lenient, expired, headers={"X-Service-Token": user}) == 401

@@ -9,7 +9,7 @@ use gnudi_model::{
     Timestamp,
     python::{quote, unquote},
 };
-use hyper::{HeaderMap, Method, http::request::Parts};
+use hyper::{HeaderMap, Method, header::HeaderValue, http::request::Parts};
 
 use super::Own;
 use crate::{
@@ -68,7 +68,7 @@ impl KeystoneAuth {
     pub(super) async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         let headers = &parts.headers;
         let now = now.0.div_euclid(NANOSECONDS);
-        let service = match token(headers, SERVICE_TOKEN) {
+        let service = match service_token(headers) {
             Some(token) => Some(self.service(token, now).await?),
             None => None,
         };
@@ -127,6 +127,13 @@ fn token<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(token)
 }
 
+/// The token in `X-Service-Token`. keystonemiddleware takes an empty one for none; an empty user's token is
+/// refused.
+fn service_token(headers: &HeaderMap) -> Option<&str> {
+    let is_empty = |header: &HeaderValue| header.as_bytes().trim_ascii().is_empty();
+    if headers.get(SERVICE_TOKEN).is_some_and(is_empty) { None } else { token(headers, SERVICE_TOKEN) }
+}
+
 /// Whether the access rules of an application credential allow the request; without rules they do.
 fn is_within_rules(identity: &Identity, service_type: Option<&str>, method: &Method, path: &str) -> bool {
     let Some(rules) = &identity.access_rules else { return true };
@@ -175,6 +182,19 @@ mod tests {
         let caller = caller_of(&identity(None, &["admin", "service"]));
         assert_eq!((caller.user.as_str(), caller.project_id.as_deref()), ("u1:", None));
         assert!(caller.has_role("admin") && caller.has_token());
+    }
+
+    #[test]
+    fn an_empty_service_token_is_none() {
+        let of = |value: &'static [u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SERVICE_TOKEN, HeaderValue::from_bytes(value).unwrap());
+            service_token(&headers).map(str::to_owned)
+        };
+        assert_eq!((of(b""), of(b" "), service_token(&HeaderMap::new())), (None, None, None));
+        assert_eq!(of(b" t "), Some("t".to_owned()));
+        // Invalid, but given.
+        assert_eq!(of(b"\xff"), Some(String::new()));
     }
 
     #[test]
