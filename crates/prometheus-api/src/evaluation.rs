@@ -17,7 +17,7 @@ use gnudi_promql::{
 use crate::{
     call::Call,
     failure::Failure,
-    long_work::{StopOnDrop, TIMEOUT},
+    long_work::{self, StopOnDrop, TIMEOUT},
     selected::{Read, Reader},
 };
 
@@ -195,11 +195,13 @@ pub async fn newest(
     let limits = Limits::default();
     let read = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections);
     let selected = tokio::time::timeout(TIMEOUT, read).await.map_err(|_| Failure::timeout())??;
-    let newest = |series: &Series| {
+    let newest = move |series: &Series| {
         let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);
         let is_young = time_ms > now_ms - series.lookback_ms.unwrap_or(LOOKBACK_MS);
         let lives = is_young && value.to_bits() != STALE_NAN_BITS;
         lives.then(|| Newest { labels: series.labels.clone(), time_ms, value })
     };
-    Ok(selected.series.iter().flatten().filter_map(newest).collect())
+    let count: usize = selected.series.iter().map(Vec::len).sum();
+    let work = move || -> Vec<Newest> { selected.series.iter().flatten().filter_map(newest).collect() };
+    Ok(long_work::on_items(call.app.engine(), count, work).await)
 }

@@ -1,4 +1,4 @@
-//! Long work off the request threads: it is stopped when its request is gone or out of time.
+//! Long work off the request threads. Searches are stopped when their request is gone or out of time.
 
 use std::{
     sync::{
@@ -24,6 +24,18 @@ impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// The number of items that are sorted and encoded in a few milliseconds.
+const FEW_ITEMS_MAX: usize = 1_000;
+
+/// Sorts or encodes this many items: many of them leave the request threads.
+pub async fn on_items<T: Send + 'static>(
+    engine: &Engine,
+    items: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if items <= FEW_ITEMS_MAX { work() } else { engine.compute(work).await }
 }
 
 /// Runs work that polls whether to stop.

@@ -34,20 +34,26 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         });
         let select = move |stops: &dyn Fn() -> bool| selected(&plan, found, stops);
         let found = long_work::run(call.app.engine(), select).await?;
-        let mut exemplars = permitted(call, found).await?;
-        exemplars.sort_by(|a, b| a.series.cmp(&b.series).then(a.time_ms.cmp(&b.time_ms)));
-        let by_series: Vec<&[StoredExemplar]> = exemplars.chunk_by(|a, b| a.series == b.series).collect();
-        let mut data = Vec::new();
-        write_list(&by_series, &mut data, |exemplars, data| {
-            data.extend_from_slice(b"{\"seriesLabels\":");
-            write_labels(&exemplars[0].series, data);
-            data.extend_from_slice(b",\"exemplars\":");
-            write_list(*exemplars, data, write_exemplar);
-            data.push(b'}');
-        });
-        Ok(reply::ok(success(&data, &[], &[])))
+        let exemplars = permitted(call, found).await?;
+        let (engine, count) = (call.app.engine(), exemplars.len());
+        Ok(reply::ok(long_work::on_items(engine, count, move || listed(exemplars)).await))
     })
     .await
+}
+
+/// The response: the exemplars of each series, sorted by its labels.
+fn listed(mut exemplars: Vec<StoredExemplar>) -> Vec<u8> {
+    exemplars.sort_by(|a, b| a.series.cmp(&b.series).then(a.time_ms.cmp(&b.time_ms)));
+    let by_series: Vec<&[StoredExemplar]> = exemplars.chunk_by(|a, b| a.series == b.series).collect();
+    let mut data = Vec::new();
+    write_list(&by_series, &mut data, |exemplars, data| {
+        data.extend_from_slice(b"{\"seriesLabels\":");
+        write_labels(&exemplars[0].series, data);
+        data.extend_from_slice(b",\"exemplars\":");
+        write_list(*exemplars, data, write_exemplar);
+        data.push(b'}');
+    });
+    success(&data, &[], &[])
 }
 
 /// The exemplars of series that a query selects. Regular expressions may take long.

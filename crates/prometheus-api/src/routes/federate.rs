@@ -14,6 +14,7 @@ use hyper::{
 
 use crate::{
     evaluation::{Newest, newest},
+    long_work,
     routes::prelude::*,
 };
 
@@ -73,15 +74,21 @@ pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let sets = arguments.matchers()?;
         let accept = call.parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
         let escaping = Escaping::of(accept);
-        let mut samples = newest(call, &sets, seen).await?;
-        samples.retain(|sample| !sample.labels.metric_name().is_empty());
-        let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
-        samples.sort_by_cached_key(key);
-        samples.dedup_by(|a, b| a.labels == b.labels);
-        let text = text(&samples, escaping);
+        let samples = newest(call, &sets, seen).await?;
+        let (engine, count) = (call.app.engine(), samples.len());
+        let text = long_work::on_items(engine, count, move || text(&sorted(samples), escaping)).await;
         Ok(reply::with_body(StatusCode::OK, escaping.content_type(), text))
     })
     .await
+}
+
+/// Each series once, by its name.
+fn sorted(mut samples: Vec<Newest>) -> Vec<Newest> {
+    samples.retain(|sample| !sample.labels.metric_name().is_empty());
+    let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
+    samples.sort_by_cached_key(key);
+    samples.dedup_by(|a, b| a.labels == b.labels);
+    samples
 }
 
 fn text(samples: &[Newest], escaping: Escaping) -> Vec<u8> {

@@ -14,6 +14,7 @@ use crate::{
     arguments::Arguments,
     evaluation::TRUNCATED,
     failure::Failure,
+    long_work,
     routes::prelude::*,
     selected::{find_all, label_matchers},
 };
@@ -47,11 +48,14 @@ async fn list(
     arguments.times()?;
     let sets = label_matchers(&sets)?;
     let texts = texts(call, name, &sets, seen).await?;
-    let limit = limit.unwrap_or(usize::MAX);
-    let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
-    let mut data = Vec::new();
-    write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
-    Ok(reply::ok(success(&data, warnings, &[])))
+    let (count, limit) = (texts.len(), limit.unwrap_or(usize::MAX));
+    let listed = move || {
+        let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
+        let mut data = Vec::new();
+        write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
+        success(&data, warnings, &[])
+    };
+    Ok(reply::ok(long_work::on_items(call.app.engine(), count, listed).await))
 }
 
 /// The sorted label names, or the values of a label, of the series that the caller may list: of those that match any of

@@ -1,13 +1,16 @@
 //! `POST /api/v1/read`: remote read, as samples or as a stream of chunks.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
+use bytes::Bytes;
+use futures_util::{Stream, stream};
 use gnudi_app::Share;
+use gnudi_engine::Engine;
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     remote_read::{
         CHUNKS_CONTENT_TYPE, MatcherKind, ResponseKind, SAMPLES_CONTENT_ENCODING, SAMPLES_CONTENT_TYPE,
-        encode_samples, read, write_frames,
+        encode_samples, read, write_frame,
     },
     remote_write::{inflate, inflated_bytes},
 };
@@ -18,7 +21,9 @@ use hyper::{
     header::{CONTENT_ENCODING, HeaderValue},
 };
 
-use crate::{evaluation::LOOKBACK_MS, failure::Failure, routes::prelude::*, selected::Reader, unreadable};
+use crate::{
+    evaluation::LOOKBACK_MS, failure::Failure, long_work, routes::prelude::*, selected::Reader, unreadable,
+};
 
 /// The maximum number of samples in a response that is not streamed.
 const MESSAGE_SAMPLES_MAX: usize = 5_000_000;
@@ -28,6 +33,9 @@ const SAMPLE_BYTES: usize = size_of::<i64>() + size_of::<f64>();
 
 /// The memory of a label without its texts.
 const LABEL_BYTES: usize = 2 * size_of::<Arc<str>>();
+
+/// A piece of the stream ends with the frame that reaches this size.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// `POST /api/v1/read`
 pub async fn remote_read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -83,12 +91,17 @@ async fn answered(
     };
     let limits = Limits { samples_max, ..Limits::default() };
     let mut selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections).await?;
-    for series in &mut selected.series {
-        series.sort_by(|a, b| a.labels.cmp(&b.labels));
-    }
+    let count: usize = selected.series.iter().map(Vec::len).sum();
+    let sort = move || {
+        for series in &mut selected.series {
+            series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        let labels = selected.series.iter().flatten().flat_map(|series| series.labels.iter());
+        let labels_bytes: usize = labels.map(|(name, value)| name.len() + value.len() + LABEL_BYTES).sum();
+        (selected, labels_bytes)
+    };
+    let (selected, labels_bytes) = long_work::on_items(call.app.engine(), count, sort).await;
     let mut share = Share::new(&call.app.answers);
-    let labels = selected.series.iter().flatten().flat_map(|series| series.labels.iter());
-    let labels_bytes: usize = labels.map(|(name, value)| name.len() + value.len() + LABEL_BYTES).sum();
     share.grow(selected.samples() * SAMPLE_BYTES + labels_bytes)?;
     Ok(match request.response {
         ResponseKind::Samples => {
@@ -99,22 +112,91 @@ async fn answered(
         }
         ResponseKind::StreamedXorChunks => {
             let content_type = HeaderValue::from_static(CHUNKS_CONTENT_TYPE);
-            let frames = frames(selected.series, share);
-            reply::with_body(StatusCode::OK, content_type, ReplyBody::Pieces(Box::new(frames)))
+            let frames = frames(call.app.shared_engine(), selected.series, share);
+            reply::with_body(StatusCode::OK, content_type, ReplyBody::stream(frames))
         }
     })
 }
 
-/// The frames of each series, encoded while the client reads.
-fn frames(results: Vec<Vec<Series>>, share: Share) -> impl Iterator<Item = bytes::Bytes> + Send + Sync {
-    let results = results.into_iter().enumerate();
-    let mut series =
-        results.flat_map(|(query, series)| series.into_iter().map(move |series| (query, series)));
-    std::iter::from_fn(move || {
+/// The frames of each series, encoded off the request threads while the client reads.
+fn frames(
+    engine: Arc<Engine>,
+    results: Vec<Vec<Series>>,
+    share: Share,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    stream::unfold(FrameWriter::new(results), move |mut writer: FrameWriter| {
         let _share = &share;
-        let (query, series) = series.next()?;
-        let mut frames = Vec::new();
-        write_frames(query, &series, &mut frames);
-        Some(frames.into())
+        let engine = engine.clone();
+        async move {
+            let encode = move || {
+                let piece = writer.piece();
+                (piece, writer)
+            };
+            let (piece, writer) = engine.compute(encode).await;
+            (!piece.is_empty()).then(|| (io::Result::Ok(Bytes::from(piece)), writer))
+        }
     })
+}
+
+/// Writes the frames of the results of queries, piece by piece.
+struct FrameWriter {
+    /// The series that are not yet begun, with the index of their query.
+    rest: Box<dyn Iterator<Item = (usize, Series)> + Send>,
+    /// The series that is being written, and the number of its samples already written.
+    open: Option<(usize, Series, usize)>,
+}
+
+impl FrameWriter {
+    fn new(results: Vec<Vec<Series>>) -> Self {
+        let results = results.into_iter().enumerate();
+        let rest = results.flat_map(|(query, series)| series.into_iter().map(move |series| (query, series)));
+        FrameWriter { rest: Box::new(rest), open: None }
+    }
+
+    /// The next piece; empty at the end.
+    fn piece(&mut self) -> Vec<u8> {
+        let mut piece = Vec::new();
+        while piece.len() < PIECE_BYTES {
+            if self.open.is_none() {
+                self.open = self.rest.next().map(|(query, series)| (query, series, 0));
+            }
+            let Some((query, series, written)) = &mut self.open else { break };
+            write_frame(*query, series, written, &mut piece);
+            if *written == series.times_ms.len() {
+                self.open = None;
+            }
+        }
+        piece
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_prometheus::remote_read::write_frames;
+    use gnudi_promql::Labels;
+
+    use super::*;
+
+    #[test]
+    fn a_long_series_is_several_pieces() {
+        let series = |name: &str, samples: i64| {
+            let times_ms: Vec<i64> = (0..samples).map(|number| number * 15_000 + number % 7).collect();
+            let values = times_ms.iter().map(|time| (*time as f64).sqrt()).collect();
+            Series::new(Labels::new([("__name__", name)]), times_ms, values)
+        };
+        let results = vec![
+            vec![series("short", 1), series("long", 300_000)],
+            Vec::new(),
+            vec![series("empty", 0), series("last", 2)],
+        ];
+        let mut whole = Vec::new();
+        for (query, series) in results.iter().enumerate() {
+            series.iter().for_each(|series| write_frames(query, series, &mut whole));
+        }
+        let mut writer = FrameWriter::new(results);
+        let next = || Some(writer.piece()).filter(|piece| !piece.is_empty());
+        let pieces: Vec<Vec<u8>> = std::iter::from_fn(next).collect();
+        assert!(pieces.len() > 2 && pieces.iter().all(|piece| piece.len() < 2 << 20));
+        assert_eq!(pieces.concat(), whole);
+    }
 }

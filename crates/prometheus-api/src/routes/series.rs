@@ -4,7 +4,9 @@ use gnudi_prometheus::answer::{success, write_labels, write_list};
 use gnudi_promql::Labels;
 
 use crate::{
+    catalogue::FoundSeries,
     evaluation::TRUNCATED,
+    long_work,
     routes::prelude::*,
     selected::{find_all, label_matchers},
 };
@@ -19,15 +21,21 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         // Only validated: series are listed whatever the times of their samples.
         arguments.times()?;
         let series = find_all(call, Rule::ListMetric, &label_matchers(&sets)?, seen).await?;
-        let mut found: Vec<Labels> = series.into_iter().map(|series| series.labels).collect();
-        found.sort();
-        found.dedup();
-        let limit = limit.unwrap_or(usize::MAX);
-        let warnings: &[String] = if found.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
-        found.truncate(limit);
-        let mut data = Vec::new();
-        write_list(&found, &mut data, write_labels);
-        Ok(reply::ok(success(&data, warnings, &[])))
+        let (count, limit) = (series.len(), limit.unwrap_or(usize::MAX));
+        let data = long_work::on_items(call.app.engine(), count, move || listed(series, limit)).await;
+        Ok(reply::ok(data))
     })
     .await
+}
+
+/// The response: each series once, sorted by its labels.
+fn listed(series: Vec<FoundSeries>, limit: usize) -> Vec<u8> {
+    let mut found: Vec<Labels> = series.into_iter().map(|series| series.labels).collect();
+    found.sort();
+    found.dedup();
+    let warnings: &[String] = if found.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
+    found.truncate(limit);
+    let mut data = Vec::new();
+    write_list(&found, &mut data, write_labels);
+    success(&data, warnings, &[])
 }

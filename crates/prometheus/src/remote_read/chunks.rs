@@ -22,26 +22,35 @@ const XOR: i64 = 1;
 
 /// Appends the frames of one series; none if it has no samples. The series of a query must be written sorted by labels.
 pub fn write_frames(query_index: usize, series: &Series, out: &mut Vec<u8>) {
-    let times = series.times_ms.chunks(CHUNK_SAMPLES);
+    let mut written = 0;
+    while written < series.times_ms.len() {
+        write_frame(query_index, series, &mut written, out);
+    }
+}
+
+/// Appends the next frame of a series. `written` is the number of its samples in earlier frames, and grows by those of
+/// this one. Appends nothing after the last sample.
+pub fn write_frame(query_index: usize, series: &Series, written: &mut usize, out: &mut Vec<u8>) {
+    let times = series.times_ms[*written..].chunks(CHUNK_SAMPLES);
     let mut chunks = Vec::new();
-    for (times, values) in times.zip(series.values.chunks(CHUNK_SAMPLES)) {
+    for (times, values) in times.zip(series.values[*written..].chunks(CHUNK_SAMPLES)) {
         put_message(2, &mut chunks, |out| {
             put_signed(1, times[0], out);
             put_signed(2, times[times.len() - 1], out);
             put_signed(3, XOR, out);
             put_bytes(4, &xor::encode(times, values), out);
         });
+        *written += times.len();
         if chunks.len() >= FRAME_BYTES {
-            write_frame(query_index, &series.labels, &chunks, out);
-            chunks.clear();
+            break;
         }
     }
     if !chunks.is_empty() {
-        write_frame(query_index, &series.labels, &chunks, out);
+        put_frame(query_index, &series.labels, &chunks, out);
     }
 }
 
-fn write_frame(query_index: usize, labels: &Labels, chunks: &[u8], out: &mut Vec<u8>) {
+fn put_frame(query_index: usize, labels: &Labels, chunks: &[u8], out: &mut Vec<u8>) {
     let mut message = Vec::with_capacity(chunks.len() + 256);
     put_message(1, &mut message, |out| {
         put_labels(1, labels, out);
