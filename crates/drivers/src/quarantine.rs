@@ -82,6 +82,11 @@ impl Quarantine {
         Self { unreadable_max, ..self }
     }
 
+    /// A place that stays unreadable this long counts as damaged.
+    pub fn unreadable_max(&self) -> Duration {
+        self.unreadable_max
+    }
+
     /// Number of findings since the start, for `/metrics`.
     pub fn found(&self) -> u64 {
         self.found.load(Ordering::Relaxed)

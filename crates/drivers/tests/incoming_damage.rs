@@ -270,6 +270,32 @@ async fn a_start_that_cannot_read_the_logs_end_fails_and_cuts_nothing_off() {
     assert_eq!(log.figures().damaged, 0);
 }
 
+/// What was durable once is not given up at once either.
+#[tokio::test]
+async fn a_start_waits_for_a_place_of_a_full_file_that_cannot_be_read() {
+    let (disk, log) = filled(90).await;
+    drop(log);
+    let at = find(&disk, 10) as u64;
+    disk.spoil(Path::new(FILE), at..at + 1);
+    let log = open(&disk);
+    assert!(ids(&log, 0).await.len() < 90 && log.figures().damaged > 0);
+    drop(log);
+    let healing = std::thread::spawn({
+        let disk = disk.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(200));
+            disk.heal();
+        }
+    });
+    let patient = LocalIncomingOptions { unreadable_max: Duration::from_hours(1), ..options() };
+    let log = open_log(&disk, &patient).unwrap();
+    healing.join().unwrap();
+    for sack in 0..SACKS {
+        assert_eq!(ids(&log, sack).await, (1..=90).collect::<Vec<u32>>());
+    }
+    assert_eq!(log.figures().damaged, 0);
+}
+
 #[tokio::test]
 async fn losing_the_checkpoint_costs_no_measure() {
     let disk = SimDisk::default();

@@ -5,17 +5,20 @@
 //! next is begun. Each frame records how many bytes before it were not yet synced when it was written. A hole
 //! is damage if a later frame was written after a sync of that place: the bytes were durable once. If all
 //! later frames were written before the next sync, it may be a tear: none of them was acknowledged. A read error says
-//! nothing about the bytes on the disk, so it does not count as a tear: the start fails.
+//! nothing about the bytes on the disk, so it does not count as a tear: the start fails. Where the bytes were durable
+//! once, the start waits for the device to recover; then the place counts as damaged.
 //!
 //! Whatever lies beyond the last sync that a segment's frames prove is written again. It may be the remains
 //! of a failed sync: Linux keeps the bytes readable and marks them clean, so a later sync succeeds without
 //! writing them. Only the last segment can have such bytes: a full one has been synced without error.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     io::{self, IoSlice},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -105,11 +108,13 @@ pub(crate) fn recover(
     let headers = &recovered.headers;
     recovered.owner_tag =
         headers.values().rev().flatten().map(|header| header.owner_tag).next().unwrap_or(known.owner_tag);
+    let patience = Patience { max: quarantine.unreadable_max(), until: Cell::new(None) };
     for (&number, segment) in &recovered.segments {
         let is_last = numbers.last() == Some(&number);
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
-        let scan = Scan::new(segment, successor, is_last, tear, recovered.owner_tag, quarantine)?;
+        let owner_tag = recovered.owner_tag;
+        let scan = Scan::new(segment, successor, is_last, tear, owner_tag, quarantine, &patience)?;
         let Found { end, proven } = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
@@ -154,6 +159,29 @@ fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<Segm
     }
 }
 
+/// The time between two attempts to read a place that the device fails to read.
+const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a start waits in all for places that the device fails to read.
+struct Patience {
+    max: Duration,
+    /// Once it has begun to wait.
+    until: Cell<Option<Instant>>,
+}
+
+impl Patience {
+    /// Waits before another attempt; false once the time is over.
+    fn wait(&self) -> bool {
+        let until = self.until.get().unwrap_or_else(|| Instant::now() + self.max);
+        self.until.set(Some(until));
+        let is_left = Instant::now() < until;
+        if is_left {
+            std::thread::sleep(ATTEMPT_PAUSE);
+        }
+        is_left
+    }
+}
+
 /// Reads one segment.
 struct Scan<'a> {
     segment: &'a Segment,
@@ -166,6 +194,7 @@ struct Scan<'a> {
     tear: Tear,
     owner_tag: u64,
     quarantine: &'a Quarantine,
+    patience: &'a Patience,
 }
 
 /// Where a segment's frames end, and up to where they prove a successful sync.
@@ -182,6 +211,7 @@ impl<'a> Scan<'a> {
         tear: Tear,
         owner_tag: u64,
         quarantine: &'a Quarantine,
+        patience: &'a Patience,
     ) -> Result<Self, OpenError> {
         let length = segment.file.len().map_err(OpenError::io(&segment.path))?;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -197,7 +227,7 @@ impl<'a> Scan<'a> {
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
         let reader = SegmentReader::new(Arc::clone(segment), limit);
-        Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine })
+        Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine, patience })
     }
 
     /// Passes the frames to `visit`.
@@ -225,6 +255,10 @@ impl<'a> Scan<'a> {
             };
             let synced = self.was_synced(offset, next)?;
             if synced || !self.is_last {
+                if self.reader.is_unreadable(offset..hole_end) && self.patience.wait() {
+                    self.reader.read_again();
+                    continue;
+                }
                 self.damage(offset, hole_end, sight, synced, visit)?;
                 offset = hole_end;
                 continue;

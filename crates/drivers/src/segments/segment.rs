@@ -11,6 +11,7 @@
 
 use std::{
     io::{self, IoSlice},
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -211,7 +212,6 @@ impl SegmentReader {
         match read_exact_at(file, &mut self.buffer, start) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
                 tracing::error!(file = %self.segment.path.display(), offset = start, "unreadable: {error}");
-                self.segment.unreadable.store(true, Ordering::Relaxed);
             }
             answer => return answer,
         }
@@ -219,10 +219,24 @@ impl SegmentReader {
             let at = self.buffer_start + (index * PIECE_BYTES) as u32;
             if let Err(error) = read_exact_at(file, piece, at.into()) {
                 piece.fill(0);
+                self.segment.unreadable.store(true, Ordering::Relaxed);
                 self.unreadable.push((at, error));
             }
         }
         Ok(())
+    }
+
+    /// Whether a part of these bytes could not be read.
+    pub fn is_unreadable(&self, bytes: Range<u32>) -> bool {
+        let end_of = |at: u32| u64::from(at) + PIECE_BYTES as u64;
+        self.unreadable.iter().any(|(at, _)| *at < bytes.end && end_of(*at) > u64::from(bytes.start))
+    }
+
+    /// Forgets what was read, and the errors, so that all is read again.
+    pub fn read_again(&mut self) {
+        self.buffer.clear();
+        self.unreadable.clear();
+        self.segment.unreadable.store(false, Ordering::Relaxed);
     }
 
     /// The read error of a piece that reaches behind `offset`, if there was one.
