@@ -148,11 +148,16 @@ def test_a_caller_who_may_not_write_says_nothing_of_metrics(gnudi, tmp_path):
                  for samples in [[(1.0, TIME * 1000)], [(1.0, -1)], [], [(STALE, TIME * 1000)]]]
     requests = [(told, VERSION_1, 403), (with_series, VERSION_1, 403)]
     requests += [(body, VERSION_2, status) for body, status in zip(version_2, [403, 400, 400, 204])]
+    traced = series(label("__name__", "told"), exemplar(1.0, TIME * 1000, trace_id="trace of told"))
+    requests += [(traced, VERSION_1, 204)]
+    exemplars = lambda user: ask(server, user, "/api/v1/query_exemplars?query=told").expect(200).body
 
     def write(user, body, headers):
         return server.client().request("POST", "/api/v1/write", snappy(body), headers={**headers, "X-Remote-User": user, "Authorization": None})
     for body, headers, status in requests:
         write("pear", body, headers).expect(status)
         assert ask(server, "pear", "/api/v1/metadata").expect(200).json()["data"] == {}
-    write("apple", told, VERSION_1).expect(204)
+        assert b"trace of told" not in exemplars("pear")
+    write("apple", told + traced, VERSION_1).expect(204)
     assert b"help of told" in ask(server, "apple", "/api/v1/metadata").expect(200).body
+    assert b"trace of told" in exemplars("apple")

@@ -58,6 +58,12 @@ pub struct WrittenSeries {
     metric: Option<MetricId>,
 }
 
+impl WrittenSeries {
+    pub fn is_known(self) -> bool {
+        self.metric.is_some()
+    }
+}
+
 /// A series that is not in `known_series` yet, and where it is stored.
 struct UnknownSeries {
     key: SeriesKey,
@@ -77,8 +83,8 @@ pub struct Gathering<'c> {
     unknown_series: Vec<UnknownSeries>,
     /// By metric name; what the store has already is left out.
     metadata: HashMap<String, Metadata<'static>>,
-    /// Whether the caller may store metadata without samples.
-    may_describe: bool,
+    /// Whether the policy has allowed the caller to write, whatever the samples.
+    may_write: bool,
     exemplars: Vec<StoredExemplar>,
     samples: u64,
     faults: Vec<String>,
@@ -95,7 +101,7 @@ impl<'c> Gathering<'c> {
             parcels: Parcels::default(),
             unknown_series: Vec::new(),
             metadata: HashMap::new(),
-            may_describe: false,
+            may_write: false,
             exemplars: Vec::new(),
             samples: 0,
             faults: Vec::new(),
@@ -192,6 +198,13 @@ impl<'c> Gathering<'c> {
     /// # Errors
     /// 403 if the policy denies the caller measures of a metric of this name that the caller created.
     pub fn describe_metric(&mut self, name: &str, metadata: &Metadata<'_>) -> Result<()> {
+        self.enforce_on_own(name)?;
+        self.add_metadata(name, metadata);
+        Ok(())
+    }
+
+    /// Refuses (403) a caller whom the policy denies measures of a metric of this name that the caller created.
+    fn enforce_on_own(&mut self, name: &str) -> Result<()> {
         let creator = self.call.caller.user.as_str();
         let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
         let own = [
@@ -201,8 +214,7 @@ impl<'c> Gathering<'c> {
             ("created_by_project_id", Some(project_id)),
         ];
         self.call.enforce(Rule::PostMeasures, Target::Given(&own))?;
-        self.may_describe = true;
-        self.add_metadata(name, metadata);
+        self.may_write = true;
         Ok(())
     }
 
@@ -216,9 +228,11 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Adds exemplars of a series whose samples have been added. Invalid ones are ignored.
+    /// Adds exemplars of a series whose samples have been added. Invalid ones are ignored, and all if the series is
+    /// neither known nor has samples (`is_checked`), and the policy denies the caller a metric of its name.
     pub fn add_exemplars<'a>(
         &mut self,
+        is_checked: bool,
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
         exemplars: impl ExactSizeIterator<Item = Result<Exemplar<'a>, InvalidLabels>>,
     ) {
@@ -227,6 +241,9 @@ impl<'c> Gathering<'c> {
         }
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
+        if !is_checked && self.enforce_on_own(series.metric_name()).is_err() {
+            return;
+        }
         let creator: Arc<str> = self.call.caller.user.as_str().into();
         // Check the length before copying: many exemplars may refer to one long text.
         let short = exemplars.flatten().filter(|exemplar| are_short(exemplar.labels.iter().copied()));
@@ -287,14 +304,16 @@ impl<'c> Gathering<'c> {
             self.call.has_no_items(Rule::PostMeasures);
         }
         // The policy has allowed the caller to post to the metrics by now.
-        if self.may_describe || !self.known.is_empty() {
+        let may_write = self.may_write || !self.known.is_empty();
+        if may_write {
             for (name, metadata) in mem::take(&mut self.metadata) {
                 self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
             }
         }
         let faults = self.reported_faults();
         self.call.append(batch(&self.points, self.known)).await?;
-        let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
+        let exemplars = self.exemplars.into_iter().filter(|_| may_write);
+        let kept = exemplars.map(|exemplar| self.call.api.exemplars.put(exemplar));
         let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
         Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }

@@ -88,7 +88,8 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
     for (series, found) in request.series.iter().zip(gathering.find(&keys)) {
         let labels = || request.labels(series, LABELS_MAX);
         let samples = request.samples(series);
-        if gathering.add(found, samples, labels) {
+        let is_added = gathering.add(found, samples, labels);
+        if is_added {
             match request.metadata(series) {
                 Ok(Some(metadata)) => {
                     let said = request.metric_name(series).map(|name| (name, metadata));
@@ -103,7 +104,8 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
                 Err(error) => gathering.refuse(&format!("metadata: {error}"), labels),
             }
         }
-        gathering.add_exemplars(labels, request.exemplars(series, LABELS_MAX));
+        let is_checked = found.is_known() || is_added;
+        gathering.add_exemplars(is_checked, labels, request.exemplars(series, LABELS_MAX));
         if series.histograms > 0 {
             gathering.refuse("native histograms are not supported", labels);
         } else if samples.is_empty() && version == Version::Two {
