@@ -204,13 +204,9 @@ impl Table {
         headings: &str,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
-        Table { title: title.into(), headings: cells(headings), rows: rows.into_iter().collect() }
+        let headings = headings.split('|').map(|heading| heading.trim().to_owned()).collect();
+        Table { title: title.into(), headings, rows: rows.into_iter().collect() }
     }
-}
-
-/// The cells of a row that are separated by `|`.
-pub fn cells(row: &str) -> Vec<String> {
-    row.split('|').map(|cell| cell.trim().to_owned()).collect()
 }
 
 /// Lines over a common axis.

@@ -88,7 +88,7 @@ impl Page<'_> {
     /// Those of no other section.
     fn further_experiments(&self) -> Vec<&Experiment> {
         let sections: Vec<&str> =
-            published::ALL.iter().map(|published| published.table).chain(["prometheus"]).collect();
+            published::all().iter().map(|published| &*published.table).chain(["prometheus"]).collect();
         let all = self.results.experiments.iter();
         all.filter(|experiment| !sections.contains(&experiment.table.as_str())).collect()
     }
@@ -112,8 +112,8 @@ fn beside(figure: &published::Figure, measurements: &[Measurement]) -> Vec<Strin
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| text::short(rate) + "/s");
     let times = |times: Option<f64>| times.map_or_else(|| "-".to_owned(), text::times);
     vec![
-        figure.operation.to_owned(),
-        figure.details.to_owned(),
+        figure.operation.clone(),
+        figure.details.clone(),
         rate(Some(figure.rate)),
         rate(gnocchi),
         rate(gnudi),
