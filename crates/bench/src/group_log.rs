@@ -5,36 +5,23 @@ use std::{
     io,
     os::unix::fs::FileExt as _,
     path::Path,
-    sync::Arc,
-    thread::JoinHandle,
 };
 
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot};
 
 /// Written once at the start, then over and over: neither the file's size nor its extents change.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Stopped when dropped; appends in progress then never end.
+/// Maximum appends that share a sync.
+const GROUP_MAX: usize = 100_000;
+
+/// The bytes, and who waits for the number of the group with which they were synced.
+type Append = (Vec<u8>, oneshot::Sender<u64>);
+
+/// Its thread ends once it is dropped.
 #[derive(Debug)]
 pub struct GroupLog {
-    shared: Arc<Shared>,
-    synced: watch::Receiver<u64>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    waiting: Mutex<Waiting>,
-    arrived: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    bytes: Vec<u8>,
-    /// Number of the last group whose write has begun. Waiting bytes form the next one.
-    groups: u64,
-    is_stopped: bool,
+    appends: mpsc::UnboundedSender<Append>,
 }
 
 impl GroupLog {
@@ -44,68 +31,48 @@ impl GroupLog {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         file.write_all_at(&vec![0; FILE_BYTES as usize], 0)?;
         file.sync_all()?;
-        let shared = Arc::new(Shared::default());
-        let (sender, synced) = watch::channel(0);
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("group-log".to_owned())
-            .spawn(move || write_groups(&of_thread, &file, &sender))?;
-        Ok(GroupLog { shared, synced, thread: Some(thread) })
+        let (appends, waiting) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("group-log".to_owned()).spawn(move || {
+            if let Err(error) = write_groups(&file, waiting) {
+                eprintln!("the group log failed: {error}");
+            }
+        })?;
+        Ok(GroupLog { appends })
     }
 
-    /// Returns once the bytes, and all that arrived with them, are on disk.
-    pub async fn append(&self, bytes: &[u8]) {
-        let group = {
-            let mut waiting = self.shared.waiting.lock();
-            waiting.bytes.extend_from_slice(bytes);
-            waiting.groups + 1
-        };
-        self.shared.arrived.notify_one();
-        let mut synced = self.synced.clone();
-        if synced.wait_for(|groups| *groups >= group).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Drop for GroupLog {
-    fn drop(&mut self) {
-        self.shared.waiting.lock().is_stopped = true;
-        self.shared.arrived.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Returns once the bytes, and all that arrived with them, are on disk: the number of their group. Never, if the disk
+    /// fails.
+    pub async fn append(&self, bytes: &[u8]) -> u64 {
+        let (written, group) = oneshot::channel();
+        let _ = self.appends.send((bytes.to_vec(), written));
+        match group.await {
+            Ok(group) => group,
+            Err(_) => std::future::pending().await,
         }
     }
 }
 
 /// Until the log is dropped, or the disk fails.
-fn write_groups(shared: &Shared, file: &File, synced: &watch::Sender<u64>) {
-    let mut at = 0;
-    let mut bytes = Vec::new();
-    loop {
-        let group = {
-            let mut waiting = shared.waiting.lock();
-            while waiting.bytes.is_empty() && !waiting.is_stopped {
-                shared.arrived.wait(&mut waiting);
-            }
-            if waiting.is_stopped {
-                return;
-            }
-            bytes.clear();
-            std::mem::swap(&mut bytes, &mut waiting.bytes);
-            waiting.groups += 1;
-            waiting.groups
-        };
+fn write_groups(file: &File, mut waiting: mpsc::UnboundedReceiver<Append>) -> io::Result<()> {
+    let (mut at, mut groups) = (0, 0);
+    let (mut group, mut bytes): (Vec<Append>, Vec<u8>) = (Vec::new(), Vec::new());
+    while waiting.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
+        groups += 1;
+        bytes.clear();
+        for (append, _) in &group {
+            bytes.extend_from_slice(append);
+        }
         if at + bytes.len() as u64 > FILE_BYTES {
             at = 0;
         }
-        if let Err(error) = file.write_all_at(&bytes, at).and_then(|()| file.sync_data()) {
-            eprintln!("the group log failed: {error}");
-            return;
-        }
+        file.write_all_at(&bytes, at)?;
+        file.sync_data()?;
         at += bytes.len() as u64;
-        synced.send_replace(group);
+        for (_, written) in group.drain(..) {
+            let _ = written.send(groups);
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -120,8 +87,7 @@ mod tests {
             let log = &log;
             async move { log.append(&[number; 100]).await }
         });
-        futures_util::future::join_all(appends).await;
-        let groups = *log.synced.borrow();
+        let groups = futures_util::future::join_all(appends).await.into_iter().max().unwrap();
         assert!((1..64).contains(&groups), "{groups}");
         let written = std::fs::read(directory.path().join("group-log")).unwrap();
         assert_eq!(written.len() as u64, FILE_BYTES);
