@@ -16,14 +16,18 @@ pub struct Version {
     pub version: Option<String>,
 }
 
+/// Run by its virtual environment's Python: Gnocchi's own programs do not tell it.
+const VERSION_OF_GNOCCHI: &str = "from importlib.metadata import version; print(version('gnocchi'))";
+
 /// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let of_program = |program: &Path| version_in(program, &["--version"]);
     let postgres = crate::peers::postgres::programs(programs).ok();
+    let python = programs.gnocchi_venv.join("bin/python");
     let victoria_metrics = of_program(&programs.victoria_metrics);
     [
         ("gnudi", gnudi(programs)),
-        ("Gnocchi", gnocchi(&programs.gnocchi_venv)),
+        ("Gnocchi", version_in(&python, &["-c", VERSION_OF_GNOCCHI])),
         ("PostgreSQL", postgres.and_then(|directory| of_program(&directory.join("postgres")))),
         ("Redis", of_program(Path::new("redis-server"))),
         ("VictoriaMetrics", victoria_metrics.or_else(|| package("victoria-metrics"))),
@@ -66,18 +70,6 @@ fn first_version(text: &str) -> Option<String> {
                 .split('.')
                 .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
         is_version.then(|| version.to_owned())
-    })
-}
-
-/// The version in the name of the package's directory: `gnocchi-4.7.1.dist-info`.
-fn gnocchi(environment: &Path) -> Option<String> {
-    let pythons = std::fs::read_dir(environment.join("lib")).ok()?;
-    let packages =
-        pythons.filter_map(|python| std::fs::read_dir(python.ok()?.path().join("site-packages")).ok());
-    packages.flatten().find_map(|entry| {
-        let name = entry.ok()?.file_name();
-        let version = name.to_str()?.strip_prefix("gnocchi-")?.strip_suffix(".dist-info")?;
-        Some(version.to_owned())
     })
 }
 
@@ -124,10 +116,6 @@ mod tests {
     fn absent_programs_have_no_version() {
         assert_eq!(version_in(Path::new("/nonexistent/program"), &["--version"]), None);
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(gnocchi(directory.path()), None);
-        let package = directory.path().join("lib/python3.11/site-packages/gnocchi-4.7.1.dist-info");
-        std::fs::create_dir_all(package).unwrap();
-        assert_eq!(gnocchi(directory.path()).as_deref(), Some("4.7.1"));
         assert_eq!(repository_commit(&directory.path().to_owned()), None);
     }
 }

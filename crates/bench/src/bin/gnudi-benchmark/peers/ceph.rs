@@ -32,39 +32,7 @@ const PACKAGES: [(&str, &str); 4] = [
 ];
 
 /// Settings that do not depend on the directory.
-const SETTINGS: &str = "\
-public addr = 127.0.0.1
-cluster addr = 127.0.0.1
-# radosgw asks for more than a cluster without authentication offers.
-ms mon client mode = crc
-auth cluster required = none
-auth service required = none
-auth client required = none
-# One copy of each object, in pools whose placement groups only the run itself changes.
-osd pool default size = 1
-osd pool default min size = 1
-osd pool default pg num = 1
-osd pool default pgp num = 1
-osd pool default pg autoscale mode = off
-mon allow pool size one = true
-mon allow pool delete = true
-mon max pg per osd = 1000
-# Two OSDs of one host.
-osd crush chooseleaf type = 0
-osd objectstore = memstore
-memstore device bytes = 4294967296
-# The monitor's own disk must not stand in the way, and backfill goes as fast as it can.
-paxos propose interval = 0.05
-paxos min wait = 0.01
-mon data avail warn = 1
-mon data avail crit = 0
-# The manager acts on a pool's targets at its ticks, by what the OSDs have reported.
-mgr tick period = 1
-mgr stats period = 1
-osd recovery sleep = 0
-osd recovery sleep hdd = 0
-admin socket =
-";
+const SETTINGS: &str = include_str!("ceph.conf");
 
 /// A running cluster; dropping it closes the connection, stops the daemons, and removes their files.
 #[derive(Debug)]

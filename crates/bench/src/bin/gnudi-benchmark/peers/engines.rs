@@ -88,11 +88,7 @@ impl Engines {
         std::iter::once(self.postgres.process.pid()).chain(others).chain(ceph).collect()
     }
 
-    /// `redis://...`, if Redis runs.
-    pub fn redis_url(&self) -> Option<String> {
-        self.redis.as_ref().map(|(_, address)| format!("redis://{address}"))
-    }
-
+    /// If Redis runs.
     pub fn redis_address(&self) -> Option<SocketAddr> {
         self.redis.as_ref().map(|(_, address)| *address)
     }
@@ -110,8 +106,8 @@ impl Engines {
                  s3_access_key_id = {ACCESS_KEY}\ns3_secret_access_key = {SECRET_KEY}\ns3_bucket_prefix = measured\n"
             ),
             _ => {
-                let url = self.redis_url().expect("Redis runs where nothing else does");
-                format!("driver = {name}\nredis_url = {url}\n")
+                let address = self.redis_address().expect("Redis runs where nothing else does");
+                format!("driver = {name}\nredis_url = redis://{address}\n")
             }
         };
         format!("[indexer]\nurl = {}\n[incoming]\n{options}[storage]\n{options}", self.database())

@@ -3,10 +3,10 @@
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::{
-    Site, answers,
+    Site, check_exists,
     child::{Guarded, Signal, run_to_end},
     engines::{self, Engine, Engines, start_redis},
     postgres::Postgres,
@@ -37,7 +37,8 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
 pub(super) fn start_on(engines: &Engines, site: &Site) -> Result<Vec<Guarded>> {
     let is_ceph = engines.engine == Engine::Ceph;
     let rados = is_ceph.then(|| engines::python_rados(site.directory)).transpose()?;
-    let coordination_url = engines.redis_url().unwrap_or_else(|| engines.database());
+    let redis_url = engines.redis_address().map(|address| format!("redis://{address}"));
+    let coordination_url = redis_url.unwrap_or_else(|| engines.database());
     start_programs(site, &coordination_url, &engines.configuration(), rados.as_deref())
 }
 
@@ -58,8 +59,7 @@ fn start_programs(
     std::fs::write(&config, text)?;
     let programs = site.programs.gnocchi_venv.join("bin");
     for name in ["uwsgi", "gnocchi-upgrade", "gnocchi-metricd"] {
-        let path = programs.join(name);
-        ensure!(path.exists(), "{} is missing", path.display());
+        check_exists(&programs.join(name))?;
     }
     let command = |name: &str| {
         let mut command = Command::new(programs.join(name));
@@ -80,6 +80,6 @@ fn start_programs(
         .args(["--enable-threads", "--master", "--lazy-apps", "--buffer-size", "65535", "--disable-logging"])
         .args(["--module", "gnocchi.wsgi.api:application", "--pyargv"])
         .arg(format!("--config-file {}", config.display()));
-    let ready = || answers(site.address, "GET", "/v1/status?details=false");
+    let ready = || site.answers("GET", "/v1/status?details=false");
     Ok(vec![metricd, site.start(uwsgi, "uwsgi.log", Signal::KILL, ready)?])
 }

@@ -5,11 +5,7 @@ use std::{ffi::OsStr, net::SocketAddr, path::PathBuf, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use gnudi_bench::target::Endpoint;
 
-use super::{
-    DATA, Programs, Site, answers,
-    child::{Guarded, Signal},
-    engines::Engines,
-};
+use super::{DATA, Programs, Site, child::Guarded, engines::Engines};
 
 /// The configuration file in a server's directory; none for the defaults.
 pub(super) const CONFIGURATION: &str = "gnocchi.conf";
@@ -47,8 +43,7 @@ fn serve(site: &Site, options: &[&OsStr]) -> Result<Vec<Guarded>> {
     if configuration.exists() {
         command.arg("--config-file").arg(configuration);
     }
-    let ready = || answers(site.address, "GET", "/healthcheck");
-    Ok(vec![site.start(&mut command, "gnudi.log", Signal::TERM, ready)?])
+    site.serve(&mut command, "gnudi.log", ["GET", "/healthcheck"])
 }
 
 /// The address and the path prefix of a URL.

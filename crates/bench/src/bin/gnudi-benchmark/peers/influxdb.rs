@@ -2,14 +2,10 @@
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use gnudi_model::python::quote;
 
-use super::{
-    DATA, Site, answers,
-    child::{Guarded, Signal},
-    free_address,
-};
+use super::{DATA, Site, check_exists, child::Guarded, free_address};
 
 const DATABASE: &str = "bench";
 
@@ -38,7 +34,7 @@ pub fn points(answer: &serde_json::Value) -> usize {
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     let program = &site.programs.influxdb;
-    ensure!(program.exists(), "{} is missing", program.display());
+    check_exists(program)?;
     let config = site.directory.join("influxdb.conf");
     std::fs::write(&config, configuration(site.directory, site.address, free_address()?))?;
     let mut command = Command::new(program);
@@ -50,8 +46,7 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         }
     }
     let create = query_path(&format!("CREATE DATABASE {DATABASE}"));
-    let ready = || answers(site.address, "POST", &create);
-    Ok(vec![site.start(&mut command, "influxdb.log", Signal::TERM, ready)?])
+    site.serve(&mut command, "influxdb.log", ["POST", &create])
 }
 
 fn configuration(directory: &Path, address: SocketAddr, rpc_address: SocketAddr) -> String {

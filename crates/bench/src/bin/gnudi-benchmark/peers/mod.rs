@@ -9,7 +9,6 @@ pub mod influxdb;
 pub mod postgres;
 mod prometheus;
 pub mod rabbitmq;
-mod victoria_metrics;
 
 use std::{
     io::{Read as _, Write as _},
@@ -21,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use gnudi_client::{Client, ClientOptions};
 use gnudi_rados::Librados;
@@ -143,7 +142,7 @@ impl Peer {
         match self {
             Peer::Gnudi | Peer::GnudiOs => gnudi::start(site),
             Peer::Gnocchi => gnocchi::start(site),
-            Peer::VictoriaMetrics => victoria_metrics::start(site),
+            Peer::VictoriaMetrics => prometheus::start_victoria_metrics(site),
             Peer::InfluxDb => influxdb::start(site),
             Peer::Prometheus => prometheus::start(site),
             Peer::Limit => unreachable!("the no-op server has no process"),
@@ -366,6 +365,16 @@ impl<'a> Site<'a> {
         Ok(Site { programs, directory, address: free_address()?, leftovers })
     }
 
+    /// Starts the only process of a server, and waits until it answers the request.
+    fn serve(&self, command: &mut Command, log: &str, [method, path]: [&str; 2]) -> Result<Vec<Guarded>> {
+        Ok(vec![self.start(command, log, Signal::TERM, || self.answers(method, path))?])
+    }
+
+    /// Whether a request without a body returns 200.
+    fn answers(&self, method: &str, path: &str) -> bool {
+        ask(self.address, method, path).is_ok_and(|status| status.ends_with(b" 200"))
+    }
+
     /// Starts a process with its output in `log`, and waits until it is ready.
     fn start(
         &self,
@@ -408,7 +417,8 @@ fn ask(address: SocketAddr, method: &str, path: &str) -> std::io::Result<[u8; 12
     Ok(status)
 }
 
-/// Whether a request without a body returns 200.
-fn answers(address: SocketAddr, method: &str, path: &str) -> bool {
-    ask(address, method, path).is_ok_and(|status| status.ends_with(b" 200"))
+/// Fails if a program is missing.
+fn check_exists(program: &Path) -> Result<()> {
+    ensure!(program.exists(), "{} is missing", program.display());
+    Ok(())
 }

@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use super::{
-    Programs, START_DELAY_MAX, Site,
+    Programs, START_DELAY_MAX, Site, check_exists,
     child::{Guarded, Signal, run_to_end},
     free_address,
 };
@@ -78,7 +78,7 @@ impl Postgres {
 /// The directory of the server programs: as configured, or the newest installed version's.
 pub fn programs(programs: &Programs) -> Result<PathBuf> {
     if let Some(directory) = &programs.postgresql {
-        ensure!(directory.join("initdb").exists(), "{} is missing", directory.join("initdb").display());
+        check_exists(&directory.join("initdb"))?;
         return Ok(directory.clone());
     }
     let versions = std::fs::read_dir(INSTALLED).context("PostgreSQL is not installed")?;

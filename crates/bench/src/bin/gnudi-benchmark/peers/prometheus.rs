@@ -1,20 +1,18 @@
-//! Prometheus without scrape targets: it accepts remote writes.
+//! The servers with Prometheus' API: Prometheus without scrape targets, which accepts remote writes, and VictoriaMetrics
+//! with default settings, except retention and latency offset.
 
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use super::{
-    DATA, Site, answers,
-    child::{Guarded, Signal},
-};
+use super::{DATA, Site, check_exists, child::Guarded};
 
 /// Connections may lag behind each other, so samples up to an hour older than the newest are accepted as out of order.
 const CONFIGURATION: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 1d\n";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     let program = &site.programs.prometheus;
-    ensure!(program.exists(), "{} is missing", program.display());
+    check_exists(program)?;
     let configuration = site.directory.join("prometheus.yml");
     std::fs::write(&configuration, CONFIGURATION)?;
     let mut command = Command::new(program);
@@ -24,6 +22,15 @@ pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
         .arg(format!("--web.listen-address={}", site.address))
         // Keep samples of 2015.
         .args(["--storage.tsdb.retention.time=100y", "--web.enable-remote-write-receiver"]);
-    let ready = || answers(site.address, "GET", "/-/ready");
-    Ok(vec![site.start(command, "prometheus.log", Signal::TERM, ready)?])
+    site.serve(command, "prometheus.log", ["GET", "/-/ready"])
+}
+
+pub(super) fn start_victoria_metrics(site: &Site) -> Result<Vec<Guarded>> {
+    let mut command = Command::new(&site.programs.victoria_metrics);
+    let command = command
+        .arg(format!("-storageDataPath={}", site.directory.join(DATA).display()))
+        .arg(format!("-httpListenAddr={}", site.address))
+        // Keep measures of 2015, readable at once.
+        .args(["-retentionPeriod=100y", "-search.latencyOffset=0s"]);
+    site.serve(command, "victoria-metrics.log", ["GET", "/health"])
 }
