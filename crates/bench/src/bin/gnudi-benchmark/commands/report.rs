@@ -41,9 +41,6 @@ pub struct ReportOptions {
     /// Markdown files, or directories of them, whose blocks of figures are replaced with those of this run.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub documents: Vec<PathBuf>,
-    /// Threads of the load generator.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub threads: usize,
     /// Duration of each load with a fixed time [default: half a second].
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,

@@ -12,7 +12,7 @@ use clap::Args;
 use super::{accepts_words, run_words, within};
 use crate::{
     context::Context,
-    findings::{Axis, Figure, Findings, Line, Plot, Table, Value},
+    findings::{Figure, Findings, Table, Value},
     format,
     peers::{Peer, Server},
     spread::Spread,
@@ -174,12 +174,6 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// How many times better A is than B, for each pair.
-    fn ratios(&self) -> Vec<f64> {
-        let ratios = self.values.iter().filter_map(|[a, b]| a.times_better_than(b));
-        ratios.filter(|ratio| ratio.is_finite()).collect()
-    }
-
     fn median(&self, side: usize) -> Value {
         let mut values: Vec<&Value> = self.values.iter().map(|pair| pair[side]).collect();
         values.sort_by(|a, b| a.number().unwrap_or(f64::NAN).total_cmp(&b.number().unwrap_or(f64::NAN)));
@@ -210,11 +204,9 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
         "figure | A | B | ratio | least | greatest",
         [],
     );
-    let (x, y) = (Axis::linear("round"), Axis::linear("times"));
-    let mut plot = Plot::new("How many times better A is, round by round", x, y, Vec::new());
     for figure in compared(pairs) {
-        let by_round = figure.ratios();
-        let spread = Spread::of(by_round.iter().copied());
+        let ratios = figure.values.iter().filter_map(|[a, b]| a.times_better_than(b));
+        let spread = Spread::of(ratios);
         let (a, b) = (figure.median(0), figure.median(1));
         let mut row = vec![figure.name.to_owned(), format::shown(&a), format::shown(&b)];
         row.extend(match spread {
@@ -227,19 +219,9 @@ fn tell(pairs: &[[Findings; 2]], findings: &mut Findings) {
         if let Some(Spread { median, .. }) = spread {
             findings.compare(format!("{}, A to B", figure.name), Value::Percent(100.0 * median));
         }
-        // Only rates: with latencies the plot would be unreadable.
-        if !matches!(figure.values[0][0], Value::Rate(..)) {
-            continue;
-        }
-        let points = by_round.iter().enumerate().map(|(round, ratio)| ((round + 1) as f64, *ratio));
-        plot.lines.push(Line::new(figure.name, points));
     }
-    if table.rows.is_empty() {
-        return;
-    }
-    findings.tables.push(table);
-    if pairs.len() > 1 && !plot.lines.is_empty() {
-        findings.plots.push(plot);
+    if !table.rows.is_empty() {
+        findings.tables.push(table);
     }
 }
 
@@ -274,8 +256,6 @@ mod tests {
         );
         let figure = findings.figures.iter().find(|figure| figure.name == "create speed, A to B").unwrap();
         assert_eq!(figure.value, Value::Percent(200.0));
-        assert_eq!(findings.plots[0].lines.len(), 1);
-        assert_eq!(findings.plots[0].lines[0].points, [(1.0, 2.0), (2.0, 3.0), (3.0, 1.0)]);
     }
 
     #[test]

@@ -187,8 +187,6 @@ pub struct Server<'a> {
     pub address: SocketAddr,
     pub headers: Headers,
     pub probe: Probe,
-    /// Threads of the load generator.
-    pub threads: usize,
     /// The next metric's number, on servers that assign no ids.
     number: AtomicUsize,
     // In the order of stopping.
@@ -265,7 +263,6 @@ impl<'a> Server<'a> {
             address,
             headers: Headers::new(address.to_string(), prefix),
             probe: Probe::Unknown,
-            threads: 1,
             number: AtomicUsize::new(0),
             processes: Processes(Vec::new()),
             engines: None,
@@ -285,8 +282,7 @@ impl<'a> Server<'a> {
     }
 
     pub fn load<'b>(&'b self, requests: &'b Requests, connections: usize, until: Until) -> Load<'b> {
-        let threads = self.threads.min(connections);
-        Load { connections, threads, ..Load::new(self.address, requests, until, &self.context.stop) }
+        Load { connections, ..Load::new(self.address, requests, until, &self.context.stop) }
     }
 
     /// Unused metric numbers, on a server that assigns no ids.

@@ -113,10 +113,7 @@ impl<'a> Bench<'a> {
     /// reported.
     fn run_group(&mut self, group: &Group, peer: Peer) {
         let outcome = match Server::start(peer, self.context) {
-            Ok(mut server) => {
-                server.threads = self.options.threads;
-                (group.run)(self, &mut server)
-            }
+            Ok(mut server) => (group.run)(self, &mut server),
             Err(error) => {
                 eprintln!("{}: not measured: {error:#}", peer.name());
                 self.missing.push((peer, format!("{error:#}")));
