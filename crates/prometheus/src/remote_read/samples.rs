@@ -16,13 +16,16 @@ pub fn encode_samples(results: &[Vec<Series>]) -> Vec<u8> {
 fn message(results: &[Vec<Series>]) -> Vec<u8> {
     let mut out = Vec::new();
     for result in results {
-        put_message(1, &mut out, |out| {
-            for series in result {
-                put_message(1, out, |out| put_series(series, out));
-            }
-        });
+        put_message(1, &mut out, |out| put_result(result, out));
     }
     out
+}
+
+/// Appends series as a query's result, which is also a message of remote write 1.0 (`prometheus.WriteRequest`).
+pub fn put_result(result: &[Series], out: &mut Vec<u8>) {
+    for series in result {
+        put_message(1, out, |out| put_series(series, out));
+    }
 }
 
 fn put_series(series: &Series, out: &mut Vec<u8>) {

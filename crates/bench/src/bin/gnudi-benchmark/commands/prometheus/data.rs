@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use anyhow::Result;
 use fastrand::Rng;
+use gnudi_prometheus::remote_read::put_result;
+use gnudi_promql::{Labels, Series};
 
 use crate::{
     body::START_MS,
@@ -64,7 +66,7 @@ impl Histogram {
 /// Instances whose histograms continue from message to message.
 pub struct Instances {
     histograms: Vec<Histogram>,
-    labels: Vec<Vec<u8>>,
+    labels: Vec<Labels>,
 }
 
 impl Instances {
@@ -72,10 +74,10 @@ impl Instances {
         let instances = series / BUCKETS;
         let labels = (0..instances).flat_map(|number| {
             BOUNDS.map(|bound| {
-                encoded_labels(&[
+                Labels::new([
                     ("__name__", name),
-                    ("group", &group(number / GROUP_INSTANCES)),
-                    ("instance", &instance(number)),
+                    ("group", group(number / GROUP_INSTANCES).as_str()),
+                    ("instance", instance(number).as_str()),
                     ("job", "bench"),
                     ("le", bound),
                 ])
@@ -92,19 +94,26 @@ impl Instances {
         minutes: &Range<i64>,
         interval: impl Fn(usize) -> i64,
     ) -> Result<(Vec<u8>, usize)> {
-        let (mut message, mut samples) = (Vec::new(), 0);
+        let (mut series, mut samples) = (Vec::new(), 0);
         for instance in instances {
             let interval = interval(instance);
-            let times: Vec<i64> = minutes.clone().filter(|minute| minute % interval == 0).collect();
+            let times = minutes.clone().filter(|minute| minute % interval == 0);
+            let times_ms: Vec<i64> = times.map(|minute| 1_000 * time_of(minute)).collect();
+            if times_ms.is_empty() {
+                continue;
+            }
             let histogram = &mut self.histograms[instance];
             let values: Vec<[f64; BUCKETS]> =
-                times.iter().map(|_| histogram.advance(interval as u64)).collect();
+                times_ms.iter().map(|_| histogram.advance(interval as u64)).collect();
             for bucket in 0..BUCKETS {
-                let of_series = times.iter().zip(&values).map(|(minute, values)| (*minute, values[bucket]));
-                write_series(&self.labels[instance * BUCKETS + bucket], of_series, &mut message);
+                let labels = self.labels[instance * BUCKETS + bucket].clone();
+                let of_bucket = values.iter().map(|values| values[bucket]).collect();
+                series.push(Series::new(labels, times_ms.clone(), of_bucket));
             }
-            samples += times.len() * BUCKETS;
+            samples += times_ms.len() * BUCKETS;
         }
+        let mut message = Vec::new();
+        put_result(&series, &mut message);
         Ok((snap::raw::Encoder::new().compress_vec(&message)?, samples))
     }
 }
@@ -184,57 +193,6 @@ impl Writes {
     }
 }
 
-/// Fields of the message `TimeSeries`.
-const LABELS: u8 = 1;
-const SAMPLES: u8 = 2;
-/// The field of `WriteRequest`.
-const SERIES: u8 = 1;
-/// Protobuf's wire types.
-const VARINT: u8 = 0;
-const FIXED64: u8 = 1;
-const BYTES: u8 = 2;
-
-fn write_varint(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn write_bytes(field: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(field << 3 | BYTES);
-    write_varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
-}
-
-fn encoded_labels(labels: &[(&str, &str)]) -> Vec<u8> {
-    let (mut out, mut label) = (Vec::new(), Vec::new());
-    for (name, value) in labels {
-        label.clear();
-        write_bytes(1, name.as_bytes(), &mut label);
-        write_bytes(2, value.as_bytes(), &mut label);
-        write_bytes(LABELS, &label, &mut out);
-    }
-    out
-}
-
-/// A series with its samples: (minute, value).
-fn write_series(labels: &[u8], samples: impl Iterator<Item = (i64, f64)>, out: &mut Vec<u8>) {
-    let (mut series, mut sample) = (labels.to_vec(), Vec::new());
-    for (minute, value) in samples {
-        sample.clear();
-        sample.push(1 << 3 | FIXED64);
-        sample.extend_from_slice(&value.to_le_bytes());
-        sample.push(2 << 3 | VARINT);
-        write_varint(1_000 * time_of(minute) as u64, &mut sample);
-        write_bytes(SAMPLES, &sample, &mut series);
-    }
-    if series.len() > labels.len() {
-        write_bytes(SERIES, &series, out);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,8 +205,9 @@ mod tests {
 
     #[test]
     fn a_series_is_a_message_of_prometheus() {
+        let up = Series::new(Labels::new([("__name__", "up")]), vec![1_000 * time_of(0)], vec![1.5]);
         let mut out = Vec::new();
-        write_series(&encoded_labels(&[("__name__", "up")]), [(0, 1.5)].into_iter(), &mut out);
+        put_result(&[up], &mut out);
         // What `protoc --decode` shows as timeseries { labels { name: "__name__" value: "up" } samples { value: 1.5
         // timestamp: 1420070400000 } }.
         let expected = [
