@@ -12,7 +12,7 @@ pub struct Sheet<'a, T>(Vec<Column<'a, T>>);
 /// What a column shows of a result; `None` if the result lacks it.
 type ValueOf<'a, T> = Box<dyn Fn(&T) -> Option<Value> + 'a>;
 
-struct Column<'a, T> {
+pub struct Column<'a, T> {
     heading: String,
     value: ValueOf<'a, T>,
     /// Its name among the figures; empty if it is none of them.
@@ -22,6 +22,17 @@ struct Column<'a, T> {
 }
 
 impl<T> Column<'_, T> {
+    /// It is also a figure with this name.
+    pub fn figure(&mut self, name: &'static str) -> &mut Self {
+        self.figure = name;
+        self
+    }
+
+    /// Results are compared with gnudi's.
+    pub fn compared(&mut self) {
+        self.is_compared = true;
+    }
+
     /// The unit of a rate is left out where the heading has it.
     fn cell(&self, result: &T) -> String {
         let Some(value) = (self.value)(result) else { return ABSENT.to_owned() };
@@ -45,42 +56,18 @@ impl<'a, T> Sheet<'a, T> {
         Sheet(Vec::new())
     }
 
-    fn add<V: Into<Option<Value>>>(
-        &mut self,
-        heading: &str,
-        figure: &'static str,
-        is_compared: bool,
-        value: impl Fn(&T) -> V + 'a,
-    ) {
-        let value = Box::new(move |result: &T| value(result).into());
-        self.0.push(Column { heading: heading.to_owned(), value, figure, is_compared });
-    }
-
     pub fn text(&mut self, heading: &str, text: impl Fn(&T) -> String + 'a) {
         self.value(heading, move |result| Value::Text(text(result)));
     }
 
-    pub fn value<V: Into<Option<Value>>>(&mut self, heading: &str, value: impl Fn(&T) -> V + 'a) {
-        self.add(heading, "", false, value);
-    }
-
-    pub fn figure<V: Into<Option<Value>>>(
+    pub fn value<V: Into<Option<Value>>>(
         &mut self,
         heading: &str,
-        figure: &'static str,
         value: impl Fn(&T) -> V + 'a,
-    ) {
-        self.add(heading, figure, false, value);
-    }
-
-    /// A figure (unless its name is empty) in which results are compared with gnudi's.
-    pub fn compared<V: Into<Option<Value>>>(
-        &mut self,
-        heading: &str,
-        figure: &'static str,
-        value: impl Fn(&T) -> V + 'a,
-    ) {
-        self.add(heading, figure, true, value);
+    ) -> &mut Column<'a, T> {
+        let value = Box::new(move |result: &T| value(result).into());
+        self.0.push(Column { heading: heading.to_owned(), value, figure: "", is_compared: false });
+        self.0.last_mut().expect("it was just added")
     }
 
     /// A row per result; `gnudi` finds the result that one is compared with.
@@ -127,7 +114,10 @@ mod tests {
     fn results_become_rows_and_figures() {
         let mut sheet = Sheet::<(&str, Option<f64>)>::new();
         sheet.text("", |result| result.0.to_owned());
-        sheet.compared("measures/s", "speed", |result| result.1.map(|rate| Value::rate(rate, "measure")));
+        sheet
+            .value("measures/s", |result| result.1.map(|rate| Value::rate(rate, "measure")))
+            .figure("speed")
+            .compared();
         let results = [("gnudi", Some(3000.0)), ("gnocchi", Some(20.0)), ("influxdb", None)];
         let table = sheet.table("T", &results, |_| results.first());
         assert_eq!(table.headings, ["", "measures/s", "gnudi is"]);

@@ -85,7 +85,7 @@ fn sheet() -> Sheet<'static, Measurement> {
     let cpu = |seconds: f64| (seconds >= 0.005).then_some(Value::Seconds(seconds));
     let mut sheet = Sheet::new();
     sheet.text("", name);
-    sheet.compared("rate", "", Measurement::value);
+    sheet.value("rate", Measurement::value).compared();
     sheet.value("p50", latency(|latency| latency.p50_us));
     sheet.value("p90", latency(|latency| latency.p90_us));
     sheet.value("p99", latency(|latency| latency.p99_us));

@@ -137,9 +137,12 @@ fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
     let mut sheet = Sheet::<Done>::new();
     sheet.text("engines", |done| done.engine.title().to_owned());
     sheet.text("", |done| done.peer.name().to_owned());
-    sheet.compared("pushed, measures/s", "push", |done| Value::rate(done.pushed, "measure"));
-    sheet.compared("processed, measures/s", "process", |done| Value::rate(done.work.rate(), "measure"));
-    sheet.figure("processed in", "process time", |done| Value::seconds(done.work.elapsed));
+    sheet.value("pushed, measures/s", |done| Value::rate(done.pushed, "measure")).figure("push").compared();
+    sheet
+        .value("processed, measures/s", |done| Value::rate(done.work.rate(), "measure"))
+        .figure("process")
+        .compared();
+    sheet.value("processed in", |done| Value::seconds(done.work.elapsed)).figure("process time");
     sheet.text("the engine allows", limit);
     for done in done {
         let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());

@@ -12,7 +12,7 @@ use crate::{
     body::{START_MS, Span, Values},
     context::Context,
     findings::{Axis, Findings, Line, Plot, Table, Value},
-    load::{Requests, Until},
+    load::Requests,
     measurement::Work,
     peers::{Peer, Server},
     rows::{
@@ -99,13 +99,9 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let disk_bytes = server.disk_bytes().unwrap_or(0) as f64;
     push.check(&server)?;
     let clean = server.restart()?.context("its own server")?;
-    let last = Requests::Listed(push.metrics.requests(
-        &server,
-        batch_of(metrics),
-        Span::minutes(push.held, 1),
-        &mut Values::new(2),
-    ));
-    setup::check(&server.load(&last, CONNECTIONS, Until::Count(last.distinct())).run())?;
+    let span = Span::minutes(push.held, 1);
+    let last = push.metrics.requests(&server, batch_of(metrics), span, &mut Values::new(2));
+    setup::send(&server, last, CONNECTIONS)?;
     let killed = server.restart_killed()?.context("its own server")?;
     Ok(Sample { metrics, work, memory_bytes, disk_bytes, starts: [clean, killed] })
 }

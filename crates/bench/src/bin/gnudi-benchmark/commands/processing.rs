@@ -201,15 +201,15 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     sheet.text("", |done| done.peer.name().to_owned());
     sheet.text("work", |done| done.text.clone());
     sheet.value("pushed in", |done| Value::seconds(done.work.outcome.elapsed));
-    sheet.figure("drained after", "drained after", |done| Value::seconds(done.work.drained_after()));
-    sheet.figure("together", "time", |done| Value::seconds(done.work.elapsed));
-    sheet.compared("measures/s", "speed", |done| Value::rate(done.work.rate(), "measure"));
+    sheet.value("drained after", |done| Value::seconds(done.work.drained_after())).figure("drained after");
+    sheet.value("together", |done| Value::seconds(done.work.elapsed)).figure("time");
+    sheet.value("measures/s", |done| Value::rate(done.work.rate(), "measure")).figure("speed").compared();
     sheet.text("a cpu s", |done| {
         let us = done.work.cpu_us().filter(|us| *us > 0.0);
         us.map_or_else(String::new, |us| short(1e6 / us))
     });
-    sheet.figure("backlog peak", "backlog peak", |done| Value::Count(done.watched.peak_measures));
-    sheet.figure("memory peak", "memory peak", |done| done.watched.peak_memory_bytes.map(Value::Bytes));
+    sheet.value("backlog peak", |done| Value::Count(done.watched.peak_measures)).figure("backlog peak");
+    sheet.value("memory peak", |done| done.watched.peak_memory_bytes.map(Value::Bytes)).figure("memory peak");
     for done in done {
         let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
         let name = |figure: &str| format!("{peer}{} {figure}", done.workload.name());

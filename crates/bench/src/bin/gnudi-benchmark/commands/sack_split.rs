@@ -24,7 +24,7 @@ use crate::{
         engines::Engine,
         program,
     },
-    rows::{push::bodies, setup},
+    rows::{push::grid, setup},
     timeline::{self, Call},
 };
 
@@ -129,10 +129,8 @@ fn measure(
 
 /// One measure of each metric in turn, each a second after the metric's previous one.
 fn requests(server: &Server, metrics: &[MetricId]) -> Requests {
-    let head = |metric: &MetricId| server.headers.open_json_head(&format!("/v1/metric/{metric}/measures"));
     let span = |step| Span { start_ms: START_MS + step as i64 * STEP_MS, step_ms: STEP_MS, count: 1 };
-    let bodies = bodies((0..STEPS).map(span), Span::write_gnocchi);
-    Requests::Grid { heads: metrics.iter().map(head).collect(), bodies }
+    grid(server, metrics, (0..STEPS).map(span), Span::write_gnocchi)
 }
 
 fn post(

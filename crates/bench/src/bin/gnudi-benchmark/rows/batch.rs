@@ -33,12 +33,19 @@ impl Metrics {
         }
     }
 
-    /// One request with the span's measures of each metric in the range.
+    /// One request with the span's measures of each metric in the range:
+    /// `{"id": [{"timestamp": ..., "value": ...}, ...], ...}`, or lines of the server's dialect.
     pub fn request(&self, server: &Server, range: Range<usize>, span: Span, values: &mut Values) -> Vec<u8> {
         match self {
             Metrics::Ids(ids) => {
-                let body = json_batch(&ids[range], |_, out| span.write_gnocchi(values, out));
-                server.headers.post(BATCH_PATH, &body)
+                let mut body = Vec::new();
+                for (index, id) in ids[range].iter().enumerate() {
+                    let separator = if index == 0 { "{" } else { ", " };
+                    write!(body, "{separator}\"{id}\": ").expect("a Vec takes it");
+                    span.write_gnocchi(values, &mut body);
+                }
+                body.push(b'}');
+                server.headers.post("/v1/batch/metrics/measures", &body)
             }
             Metrics::Numbered(numbers) => {
                 let dialect = match server.peer {
@@ -70,20 +77,6 @@ impl Metrics {
         setup::wait_processed(server)?;
         Ok(())
     }
-}
-
-pub const BATCH_PATH: &str = "/v1/batch/metrics/measures";
-
-/// `{"id": [{"timestamp": ..., "value": ...}, ...], ...}`; `write` gets the position of the metric.
-pub fn json_batch(ids: &[MetricId], mut write: impl FnMut(usize, &mut Vec<u8>)) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (index, id) in ids.iter().enumerate() {
-        let separator = if index == 0 { "{" } else { ", " };
-        write!(body, "{separator}\"{id}\": ").expect("a Vec takes it");
-        write(index, &mut body);
-    }
-    body.push(b'}');
-    body
 }
 
 /// How a server takes measures of numbered metrics.

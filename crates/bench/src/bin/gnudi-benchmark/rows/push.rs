@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
+use gnudi_model::MetricId;
 
 use super::{
     Bench, arrow,
@@ -130,10 +131,9 @@ impl Pushes<'_, '_> {
     fn json(&mut self, policy: &str, variant: Option<&'static str>, write: Write) -> Result<()> {
         // Fresh metrics: measures of an earlier row would make these late.
         let (ids, _) = setup::create_metrics(self.server, policy, self.metrics)?;
-        let head = |id| self.server.headers.open_json_head(&format!("/v1/metric/{id}/measures"));
-        let heads = ids.iter().map(head).collect();
-        let bodies = bodies((0..self.shape.steps).map(|step| self.span(step)), write);
-        self.measure(variant, &Requests::Grid { heads, bodies })?;
+        let spans = (0..self.shape.steps).map(|step| self.span(step));
+        let requests = grid(self.server, &ids, spans, write);
+        self.measure(variant, &requests)?;
         self.note_processing()
     }
 
@@ -219,14 +219,14 @@ impl Pushes<'_, '_> {
     }
 }
 
-/// A body for each span, after its length.
-pub fn bodies(spans: impl Iterator<Item = Span>, write: Write) -> Vec<Vec<u8>> {
+/// A call for each span and each metric, to the metric's own URL.
+pub fn grid(server: &Server, ids: &[MetricId], spans: impl Iterator<Item = Span>, write: Write) -> Requests {
     let mut values = Values::new(1);
-    spans
-        .map(|span| {
-            let mut body = Vec::new();
-            write(span, &mut values, &mut body);
-            with_length(&body, 0)
-        })
-        .collect()
+    let head = |id| server.headers.open_json_head(&format!("/v1/metric/{id}/measures"));
+    let body = |span| {
+        let mut body = Vec::new();
+        write(span, &mut values, &mut body);
+        with_length(&body, 0)
+    };
+    Requests::Grid { heads: ids.iter().map(head).collect(), bodies: spans.map(body).collect() }
 }

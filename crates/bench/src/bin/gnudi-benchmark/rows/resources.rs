@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Bench, setup};
 use crate::{
-    load::{Requests, Until},
+    load::Requests,
     measurement::{Row, Unit, Work},
     peers::Server,
 };
@@ -70,11 +70,9 @@ fn create(
 ) -> Result<()> {
     let resources = server.peer.sized(RESOURCES, RESOURCES_OF_GNOCCHI);
     let post = |index| server.headers.post_json(path, &body(index, resources));
-    let requests = Requests::Listed((0..resources).map(post).collect());
+    let requests: Vec<_> = (0..resources).map(post).collect();
     bench.measure(server, row, || {
-        let until = Until::Count(resources as u64);
-        let outcome = server.load(&requests, setup::METADATA_CONNECTIONS, until).run();
-        setup::check(&outcome)?;
+        let outcome = setup::send(server, requests, setup::METADATA_CONNECTIONS)?;
         Ok(Work::of(outcome, 1).note(format!("{resources} resources")))
     })?;
     Ok(())
@@ -87,7 +85,7 @@ pub(super) fn create_type(server: &Server) -> Result<()> {
         "flavor": { "type": "uuid", "required": false },
         "memory_mb": { "type": "number", "required": false },
     }});
-    setup::send(server, vec![server.headers.post_json("/v1/resource_type", &body)], 1)
+    setup::send(server, vec![server.headers.post_json("/v1/resource_type", &body)], 1).map(drop)
 }
 
 pub(super) fn id(index: usize) -> uuid::Uuid {

@@ -72,9 +72,11 @@ pub fn create_policy(server: &Server, policy: &ArchivePolicySpec) -> Result<()> 
 }
 
 /// Sends each of these requests once; all must succeed.
-pub fn send(server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<()> {
+pub fn send(server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<Outcome> {
     let requests = Requests::Listed(requests);
-    check(&server.load(&requests, connections, Until::Count(requests.distinct())).run())
+    let outcome = server.load(&requests, connections, Until::Count(requests.distinct())).run();
+    check(&outcome)?;
+    Ok(outcome)
 }
 
 /// The response to the first request, to be checked, and its time.

@@ -179,10 +179,10 @@ fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findin
     sheet.text("server", |(asked, _)| asked.peer().name().to_owned());
     sheet.value("written in", |(asked, _)| Value::seconds(asked.loaded));
     sheet.value("memory", |(asked, _)| Value::bytes(asked.before.memory_bytes));
-    sheet.figure("memory after the queries", "memory after queries", |(_, after)| {
-        Value::bytes(after.memory_bytes)
-    });
-    sheet.figure("disk", "disk of the history", |(_, after)| Value::bytes(after.disk_bytes));
+    sheet
+        .value("memory after the queries", |(_, after)| Value::bytes(after.memory_bytes))
+        .figure("memory after queries");
+    sheet.value("disk", |(_, after)| Value::bytes(after.disk_bytes)).figure("disk of the history");
     sheet.value("a sample", |(_, after)| Value::each(after.disk_bytes / samples as f64, "B"));
     for row in &after {
         let name = row.0.peer().name();

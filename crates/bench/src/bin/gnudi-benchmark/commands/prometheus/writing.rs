@@ -99,14 +99,15 @@ fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
         Value::rate(series as f64 / written.first.elapsed.as_secs_f64(), "series")
     });
     sheet.value("accepted", |written| Value::rate(written.others.accepted(), "sample"));
-    sheet.compared("until they can be queried", "remote write", |written| {
-        Value::rate(written.others.rate(), "sample")
-    });
+    sheet
+        .value("until they can be queried", |written| Value::rate(written.others.rate(), "sample"))
+        .figure("remote write")
+        .compared();
     sheet.value("processor time a sample", |written| written.others.cpu_us().map(|us| Value::each(us, "us")));
-    sheet.figure("memory", "memory after remote write", |written| {
-        Some(Value::bytes(written.footprint?.memory_bytes))
-    });
-    sheet.figure("disk", "disk after remote write", |written| disk(written).map(Value::bytes));
+    sheet
+        .value("memory", |written| Some(Value::bytes(written.footprint?.memory_bytes)))
+        .figure("memory after remote write");
+    sheet.value("disk", |written| disk(written).map(Value::bytes)).figure("disk after remote write");
     sheet.value("a sample", |written| disk(written).map(|bytes| Value::each(bytes / samples as f64, "B")));
     for written in all {
         let name = |figure: &str| format!("{} {figure}", written.peer.name());
