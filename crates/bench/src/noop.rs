@@ -51,20 +51,21 @@ pub struct NoopServer {
 impl NoopServer {
     /// Starts a server on a free loopback port.
     pub fn start() -> io::Result<Self> {
-        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())), None)
+        Self::start_with(None, None)
     }
 
     /// The same, but the bodies of requests are in the log before they are answered.
     pub fn logging(log: GroupLog) -> io::Result<Self> {
-        Self::start_with(Answers::ByRequest(Box::new(Workloads::new())), Some(log))
+        Self::start_with(None, Some(log))
     }
 
     /// The same with a 200 response with this body for all requests, as large as those of the server that it replaces.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
-        Self::start_with(Answers::Same(answer("200 OK", &String::from_utf8_lossy(body))), None)
+        Self::start_with(Some(answer("200 OK", &String::from_utf8_lossy(body))), None)
     }
 
-    fn start_with(answers: Answers, log: Option<GroupLog>) -> io::Result<Self> {
+    fn start_with(same: Option<Vec<u8>>, log: Option<GroupLog>) -> io::Result<Self> {
+        let service = Service { same, workloads: Workloads::new(), log };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -77,7 +78,7 @@ impl NoopServer {
             runtime.expect("a runtime needs only file descriptors").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("it does not block");
                 tokio::select! {
-                    () = accept(listener, Service { answers, log }) => {}
+                    () = accept(listener, service) => {}
                     _ = stopped => {}
                 }
             });
@@ -97,7 +98,9 @@ impl Drop for NoopServer {
 }
 
 struct Service {
-    answers: Answers,
+    /// The response to all requests, instead of those of the workloads.
+    same: Option<Vec<u8>>,
+    workloads: Workloads,
     log: Option<GroupLog>,
 }
 
@@ -131,27 +134,14 @@ async fn serve(stream: TcpStream, service: Arc<Service>) -> io::Result<()> {
         } else {
             copy_buf(&mut rest, &mut sink()).await?;
         }
-        stream.write_all(service.answers.choose(&head)).await?;
+        let answer = service.same.as_deref().unwrap_or_else(|| service.workloads.choose(&head));
+        stream.write_all(answer).await?;
     }
 }
 
 fn content_length(head: &[u8]) -> u64 {
     let value = head.split(|&byte| byte == b'\n').find_map(|line| header(line, b"content-length"));
     value.and_then(decimal).unwrap_or(0)
-}
-
-enum Answers {
-    Same(Vec<u8>),
-    ByRequest(Box<Workloads>),
-}
-
-impl Answers {
-    fn choose(&self, head: &[u8]) -> &[u8] {
-        match self {
-            Answers::Same(answer) => answer,
-            Answers::ByRequest(workloads) => workloads.choose(head),
-        }
-    }
 }
 
 struct Workloads {

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::peers::{Programs, child::output_of};
+use crate::peers::{Programs, child::output_of, postgres, program};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Version {
@@ -22,11 +22,11 @@ const VERSION_OF_GNOCCHI: &str = "from importlib.metadata import version; print(
 /// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let of_program = |program: &Path| version_in(program, &["--version"]);
-    let postgres = crate::peers::postgres::programs(programs).ok();
+    let postgres = postgres::programs(programs).ok();
     let python = programs.gnocchi_venv.join("bin/python");
     let victoria_metrics = of_program(&programs.victoria_metrics);
     [
-        ("gnudi", gnudi(programs)),
+        ("gnudi", program(programs).ok().and_then(|program| of_program(&program))),
         ("Gnocchi", version_in(&python, &["-c", VERSION_OF_GNOCCHI])),
         ("PostgreSQL", postgres.and_then(|directory| of_program(&directory.join("postgres")))),
         ("Redis", of_program(Path::new("redis-server"))),
@@ -37,13 +37,6 @@ pub fn all(programs: &Programs) -> Vec<Version> {
     ]
     .map(|(name, version)| Version { name: name.to_owned(), version })
     .to_vec()
-}
-
-fn gnudi(programs: &Programs) -> Option<String> {
-    match &programs.gnudi {
-        Some(program) => version_in(program, &["--version"]),
-        None => Some(env!("CARGO_PKG_VERSION").to_owned()),
-    }
 }
 
 fn version_in(program: &Path, arguments: &[&str]) -> Option<String> {

@@ -66,10 +66,7 @@ impl Side {
         if let Side::Program(path) = self {
             context.programs.gnudi = Some(path.clone());
         }
-        self.run_with_programs(words, &context)
-    }
-
-    fn run_with_programs(&self, words: &[String], context: &Context) -> Result<Findings> {
+        let context = &context;
         let with = |option: &str, value: &str| {
             let more = [option.to_owned(), value.to_owned()];
             let words: Vec<String> = words.iter().cloned().chain(more).collect();
