@@ -167,11 +167,7 @@ fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
         out += &stroke_between("grid", "", (left, at), (right, at));
         out += &text(left - 8.0, at + 4.0, "end", "tick", &tick.label);
     }
-    for tick in x.ticks() {
-        let at = x.place(tick.value);
-        out += &stroke_between("grid", "", (at, bottom), (at, top));
-        out += &text(at, bottom + 17.0, "middle", "tick", &tick.label);
-    }
+    out += &x_axis(x, (top, bottom), &plot.x.label, "");
     write!(
         out,
         "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>\
@@ -180,19 +176,25 @@ fn grid(plot: &Plot, x: &Scale, y: &Scale) -> String {
         escape(&plot.y.label)
     )
     .expect("a String takes it");
-    out += &text(f64::midpoint(left, right), bottom + 36.0, "middle", "label", &plot.x.label);
     out
+}
+
+/// The horizontal axis below an area: its label, and for each tick a line across the area and a number with this unit.
+fn x_axis(x: &Scale, (top, bottom): (f64, f64), label: &str, unit: &str) -> String {
+    let mut out = String::new();
+    for tick in x.ticks() {
+        let at = x.place(tick.value);
+        out += &stroke_between("grid", "", (at, bottom), (at, top));
+        out += &text(at, bottom + 17.0, "middle", "tick", &(tick.label + unit));
+    }
+    out + &text(f64::midpoint(x.range.0, x.range.1), bottom + 36.0, "middle", "label", label)
 }
 
 fn draw_line(number: usize, line: &Line, plot: &Plot, x: &Scale, y: &Scale) -> String {
     let shown: Vec<(f64, f64)> =
         line.points.iter().copied().filter(|&(at, value)| x.shows(at) && y.shows(value)).collect();
-    let mut path = String::new();
-    for (index, &(at, value)) in thinned(&shown, x).iter().enumerate() {
-        let command = if index == 0 { 'M' } else { 'L' };
-        write!(path, "{command}{:.1} {:.1}", x.place(at), y.place(value)).expect("a String takes it");
-    }
-    let mut out = path_of(number, &line.name, &path);
+    let places = thinned(&shown, x).into_iter().map(|(at, value)| Some((x.place(at), y.place(value))));
+    let mut out = path_of(number, &line.name, places);
     if shown.len() <= DOTS_MAX {
         for &(at, value) in &shown {
             let [exact_at, exact_value] = [at, value].map(exactly);
@@ -208,8 +210,15 @@ fn exactly(value: f64) -> String {
     label(value, EXACT_DIGITS)
 }
 
-/// The path of a line, with its name as tooltip.
-fn path_of(number: usize, name: &str, path: &str) -> String {
+/// A line from place to place, with its name as tooltip; it is broken where one is missing.
+fn path_of(number: usize, name: &str, places: impl Iterator<Item = Option<(f64, f64)>>) -> String {
+    let (mut path, mut command) = (String::new(), 'M');
+    for place in places {
+        if let Some((x, y)) = place {
+            write!(path, "{command}{x:.1} {y:.1}").expect("a String takes it");
+        }
+        command = if place.is_some() { 'L' } else { 'M' };
+    }
     let (colour, dash) = stroke(number);
     let title = escape(name);
     format!(

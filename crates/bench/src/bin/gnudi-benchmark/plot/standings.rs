@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Scale, dot, escape, exactly, legend, open_svg, path_of, stroke_between, text, width_of};
+use super::{Scale, dot, escape, exactly, legend, open_svg, path_of, width_of, x_axis};
 use crate::{measurement::Row, peers::Peer};
 
 const WIDTH: f64 = 520.0;
@@ -29,12 +29,7 @@ pub fn svg(title: &str, axis: &str, rows: &[&Row], servers: &[Standing]) -> Stri
     // gnudi's own figure is always in range.
     let x = Scale::new(ratios.chain([1.0]), true, (left, WIDTH - RIGHT)).expect("one is a value");
     let mut out = open_svg("plot standings", WIDTH, bottom + BELOW, &title) + &legend;
-    for tick in x.ticks() {
-        let at = x.place(tick.value);
-        out += &stroke_between("grid", "", (at, bottom), (at, top));
-        out += &text(at, bottom + 15.0, "middle", "tick", &format!("{}x", tick.label));
-    }
-    out += &text(f64::midpoint(left, WIDTH - RIGHT), bottom + 33.0, "middle", "label", axis);
+    out += &x_axis(&x, (top, bottom), axis, "x");
     let middle = |row: usize| top + ROW * (row as f64 + 0.5);
     for (index, row) in rows.iter().enumerate() {
         write!(
@@ -54,20 +49,14 @@ pub fn svg(title: &str, axis: &str, rows: &[&Row], servers: &[Standing]) -> Stri
 }
 
 fn draw((peer, ratios): &Standing, rows: &[&Row], x: &Scale, middle: impl Fn(usize) -> f64) -> String {
-    let (mut path, mut dots) = (String::new(), String::new());
-    let mut is_joined = false;
-    for (row, ratio) in ratios.iter().enumerate() {
-        let Some(ratio) = ratio.filter(|ratio| x.shows(*ratio)) else {
-            is_joined = false;
-            continue;
-        };
-        let (at, y) = (x.place(ratio), middle(row));
-        write!(path, "{}{at:.1} {y:.1}", if is_joined { 'L' } else { 'M' }).expect("a String takes it");
-        is_joined = true;
+    let shown = ratios.iter().map(|ratio| ratio.filter(|ratio| x.shows(*ratio)));
+    let places = shown.clone().enumerate().map(|(row, ratio)| Some((x.place(ratio?), middle(row))));
+    let mut out = path_of(peer.style(), peer.name(), places);
+    for (row, ratio) in shown.enumerate().filter_map(|(row, ratio)| Some((row, ratio?))) {
         let says = format!("{}: {}x, {}", peer.name(), exactly(ratio), rows[row].title);
-        dots += &dot(peer.style(), at, y, &says);
+        out += &dot(peer.style(), x.place(ratio), middle(row), &says);
     }
-    path_of(peer.style(), peer.name(), &path) + &dots
+    out
 }
 
 #[cfg(test)]
