@@ -265,7 +265,7 @@ mod tests {
             ServerArgs { endpoint: Some(endpoint.to_owned()), timeout: Some(5), ..ServerArgs::default() };
         let options = LoadOptions { server, workers: Some(4), threads: 1, no_calibration: false };
         let target = options.open().unwrap();
-        let requests = Requests::Listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
+        let requests = Requests::listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
         let phase = Phase { verb: "show", requests: &requests, count, keep: Keep::Nothing };
         phase.run(&options, &target, &Context::new(false, || {}).unwrap()).unwrap()
     }

@@ -133,7 +133,7 @@ impl Target {
     fn send(&self, request: Vec<u8>) -> Result<Vec<u8>> {
         // These calls are not interrupted: ctrl-C ends the load that they belong to.
         let stop = Stop::default();
-        let requests = Requests::Listed(vec![request]);
+        let requests = Requests::listed(vec![request]);
         let load = Load { keep: Keep::Bodies, ..self.load(&requests, Until::Count(1), &stop) };
         let mut outcome = load.run();
         match outcome.bodies.pop() {

@@ -134,10 +134,8 @@ impl Add {
         let subjects = self.subjects.subjects(paths, &target)?;
         let head = |path: &String| target.headers.open_json_head(&format!("{path}/measures"));
         let body = measures(start, (end - start) / batch as i64, batch, u64::from(now.subsec_nanos()));
-        let requests = Requests::Grid {
-            heads: subjects.paths.iter().map(head).collect(),
-            bodies: vec![with_length(&body, 0)],
-        };
+        let heads = subjects.paths.iter().map(head).collect();
+        let requests = Requests::grid(heads, vec![with_length(&body, 0)]);
         let count = self.count / batch;
         let phase = Phase { verb: "push", requests: &requests, count, keep: Keep::Nothing };
         let pushed = phase.run(&self.load, &target, context)?.require_success()?;
@@ -179,7 +177,7 @@ impl Show {
         let path = self.path(&subjects.paths[0]);
         // The first response shows the number of measures; it is not measured.
         let per_request = points(&target.call("GET", &path)?);
-        let requests = Requests::Listed(vec![target.headers.bare("GET", &path)]);
+        let requests = Requests::listed(vec![target.headers.bare("GET", &path)]);
         let phase = Phase { verb: "show", requests: &requests, count: self.count, keep: Keep::Nothing };
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =

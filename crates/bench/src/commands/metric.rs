@@ -120,7 +120,7 @@ impl Show {
         let subjects = self.subjects.subjects(paths, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
-        let phase = Phase { verb: "show", requests: &Requests::Listed(requests), count, keep: Keep::Nothing };
+        let phase = Phase { verb: "show", requests: &Requests::listed(requests), count, keep: Keep::Nothing };
         let shown = phase.run(&self.load, &target, context)?.require_success()?;
         let title =
             format!("shows {} metrics {count} times with {} workers", subjects.paths.len(), shown.workers);
@@ -152,7 +152,7 @@ impl Delete {
             );
             deletions
         } else {
-            Requests::Listed(paths.iter().map(|path| target.headers.bare("DELETE", path)).collect())
+            Requests::listed(paths.iter().map(|path| target.headers.bare("DELETE", path)).collect())
         };
         let deleted = delete(&deletions, &target, &self.load, context)?.require_success()?;
         findings.title = format!("deletes {} metrics with {} workers", deleted.count, deleted.workers);
@@ -176,34 +176,32 @@ fn create(
     let path = resource.map_or_else(|| "/v1/metric".to_owned(), subject::resource_path);
     let (requests, keep) = match resource {
         // The same request for all: metrics without a name.
-        None => (Requests::Listed(vec![target.headers.post_json(&path, &spec)]), Keep::Ids),
+        None => (Requests::listed(vec![target.headers.post_json(&path, &spec)]), Keep::Ids),
         // A resource responds with all its metrics, not with the new one.
         Some(_) => (named_creations(target, &path, &spec.to_string(), count), Keep::Indices),
     };
     let phase = Phase { verb: "create", requests: &requests, count, keep };
     let mut finished = phase.run(options, target, context)?.require_success()?;
     let Outcome { indices, ids, .. } = &mut finished.outcome;
-    let names = match &requests {
-        Requests::Named { names, .. } => {
-            std::mem::take(indices).into_iter().map(|index| names[index as usize].clone()).collect()
-        }
-        _ => std::mem::take(ids).into_iter().map(Vec::from).collect(),
+    let metrics = match resource {
+        None => std::mem::take(ids).into_iter().map(Vec::from).collect(),
+        Some(_) => indices.drain(..).map(|index| requests.metrics[index as usize].clone()).collect(),
     };
     let whole = target.headers.bare("DELETE", &(path + "/"));
     let at = whole.windows(9).position(|part| part == b" HTTP/1.1").expect("a request has a version");
-    let (heads, bodies) = (vec![whole[..at].to_vec()], vec![whole[at..].to_vec()]);
-    Ok((finished, Requests::Named { heads, names, bodies }))
+    let (starts, ends) = (vec![whole[..at].to_vec()], vec![whole[at..].to_vec()]);
+    Ok((finished, Requests { starts, metrics, ends }))
 }
 
 /// Metrics of a resource with names that are unique, also across runs.
 fn named_creations(target: &Target, path: &str, spec: &str, count: u64) -> Requests {
     let run = Uuid::new_v4().simple().to_string();
-    let names: Vec<Vec<u8>> =
+    let metrics: Vec<Vec<u8>> =
         (0..count).map(|index| format!("benchmark-{}-{index:09}", &run[..8]).into_bytes()).collect();
     let tail = format!("\": {spec}}}").into_bytes();
     let mut head = target.headers.open_json_head(path);
-    head.extend_from_slice(&with_length(b"{\"", names[0].len() + tail.len()));
-    Requests::Named { heads: vec![head], names, bodies: vec![tail] }
+    head.extend_from_slice(&with_length(b"{\"", metrics[0].len() + tail.len()));
+    Requests { starts: vec![head], metrics, ends: vec![tail] }
 }
 
 fn delete(

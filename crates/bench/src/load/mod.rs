@@ -270,7 +270,7 @@ mod tests {
 
     fn requests(method: &str, path: &str) -> Requests {
         let headers = Headers::new("h", "");
-        Requests::Listed(vec![headers.bare(method, path)])
+        Requests::listed(vec![headers.bare(method, path)])
     }
 
     fn load(address: SocketAddr, requests: &Requests, until: Until) -> Load<'_> {
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn lanes_keep_their_order() {
         let (address, recorder) = recording_server(3);
-        let requests = Requests::Listed((0..20).map(|index| vec![index]).collect());
+        let requests = Requests::listed((0..20).map(|index| vec![index]).collect());
         let mut load = load(address, &requests, Until::Count(20));
         load.order = Order::Lanes;
         assert_eq!(load.run().calls, 20);

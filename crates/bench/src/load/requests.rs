@@ -3,46 +3,43 @@
 //! Request `index` is a few slices, sent without copying. Requests share the memory of common parts, so that times can
 //! advance from request to request without gigabytes of text.
 
-/// Slices of one request, in order; the last ones may be empty.
+/// Slices of one request, in order; any may be empty.
 pub type Parts<'a> = [&'a [u8]; 3];
 
+/// A request for each metric at each step, metric by metric, then step by step in time: `starts[step]`, `metrics[metric]`,
+/// `ends[step]`.
 #[derive(Debug)]
-pub enum Requests {
-    /// Whole requests, used in turn.
-    Listed(Vec<Vec<u8>>),
-    /// Metric by metric, then step by step in time: `heads[metric]` (up to the header before `Content-Length`), then
-    /// `bodies[step]` (`Content-Length`, the empty line and the body).
-    Grid { heads: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
-    /// As `Grid`, with the metric's name inside the body: `heads[step]` (complete), `names[metric]` (all of the same
-    /// length), `bodies[step]`.
-    Named { heads: Vec<Vec<u8>>, names: Vec<Vec<u8>>, bodies: Vec<Vec<u8>> },
+pub struct Requests {
+    pub starts: Vec<Vec<u8>>,
+    /// All of the same length, if they are parts of bodies.
+    pub metrics: Vec<Vec<u8>>,
+    pub ends: Vec<Vec<u8>>,
 }
 
 /// A metric's id in a response.
 pub type IdText = [u8; 36];
 
 impl Requests {
+    /// Whole requests, used in turn.
+    pub fn listed(requests: Vec<Vec<u8>>) -> Self {
+        Requests::grid(requests, vec![Vec::new()])
+    }
+
+    /// A head for each metric, up to the header before `Content-Length`, and a body for each step, after `Content-Length`
+    /// and the empty line.
+    pub fn grid(heads: Vec<Vec<u8>>, bodies: Vec<Vec<u8>>) -> Self {
+        Requests { starts: vec![Vec::new(); bodies.len()], metrics: heads, ends: bodies }
+    }
+
     /// Number of requests before they repeat.
     pub fn distinct(&self) -> u64 {
-        match self {
-            Requests::Listed(requests) => requests.len() as u64,
-            Requests::Grid { heads, bodies } => (heads.len() * bodies.len()) as u64,
-            Requests::Named { names, bodies, .. } => (names.len() * bodies.len()) as u64,
-        }
+        (self.metrics.len() * self.ends.len()) as u64
     }
 
     pub fn parts(&self, index: u64) -> Parts<'_> {
         let index = (index % self.distinct()) as usize;
-        match self {
-            Requests::Listed(requests) => [&requests[index], &[], &[]],
-            Requests::Grid { heads, bodies } => {
-                [&heads[index % heads.len()], &bodies[index / heads.len()], &[]]
-            }
-            Requests::Named { heads, names, bodies } => {
-                let step = index / names.len();
-                [&heads[step], &names[index % names.len()], &bodies[step]]
-            }
-        }
+        let (step, metric) = (index / self.metrics.len(), index % self.metrics.len());
+        [&self.starts[step], &self.metrics[metric], &self.ends[step]]
     }
 
     /// Method and path of a request, for messages.
@@ -129,21 +126,18 @@ mod tests {
 
     #[test]
     fn every_metric_gets_a_step_before_time_goes_on() {
-        let grid = Requests::Grid { heads: bytes(&["a", "b"]), bodies: bytes(&["1", "2", "3"]) };
+        let grid = Requests::grid(bytes(&["a", "b"]), bytes(&["1", "2", "3"]));
         let sent: Vec<_> = (0..8).map(|index| text(&grid, index)).collect();
         assert_eq!(sent, ["a1", "b1", "a2", "b2", "a3", "b3", "a1", "b1"]);
-        let named = Requests::Named {
-            heads: bytes(&["H1 ", "H2 "]),
-            names: bytes(&["a", "b", "c"]),
-            bodies: bytes(&["1", "2"]),
-        };
+        let (starts, ends) = (bytes(&["H1 ", "H2 "]), bytes(&["1", "2"]));
+        let named = Requests { starts, metrics: bytes(&["a", "b", "c"]), ends };
         let sent: Vec<_> = (0..6).map(|index| text(&named, index)).collect();
         assert_eq!(sent, ["H1 a1", "H1 b1", "H1 c1", "H2 a2", "H2 b2", "H2 c2"]);
         assert_eq!(named.distinct(), 6);
-        let listed = Requests::Listed(bytes(&["x", "y"]));
+        let listed = Requests::listed(bytes(&["x", "y"]));
         assert_eq!((text(&listed, 1), text(&listed, 2)), ("y".to_owned(), "x".to_owned()));
-        let (heads, names) = (bytes(&["DELETE /"]), bytes(&["a", "b"]));
-        let deletions = Requests::Named { heads, names, bodies: bytes(&[" HTTP/1.1\r\n\r\n"]) };
+        let (starts, metrics) = (bytes(&["DELETE /"]), bytes(&["a", "b"]));
+        let deletions = Requests { starts, metrics, ends: bytes(&[" HTTP/1.1\r\n\r\n"]) };
         assert_eq!(deletions.line(3), "DELETE /b");
     }
 

@@ -229,7 +229,7 @@ fn history_bytes(context: &Context, history: &History, metrics: usize) -> Result
         for from in (0..measures).step_by(PIECE) {
             let span = Span { start_ms, step_ms: step_s * 1_000, count: PIECE.min(measures - from) };
             start_ms += span.count as i64 * span.step_ms;
-            let requests = Requests::Listed(metrics.requests(&server, 1, span, &mut values));
+            let requests = Requests::listed(metrics.requests(&server, 1, span, &mut values));
             process::until_processed(&server, &requests, 1, span.count * metrics.len())?;
         }
     }

@@ -191,7 +191,7 @@ fn worst(sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
         metrics.request(server, 0..1, Span { start_ms, step_ms: WORST_STEP_MS, count }, &mut values)
     };
     let first = (0..held).step_by(HELD_CALL).map(|first| post(first, HELD_CALL.min(held - first)));
-    process::until_processed(server, &Requests::Listed(first.collect()), 1, held)?;
+    process::until_processed(server, &Requests::listed(first.collect()), 1, held)?;
     let requests = (0..batches).map(|index| post(held + index, 1)).collect();
     Ok(Push { held: held + batches, ..Push::new(metrics, requests, sizes.connections, batches) })
 }

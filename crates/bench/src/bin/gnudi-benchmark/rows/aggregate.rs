@@ -88,7 +88,7 @@ fn measure(
     note: String,
 ) -> Result<()> {
     let request = server.headers.post_json(&format!("/v1/aggregates?{query}"), body);
-    let requests = Requests::Listed(vec![request]);
+    let requests = Requests::listed(vec![request]);
     setup::check_answer(server, &requests, |answer| {
         let found = aggregated_points(answer)?;
         let is_right = !found.is_empty() && found.iter().all(|found| *found == GROUPS);
@@ -122,7 +122,7 @@ fn create_metrics(server: &Server, resources: usize) -> Result<Metrics> {
             json!({ "archive_policy_name": RESOURCE_POLICY, "name": METRIC, "resource_id": id(index) });
         server.headers.post_json("/v1/metric", &body)
     };
-    let requests = Requests::Listed((0..resources).map(post).collect());
+    let requests = Requests::listed((0..resources).map(post).collect());
     Ok(Metrics::Ids(setup::create_metrics_by(server, &requests, resources)?.0))
 }
 

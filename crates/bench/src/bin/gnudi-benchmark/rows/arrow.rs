@@ -51,7 +51,7 @@ pub fn pushes(server: &Server, ids: Vec<Vec<u8>>, spans: impl Iterator<Item = Sp
         heads.push(head);
         bodies.push(behind);
     }
-    Ok(Requests::Named { heads, names: ids, bodies })
+    Ok(Requests { starts: heads, metrics: ids, ends: bodies })
 }
 
 /// A GET with a stream as response.

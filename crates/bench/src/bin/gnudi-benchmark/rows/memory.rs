@@ -26,7 +26,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = batch::metrics(server, "medium", server.peer.sized(20_000, 200))?;
     let span = Span { start_ms: START_MS, step_ms: 1, count: 1 };
     let requests = metrics.requests(server, BATCH, span, &mut Values::new(1));
-    process::until_processed(server, &Requests::Listed(requests), 1, metrics.len())?;
+    process::until_processed(server, &Requests::listed(requests), 1, metrics.len())?;
     std::thread::sleep(REST);
     let note = format!("{} metrics", metrics.len());
     measure(bench, server, idle, &note)?;

@@ -26,7 +26,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     })?;
     let requests = |method| {
         let request = |id| server.headers.bare(method, &format!("/v1/metric/{id}"));
-        Requests::Listed(ids.iter().map(request).collect())
+        Requests::listed(ids.iter().map(request).collect())
     };
     if bench.options.wants(show.key) {
         bench.measure_load(server, show, &requests("GET"), setup::METADATA_CONNECTIONS, 1)?;

@@ -131,7 +131,7 @@ impl Push {
         let mut round = |round: usize| {
             metrics.requests(server, batch, Span::minutes(round * points, points), &mut values)
         };
-        let first = Requests::Listed(round(0));
+        let first = Requests::listed(round(0));
         until_processed(server, &first, CONNECTIONS, metrics.len() * points)?;
         let requests = (1..=rounds).flat_map(round).collect();
         let push = Push::new(metrics, requests, CONNECTIONS, rounds * points);
@@ -141,7 +141,7 @@ impl Push {
     /// Requests that have `each` measures of every metric. The metrics have none yet.
     pub fn new(metrics: Metrics, requests: Vec<Vec<u8>>, connections: usize, each: usize) -> Self {
         let measures = metrics.len() * each;
-        Push { metrics, requests: Requests::Listed(requests), connections, measures, held: each }
+        Push { metrics, requests: Requests::listed(requests), connections, measures, held: each }
     }
 
     /// Sends all measures and waits until they are processed.

@@ -167,7 +167,7 @@ impl Pushes<'_, '_> {
             heads.push([open_head.as_slice(), &length_header(names[0].len() + body.len())].concat());
             bodies.push(body);
         }
-        Requests::Named { heads, names, bodies }
+        Requests { starts: heads, metrics: names, ends: bodies }
     }
 
     /// A line per measure, which names its metric. Over all requests `measures_max`: they share no memory, so there are
@@ -186,7 +186,7 @@ impl Pushes<'_, '_> {
             dialect.request(self.server, metric..metric + 1, self.span(index / metrics.len()), &mut values)
         };
         let count = REQUESTS_MAX.min(measures_max / self.shape.measures);
-        self.measure(variant, &Requests::Listed((0..count).map(request).collect()))
+        self.measure(variant, &Requests::listed((0..count).map(request).collect()))
     }
 
     fn measure(&mut self, variant: Option<&'static str>, requests: &Requests) -> Result<()> {
@@ -228,5 +228,5 @@ pub fn grid(server: &Server, ids: &[MetricId], spans: impl Iterator<Item = Span>
         write(span, &mut values, &mut body);
         with_length(&body, 0)
     };
-    Requests::Grid { heads: ids.iter().map(head).collect(), bodies: spans.map(body).collect() }
+    Requests::grid(ids.iter().map(head).collect(), spans.map(body).collect())
 }

@@ -141,7 +141,7 @@ fn requests(server: &Server, shape: &Shape, metrics: &Metrics, form: Form) -> Re
             numbers.clone().map(|metric| get(path(metric))).collect()
         }
     };
-    Requests::Listed(requests)
+    Requests::listed(requests)
 }
 
 fn points(peer: Peer, answer: &[u8]) -> Result<usize> {

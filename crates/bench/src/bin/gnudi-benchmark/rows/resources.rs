@@ -39,14 +39,14 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
     create(bench, server, create_typed, &path, resource)?;
     if bench.options.wants(show.key) {
         let get = |index| server.headers.bare("GET", &format!("{path}/{}", id(index)));
-        let requests = Requests::Listed((0..resources).map(get).collect());
+        let requests = Requests::listed((0..resources).map(get).collect());
         bench.measure_load(server, show, &requests, setup::METADATA_CONNECTIONS, 1)?;
     }
     if bench.options.wants(search.key) {
         let path = format!("/v1/search/resource/{TYPE}");
         let post = |host| server.headers.post_json(&path, &json!({ "=": { "host": host_name(host) } }));
         let hosts = resources.div_ceil(RESOURCES_PER_HOST);
-        let requests = Requests::Listed((0..hosts).map(post).collect());
+        let requests = Requests::listed((0..hosts).map(post).collect());
         setup::check_answer(server, &requests, |answer| {
             let found = serde_json::from_slice::<Vec<Value>>(answer)?.len();
             ensure!(found == RESOURCES_PER_HOST, "a search finds {found} resources");

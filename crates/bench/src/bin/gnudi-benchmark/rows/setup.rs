@@ -24,7 +24,7 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 /// Creates metrics: their ids in order of creation, and the outcome.
 pub fn create_metrics(server: &Server, policy: &str, count: usize) -> Result<(Vec<MetricId>, Outcome)> {
     let body = serde_json::json!({ "archive_policy_name": policy });
-    let requests = Requests::Listed(vec![server.headers.post_json("/v1/metric", &body)]);
+    let requests = Requests::listed(vec![server.headers.post_json("/v1/metric", &body)]);
     create_metrics_by(server, &requests, count)
 }
 
@@ -73,7 +73,7 @@ pub fn create_policy(server: &Server, policy: &ArchivePolicySpec) -> Result<()> 
 
 /// Sends each of these requests once; all must succeed.
 pub fn send(server: &Server, requests: Vec<Vec<u8>>, connections: usize) -> Result<Outcome> {
-    let requests = Requests::Listed(requests);
+    let requests = Requests::listed(requests);
     let outcome = server.load(&requests, connections, Until::Count(requests.distinct())).run();
     check(&outcome)?;
     Ok(outcome)
@@ -166,7 +166,7 @@ pub fn measures_by_minute(server: &Server, client: &Client, metric: MetricId) ->
 /// Checks that VictoriaMetrics has stored the data: it returns 204 for measures that it drops (too old, too new),
 /// several times faster.
 pub fn check_none_ignored(server: &Server) -> Result<()> {
-    let requests = Requests::Listed(vec![server.headers.bare("GET", "/metrics")]);
+    let requests = Requests::listed(vec![server.headers.bare("GET", "/metrics")]);
     let ignored = ignored_rows(&String::from_utf8_lossy(&first_answer(server, &requests)?.0));
     ensure!(ignored == 0.0, "the server has ignored {ignored} measures");
     Ok(())

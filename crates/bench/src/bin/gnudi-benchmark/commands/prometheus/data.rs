@@ -135,7 +135,7 @@ impl Writes {
             bytes += body.len();
             bodies.push(with_length(&body, 0));
         }
-        Ok(Writes { requests: Requests::Grid { heads: vec![Vec::new()], bodies }, samples, bytes })
+        Ok(Writes { requests: Requests::grid(vec![Vec::new()], bodies), samples, bytes })
     }
 
     /// The next minutes of all instances, in messages of about `batch` samples; a series always uses the same
@@ -186,9 +186,7 @@ impl Writes {
             b"Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
               X-Prometheus-Remote-Write-Version: 0.1.0\r\n",
         );
-        if let Requests::Grid { heads, .. } = &mut self.requests {
-            *heads = vec![head];
-        }
+        self.requests.metrics = vec![head];
         &self.requests
     }
 }

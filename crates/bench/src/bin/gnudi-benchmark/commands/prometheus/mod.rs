@@ -98,7 +98,7 @@ fn ask(server: &Server, path: &str) -> Result<(Answer, Duration)> {
 fn get(server: &Server, path: &str) -> Requests {
     // It would answer repetitions from its cache.
     let uncached = if server.peer == Peer::VictoriaMetrics { "&nocache=1" } else { "" };
-    Requests::Listed(vec![server.headers.bare("GET", &format!("{path}{uncached}"))])
+    Requests::listed(vec![server.headers.bare("GET", &format!("{path}{uncached}"))])
 }
 
 /// Memory and disk use of an idle server.
