@@ -10,11 +10,10 @@ use askama::Template;
 use gnudi_model::Timestamp;
 
 use published::Published;
-use rows::Block;
 
 use crate::{
     experiments::Experiment,
-    findings::{Figure, Findings, Plot, Table},
+    findings::{Figure, Findings, Table},
     measurement::Measurement,
     peers::Peer,
     results::Results,
@@ -49,11 +48,6 @@ impl Page<'_> {
         format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
     }
 
-    /// A title, and a drawing of all rows.
-    fn overview(&self) -> Option<(&'static str, String)> {
-        rows::overview(&self.results.measurements, &self.peers)
-    }
-
     fn words(&self) -> Vec<String> {
         let measurements = &self.results.measurements;
         let standings = words::standings(measurements, &self.peers);
@@ -71,14 +65,6 @@ impl Page<'_> {
         let servers = self.results.servers.iter();
         let promises = servers.map(|server| vec![server.name.clone(), server.durability.clone()]);
         Table::new("what an accepted request is worth when the power goes", "server | promise", promises)
-    }
-
-    fn push_plot(&self) -> Option<Plot> {
-        rows::push_plot(&self.results.measurements, &self.peers)
-    }
-
-    fn blocks(&self) -> Vec<Block> {
-        rows::blocks(&self.results.measurements)
     }
 
     fn experiments(&self, table: &str) -> Vec<&Experiment> {
