@@ -73,18 +73,14 @@ pub fn resource_path(resource: &str) -> String {
 impl<'a> Subjects<'a> {
     /// The metrics with these paths; without any, a new one of the policy.
     pub fn of(paths: Vec<String>, policy: Option<&str>, target: &'a Target) -> Result<Self> {
-        if paths.is_empty() {
-            return Self::make(policy.unwrap_or(DEFAULT_POLICY), target);
-        }
-        Ok(Subjects { paths, made_on: None })
-    }
-
-    fn make(policy: &str, target: &'a Target) -> Result<Self> {
         #[derive(Deserialize)]
         struct Created {
             id: Uuid,
         }
-        let body = json!({ "archive_policy_name": policy }).to_string();
+        if !paths.is_empty() {
+            return Ok(Subjects { paths, made_on: None });
+        }
+        let body = json!({ "archive_policy_name": policy.unwrap_or(DEFAULT_POLICY) }).to_string();
         let answer = target.post("/v1/metric", body.as_bytes())?;
         let created: Created =
             serde_json::from_slice(&answer).context("POST /v1/metric: an answer without an id")?;

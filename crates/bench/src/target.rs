@@ -90,22 +90,17 @@ impl Target {
         let silence_max = server.timeout();
         let Server { endpoint, options } = server.resolve_blocking()?;
         let identity = lines(&options)?;
-        let endpoint = endpoint.as_str();
-        if endpoint == LIMIT {
-            let noop = NoopServer::start().context("the no-op server")?;
-            let headers = Headers { identity, ..Headers::new(noop.address.to_string(), "") };
-            let address = noop.address;
-            return Ok(Target { address, secured: None, headers, silence_max, noop: Some(noop) });
-        }
-        let parsed = Endpoint::parse(endpoint)?;
-        let address = parsed.address().with_context(|| endpoint.to_owned())?;
+        let noop = (endpoint == LIMIT).then(NoopServer::start).transpose().context("the no-op server")?;
+        let endpoint = noop.as_ref().map_or(endpoint, |noop| format!("http://{}", noop.address));
+        let parsed = Endpoint::parse(&endpoint)?;
+        let address = parsed.address().with_context(|| endpoint.clone())?;
         let Endpoint { host, prefix, is_secure } = parsed;
         let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
         let headers = Headers { identity, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;
-        let target = Target { address, secured, headers, silence_max, noop: None };
-        target.call("GET", "/v1/capabilities").with_context(|| endpoint.to_owned())?;
+        let target = Target { address, secured, headers, silence_max, noop };
+        target.call("GET", "/v1/capabilities").with_context(|| endpoint.clone())?;
         Ok(target)
     }
 
