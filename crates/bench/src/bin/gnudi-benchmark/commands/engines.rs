@@ -91,7 +91,7 @@ fn measure(
     let (only, seconds) = (vec![PUSH.to_owned()], Some(options.seconds));
     let mut bench = Bench::new(ReportOptions { only, seconds, ..ReportOptions::default() }, context);
     push::run(&mut bench, &mut server)?;
-    let pushed = bench.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
+    let pushed = bench.results.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
     setup::wait_backlog(&server)?;
     let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
     let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;

@@ -77,15 +77,9 @@ pub fn run(options: &ReportOptions, context: &Context) -> Result<()> {
     }
     println!("{}", preface(options));
     let start = Instant::now();
-    let mut results = begin(options, context);
-    let mut bench = Bench::new(options.clone(), context);
+    let mut bench = Bench { results: begin(options, context), ..Bench::new(options.clone(), context) };
     bench.run();
-    let Bench { measurements, missing, failures, .. } = bench;
-    for (peer, reason) in missing {
-        let server = results.servers.iter_mut().find(|server| server.name == peer.name());
-        server.expect("only servers of the run are missing").missing = Some(reason);
-    }
-    (results.measurements, results.failures) = (measurements, failures);
+    let mut results = bench.results;
     write(&mut results, start, options)?;
     for experiment in experiments::all().filter(|experiment| options.wants(experiment.key())) {
         if context.stop.is_set() {

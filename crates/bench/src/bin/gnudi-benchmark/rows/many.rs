@@ -36,7 +36,7 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
         let rounds = MEASURES / (metrics * POINTS);
         let push = Push::rounds(server, metrics, [BATCH, POINTS, rounds])?;
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
-        let measurement = bench.measurements.last_mut().expect("a row was just measured");
+        let measurement = bench.results.measurements.last_mut().expect("a row was just measured");
         rates.push(measurement.figure());
         if let [few, many] = rates[..] {
             let percent = 100.0 * many / few;

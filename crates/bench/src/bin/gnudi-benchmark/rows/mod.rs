@@ -22,7 +22,7 @@ use crate::{
     measurement::{Latency, Measurement, Row, Work},
     peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
-    results::Failure,
+    results::{Failure, Results, ServerNote},
     table,
 };
 
@@ -71,16 +71,12 @@ pub fn measured(measurements: &[Measurement]) -> impl Iterator<Item = (&'static 
 pub struct Bench<'a> {
     pub options: ReportOptions,
     pub context: &'a Context,
-    pub measurements: Vec<Measurement>,
-    /// Peers that could not be measured, with reasons.
-    pub missing: Vec<(Peer, String)>,
-    pub failures: Vec<Failure>,
+    pub results: Results,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(options: ReportOptions, context: &'a Context) -> Self {
-        let (measurements, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
-        Bench { options, context, measurements, missing, failures }
+        Bench { options, context, results: Results::default() }
     }
 
     /// Measures all selected rows until the run is stopped; prints each group's rows as they are done.
@@ -96,17 +92,20 @@ impl<'a> Bench<'a> {
                 }
                 // It accepts only remote writes, which no row uses.
                 let suits = peer != Peer::Prometheus && (group.suits)(peer);
-                if suits && !self.missing.iter().any(|(missing, _)| *missing == peer) {
+                if suits && self.server_note(peer).is_none_or(|server| server.missing.is_none()) {
                     self.run_group(group, peer);
                 }
             }
-            for row in wanted {
-                let of_row: Vec<_> = self.measurements.iter().filter(|found| found.row == row.key).collect();
-                if !of_row.is_empty() {
+            for (row, of_row) in measured(&self.results.measurements) {
+                if wanted.iter().any(|wanted| wanted.key == row.key) {
                     println!("{}", table::block(row, &of_row));
                 }
             }
         }
+    }
+
+    fn server_note(&mut self, peer: Peer) -> Option<&mut ServerNote> {
+        self.results.servers.iter_mut().find(|server| server.name == peer.name())
     }
 
     /// A peer that does not start is skipped from then on; one that fails keeps its results so far, and the failure is
@@ -116,7 +115,9 @@ impl<'a> Bench<'a> {
             Ok(mut server) => (group.run)(self, &mut server),
             Err(error) => {
                 eprintln!("{}: not measured: {error:#}", peer.name());
-                self.missing.push((peer, format!("{error:#}")));
+                if let Some(server) = self.server_note(peer) {
+                    server.missing = Some(format!("{error:#}"));
+                }
                 return;
             }
         };
@@ -127,7 +128,7 @@ impl<'a> Bench<'a> {
             let work = of_group.join(", ");
             eprintln!("{}: {work} failed: {error:#}", peer.name());
             let (server, reason) = (peer.name().to_owned(), format!("{error:#}"));
-            self.failures.push(Failure { work, server, reason });
+            self.results.failures.push(Failure { work, server, reason });
         }
     }
 
@@ -147,7 +148,7 @@ impl<'a> Bench<'a> {
     /// Drops a row that was measured only because others build on it.
     pub fn drop_unless_selected(&mut self, row: &Row) {
         if !self.options.wants(row.key) {
-            self.measurements.retain(|measurement| measurement.row != row.key);
+            self.results.measurements.retain(|measurement| measurement.row != row.key);
         }
     }
 
@@ -167,7 +168,7 @@ impl<'a> Bench<'a> {
             notes.push("cut short".to_owned());
         }
         notes.extend(work.outcome.failure.map(|failure| format!("a failure: {failure}")));
-        self.measurements.push(Measurement {
+        self.results.measurements.push(Measurement {
             row: row.key.into(),
             peer: server.peer,
             variant: row.variant.map(Into::into),
@@ -183,7 +184,7 @@ impl<'a> Bench<'a> {
             server_memory_bytes: server.probe.memory_bytes(),
             notes,
         });
-        Ok(self.measurements.last_mut().expect("it was just added"))
+        Ok(self.results.measurements.last_mut().expect("it was just added"))
     }
 }
 

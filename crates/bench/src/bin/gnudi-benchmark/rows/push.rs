@@ -207,7 +207,7 @@ impl Pushes<'_, '_> {
             return Ok(());
         }
         let waited = setup::wait_processed(self.server)?.as_secs_f64();
-        let last = self.bench.measurements.last_mut().expect("a row was just measured");
+        let last = self.bench.results.measurements.last_mut().expect("a row was just measured");
         let rate = crate::table::short(last.done / (last.seconds + waited));
         last.notes.push(format!("all processed {waited:.2} s later: {rate}/s"));
         Ok(())
