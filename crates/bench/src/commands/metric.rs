@@ -10,7 +10,7 @@ use crate::{
     commands::count::{REQUESTS_MAX, up_to},
     context::{Context, Stop},
     findings::Findings,
-    load::{Keep, Load, Outcome, Requests, Until, requests::with_length},
+    load::{Keep, Load, Outcome, Requests, Until},
     phase::{Finished, LoadOptions, Phase},
     subject::{self, SubjectArgs},
     target::Target,
@@ -196,12 +196,9 @@ fn create(
 /// Metrics of a resource with names that are unique, also across runs.
 fn named_creations(target: &Target, path: &str, spec: &str, count: u64) -> Requests {
     let run = Uuid::new_v4().simple().to_string();
-    let metrics: Vec<Vec<u8>> =
-        (0..count).map(|index| format!("benchmark-{}-{index:09}", &run[..8]).into_bytes()).collect();
-    let tail = format!("\": {spec}}}").into_bytes();
-    let mut head = target.headers.open_json_head(path);
-    head.extend_from_slice(&with_length(b"{\"", metrics[0].len() + tail.len()));
-    Requests { starts: vec![head], metrics, ends: vec![tail] }
+    let names = (0..count).map(|index| format!("benchmark-{}-{index:09}", &run[..8]).into_bytes());
+    let body = ["{\"".to_owned(), format!("\": {spec}}}")].map(String::into_bytes);
+    Requests::named(&target.headers.open_json_head(path), names.collect(), [body])
 }
 
 fn delete(

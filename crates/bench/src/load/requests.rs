@@ -31,6 +31,20 @@ impl Requests {
         Requests { starts: vec![Vec::new(); bodies.len()], metrics: heads, ends: bodies }
     }
 
+    /// A request for each body and each name: bodies consist of what is before and behind a name. Names have one length.
+    pub fn named(
+        open_head: &[u8],
+        names: Vec<Vec<u8>>,
+        bodies: impl IntoIterator<Item = [Vec<u8>; 2]>,
+    ) -> Self {
+        let name_bytes = names.first().map_or(0, Vec::len);
+        let parts = bodies.into_iter().map(|[before, behind]| {
+            ([open_head, &with_length(&before, name_bytes + behind.len())].concat(), behind)
+        });
+        let (starts, ends) = parts.unzip();
+        Requests { starts, metrics: names, ends }
+    }
+
     /// Number of requests before they repeat.
     pub fn distinct(&self) -> u64 {
         (self.metrics.len() * self.ends.len()) as u64
@@ -103,13 +117,8 @@ const JSON: &[u8] = b"Content-Type: application/json\r\n";
 
 /// `Content-Length`, the empty line, and the body, of which `missing_bytes` are sent separately.
 pub fn with_length(body: &[u8], missing_bytes: usize) -> Vec<u8> {
-    let mut text = length_header(body.len() + missing_bytes);
-    text.extend_from_slice(body);
-    text
-}
-
-pub fn length_header(bytes: usize) -> Vec<u8> {
-    format!("Content-Length: {bytes}\r\n\r\n").into_bytes()
+    let header = format!("Content-Length: {}\r\n\r\n", body.len() + missing_bytes);
+    [header.as_bytes(), body].concat()
 }
 
 #[cfg(test)]

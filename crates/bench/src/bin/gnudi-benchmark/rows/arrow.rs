@@ -10,7 +10,7 @@ use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
 
 use crate::{
     body::{Span, Values},
-    load::{Requests, requests::length_header},
+    load::Requests,
     peers::Server,
 };
 
@@ -23,7 +23,7 @@ const MEDIA_TYPE: &str = "application/vnd.apache.arrow.stream";
 const ID: [u8; 36] = [b'x'; 36];
 
 /// A stream of the span's measures of one metric, split at its id.
-fn stream(span: Span, values: &mut Values) -> Result<(Vec<u8>, Vec<u8>)> {
+fn stream(span: Span, values: &mut Values) -> Result<[Vec<u8>; 2]> {
     let id = std::str::from_utf8(&ID)?;
     let ids: ArrayRef = Arc::new(std::iter::repeat_n(id, span.count).collect::<DictionaryArray<Int32Type>>());
     let times: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values(span.times()));
@@ -35,23 +35,16 @@ fn stream(span: Span, values: &mut Values) -> Result<(Vec<u8>, Vec<u8>)> {
     writer.write(&batch)?;
     let stream = writer.into_inner()?;
     let at = stream.windows(ID.len()).position(|bytes| bytes == ID).context("the id's place")?;
-    Ok((stream[..at].to_vec(), stream[at + ID.len()..].to_vec()))
+    Ok([stream[..at].to_vec(), stream[at + ID.len()..].to_vec()])
 }
 
 /// A call for each span and each metric, whose ids are texts.
 pub fn pushes(server: &Server, ids: Vec<Vec<u8>>, spans: impl Iterator<Item = Span>) -> Result<Requests> {
     let mut values = Values::new(1);
-    let (mut heads, mut bodies) = (Vec::new(), Vec::new());
-    for span in spans {
-        let (before, behind) = stream(span, &mut values)?;
-        let mut head = server.headers.open_head("POST", "/v1/batch/metrics/measures");
-        write!(head, "Content-Type: {MEDIA_TYPE}\r\n")?;
-        head.extend(length_header(before.len() + ID.len() + behind.len()));
-        head.extend(before);
-        heads.push(head);
-        bodies.push(behind);
-    }
-    Ok(Requests { starts: heads, metrics: ids, ends: bodies })
+    let mut head = server.headers.open_head("POST", "/v1/batch/metrics/measures");
+    write!(head, "Content-Type: {MEDIA_TYPE}\r\n")?;
+    let bodies: Vec<_> = spans.map(|span| stream(span, &mut values)).collect::<Result<_>>()?;
+    Ok(Requests::named(&head, ids, bodies))
 }
 
 /// A GET with a stream as response.

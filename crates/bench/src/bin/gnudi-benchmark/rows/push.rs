@@ -15,10 +15,7 @@ use super::{
 };
 use crate::{
     body::{START_MS, Span, Values},
-    load::{
-        Requests,
-        requests::{length_header, with_length},
-    },
+    load::{Requests, requests::with_length},
     measurement::{Row, Unit},
     peers::{Peer, Server},
 };
@@ -159,15 +156,12 @@ impl Pushes<'_, '_> {
     fn columns(&self, metrics: Range<usize>) -> Requests {
         let mut values = Values::new(1);
         let names: Vec<Vec<u8>> = metrics.map(|metric| (COLUMNS.name)(metric).into_bytes()).collect();
-        let open_head = COLUMNS.open_head(self.server);
-        let (mut heads, mut bodies) = (Vec::new(), Vec::new());
-        for step in 0..self.shape.steps {
-            let mut body = Vec::new();
-            self.span(step).write_columns("", &mut values, &mut body);
-            heads.push([open_head.as_slice(), &length_header(names[0].len() + body.len())].concat());
-            bodies.push(body);
-        }
-        Requests { starts: heads, metrics: names, ends: bodies }
+        let body = |step| {
+            let mut behind = Vec::new();
+            self.span(step).write_columns("", &mut values, &mut behind);
+            [Vec::new(), behind]
+        };
+        Requests::named(&COLUMNS.open_head(self.server), names, (0..self.shape.steps).map(body))
     }
 
     /// A line per measure, which names its metric. Over all requests `measures_max`: they share no memory, so there are
