@@ -35,21 +35,15 @@ const FILL_REQUESTS: i64 = 10;
 const FILL_STEP_SECONDS: i64 = 120;
 
 /// Add measures and show them.
-#[derive(Clone, Debug, Args)]
-pub struct MeasuresOptions {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Command {
+pub enum MeasuresOptions {
     Add(Add),
     Show(Show),
 }
 
 /// Benchmark adding measures.
 #[derive(Clone, Debug, Args)]
-struct Add {
+pub struct Add {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of total measures to send.
@@ -74,7 +68,7 @@ struct Add {
 
 /// Benchmark showing measures.
 #[derive(Clone, Debug, Args)]
-struct Show {
+pub struct Show {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of times to get the measures.
@@ -111,9 +105,9 @@ struct Show {
 
 pub fn run(options: &MeasuresOptions, context: &Context) -> Result<Findings> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
-    match &options.command {
-        Command::Add(add) => add.run(context, now),
-        Command::Show(show) => show.run(context, now),
+    match options {
+        MeasuresOptions::Add(add) => add.run(context, now),
+        MeasuresOptions::Show(show) => show.run(context, now),
     }
 }
 

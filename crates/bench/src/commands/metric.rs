@@ -17,14 +17,8 @@ use crate::{
 };
 
 /// Create, show and delete metrics.
-#[derive(Clone, Debug, Args)]
-pub struct MetricOptions {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Command {
+pub enum MetricOptions {
     Create(Create),
     Show(Show),
     Delete(Delete),
@@ -32,7 +26,7 @@ enum Command {
 
 /// Benchmark the creation of metrics, and their deletion.
 #[derive(Clone, Debug, Args)]
-struct Create {
+pub struct Create {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of metrics to create.
@@ -51,7 +45,7 @@ struct Create {
 
 /// Benchmark showing metrics.
 #[derive(Clone, Debug, Args)]
-struct Show {
+pub struct Show {
     #[command(flatten)]
     load: LoadOptions,
     /// Number of times to get each metric.
@@ -63,7 +57,7 @@ struct Show {
 
 /// Benchmark the deletion of metrics: the given ones, or new ones.
 #[derive(Clone, Debug, Args)]
-struct Delete {
+pub struct Delete {
     #[command(flatten)]
     load: LoadOptions,
     /// Create this number of metrics first, and delete them.
@@ -82,10 +76,10 @@ struct Delete {
 }
 
 pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
-    match &options.command {
-        Command::Create(create) => create.run(context),
-        Command::Show(show) => show.run(context),
-        Command::Delete(delete) => delete.run(context),
+    match options {
+        MetricOptions::Create(create) => create.run(context),
+        MetricOptions::Show(show) => show.run(context),
+        MetricOptions::Delete(delete) => delete.run(context),
     }
 }
 

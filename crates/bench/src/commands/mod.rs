@@ -55,7 +55,9 @@ pub struct Benchmark {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
+    #[command(subcommand)]
     Measures(measures::MeasuresOptions),
+    #[command(subcommand)]
     Metric(metric::MetricOptions),
 }
 

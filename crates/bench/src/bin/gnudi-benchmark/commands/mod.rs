@@ -44,7 +44,9 @@ pub struct Benchmark {
 enum Command {
     Engines(engines::EnginesOptions),
     Growth(growth::GrowthOptions),
+    #[command(subcommand)]
     Measures(measures::MeasuresOptions),
+    #[command(subcommand)]
     Metric(metric::MetricOptions),
     Notification(notification::NotificationOptions),
     Processing(processing::ProcessingOptions),
