@@ -61,6 +61,8 @@ pub enum Keep {
     /// The id in the response: a response without one is a failure.
     Ids,
     Indices,
+    /// The start and duration.
+    Calls,
 }
 
 #[derive(Clone, Debug)]
@@ -74,8 +76,6 @@ pub struct Load<'a> {
     pub until: Until,
     pub order: Order,
     pub keep: Keep,
-    /// Keep the start and duration of successful requests.
-    pub keep_calls: bool,
     /// Ends the load early, once requests in flight are completed.
     pub stop: &'a Stop,
     /// Counts completed and failed requests, for progress displays.
@@ -96,7 +96,6 @@ impl<'a> Load<'a> {
             until,
             order: Order::Free,
             keep: Keep::Nothing,
-            keep_calls: false,
             stop,
             done: None,
             silence_max: SILENCE_MAX,
@@ -138,7 +137,7 @@ impl LoadProgress<'_> {
 
     fn record(&self, outcome: &mut Outcome, begin: Instant, end: Instant) {
         outcome.latency.record(end - begin);
-        if self.load.keep_calls {
+        if self.load.keep == Keep::Calls {
             let start = *self.start.get().expect("the load has started");
             let begin_s = begin.saturating_duration_since(start).as_secs_f64();
             outcome.timeline.push(Call { begin_s, latency_s: (end - begin).as_secs_f64() });

@@ -68,7 +68,8 @@ impl Outcome {
             self.sample = Some(body.clone());
         }
         match load.keep {
-            Keep::Nothing => {}
+            // Of a call, its times.
+            Keep::Nothing | Keep::Calls => {}
             Keep::Bodies => self.bodies.push((index, std::mem::take(body))),
             Keep::Ids => self.ids.push(find_id(body).ok_or("an answer without an id")?),
             Keep::Indices => self.indices.push(index),

@@ -17,7 +17,7 @@ use crate::{
     body::{START_MS, Span},
     context::{Context, Stop},
     findings::{Axis, Findings, Mark, Plot, Table, Value},
-    load::{Load, Order, Outcome, Requests, Until},
+    load::{Keep, Load, Order, Outcome, Requests, Until},
     peers::{
         Peer, Server,
         child::{Guarded, Signal},
@@ -144,7 +144,7 @@ fn post(
         connections: options.connections,
         // The measures of a metric are posted in order.
         order: Order::Lanes,
-        keep_calls: true,
+        keep: Keep::Calls,
         ..Load::new(server.address, requests, Until::Elapsed(Duration::MAX / 4), &end)
     };
     std::thread::scope(|scope| {
