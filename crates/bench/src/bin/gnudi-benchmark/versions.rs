@@ -5,6 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::peers::{Programs, child::output_of, postgres, program};
@@ -51,19 +52,10 @@ fn package(name: &str) -> Option<String> {
     first_version(&query.ok()?)
 }
 
+/// Numbers with dots, at the beginning of a word or after a `v`.
 fn first_version(text: &str) -> Option<String> {
-    let words = text.split(|letter: char| letter.is_whitespace() || "=,()".contains(letter));
-    words.into_iter().find_map(|word| {
-        // `victoria-metrics-20221011-...-tags-v1.79.5-0-g...` has it in the middle.
-        let from = word.rfind("-v").map_or(word, |place| &word[place + 2..]);
-        let from = from.strip_prefix('v').unwrap_or(from);
-        let version: &str = from.split(['-', '+', '~']).next().unwrap_or_default();
-        let is_version = version.contains('.')
-            && version
-                .split('.')
-                .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-        is_version.then(|| version.to_owned())
-    })
+    let pattern = Regex::new(r"(?:^|[\s=,(v])([0-9]+(?:\.[0-9]+)+)").expect("it is a pattern");
+    Some(pattern.captures(text)?[1].to_owned())
 }
 
 /// The commit of gnudi's source: set at build time (`GNUDI_COMMIT`), else that of the repository of this program, else
@@ -102,7 +94,10 @@ mod tests {
         ] {
             assert_eq!(first_version(text).as_deref(), Some(version), "{text}");
         }
-        assert_eq!(first_version("no version at all."), None);
+        for text in ["no version at all.", "File \"/usr/lib/python3.11/runpy.py\", line 1: package not found"]
+        {
+            assert_eq!(first_version(text), None, "{text}");
+        }
     }
 
     #[test]
