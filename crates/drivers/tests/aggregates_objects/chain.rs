@@ -132,6 +132,12 @@ async fn apply(store: &ObjectAggregates, fence: Fence, id: usize, text: &str) ->
     store.write(fence, vec![write(id, text, &[(key(id, 0), text)])]).await.remove(0)
 }
 
+/// The head that a pass of the fence's holder begins with.
+async fn own_head(store: &ObjectAggregates, own: Fence, id: usize) -> Option<String> {
+    let head = store.read_own_heads(own, &[metric(id)]).await.remove(0).unwrap();
+    head.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+}
+
 /// Suspends a process in the middle of a write to metric 2, lets the others write on, and resumes it.
 async fn overslept(world: &World, own: Fence, others: Fence) -> Result<(), StoreError> {
     apply(&world.sleeper, own, 2, "before").await.unwrap();
@@ -256,24 +262,39 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
 }
 
-/// What an owner knows may lack its own write, if that had no response.
+/// The manifest that the writer has cached lacks the write.
 #[tokio::test]
-async fn an_owner_in_doubt_reads_the_chain() {
+async fn a_write_that_took_effect_without_an_answer_is_there_for_the_next_pass() {
     let world = World::new().await;
     let own = fence(2, 0, 1);
     world.awake.raise(own).await.unwrap();
     apply(&world.awake, own, 2, "before").await.unwrap();
     world.awake.settle().await;
     world.objects.fail(Call::Create, "manifest", 0, Fault::AnswerLost);
+    // All attempts to find out.
     for _ in 0..3 {
         let late = ObjectError::Unavailable("late".to_owned());
         world.objects.fail(Call::Get, "manifest", 0, Fault::Fails(late));
     }
-    let answer = apply(&world.awake, own, 2, "lost").await;
+    let answer = apply(&world.awake, own, 2, "after").await;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     assert!(world.objects.is_healed());
-    let heads = world.awake.read_own_heads(own, &[metric(2)]).await;
-    assert_eq!(heads[0].as_ref().unwrap().as_deref(), Some(&b"lost"[..]));
+    assert_eq!(own_head(&world.awake, own, 2).await.as_deref(), Some("after"));
+}
+
+#[tokio::test]
+async fn a_process_without_the_fence_sees_what_others_write() {
+    let world = World::new().await;
+    let (own, others) = (fence(2, 0, 1), fence(2, 0, 2));
+    world.sleeper.raise(own).await.unwrap();
+    apply(&world.sleeper, own, 2, "before").await.unwrap();
+    world.awake.raise(others).await.unwrap();
+    apply(&world.awake, others, 2, "after").await.unwrap();
+    // Another lease, of which it has not raised the fence.
+    assert_eq!(own_head(&world.sleeper, fence(2, 0, 3), 2).await.as_deref(), Some("after"));
+    // With the fence that others have replaced it writes nothing.
+    let answer = apply(&world.sleeper, own, 2, "late").await;
+    assert!(matches!(answer, Err(StoreError::Fenced { held: 2, .. })), "{answer:?}");
 }
 
 /// An attempt without a response is not settled by another attempt that the store refuses.

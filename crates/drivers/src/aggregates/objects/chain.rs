@@ -60,7 +60,7 @@ pub struct Shard {
     known: Mutex<Option<CachedManifest>>,
     /// Locked while a version is being created.
     commit: tokio::sync::Mutex<()>,
-    /// The version of a create request with unknown outcome; 0 for none.
+    /// The version of a create request with unknown outcome; 0 for none. Locked after `known`.
     in_doubt: Mutex<u64>,
     /// Locked while runs are merged.
     pub merging: tokio::sync::Mutex<()>,
@@ -125,9 +125,11 @@ impl Shard {
     /// A manifest with all writes to the fence's sack, if this process has raised the fence and knows the outcome of its
     /// own writes.
     pub fn owned(&self, fence: Fence) -> Option<Arc<Manifest>> {
-        let manifest = self.known()?;
+        // Both under one lock: `learn` ends a doubt and caches the version that it was about.
+        let known = self.known.lock();
+        let manifest = &known.as_ref()?.manifest;
         let is_owned = manifest.fences.contains(&fence.into()) && *self.in_doubt.lock() == 0;
-        is_owned.then_some(manifest)
+        is_owned.then(|| manifest.clone())
     }
 
     /// Makes the next reader check that the cached manifest is the newest.
@@ -422,4 +424,48 @@ enum Probe {
 enum Created {
     Ours(Arc<Manifest>),
     Anothers,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence(token: u64) -> Fence {
+        Fence { token, ..Fence::EVERYTHING }
+    }
+
+    #[test]
+    fn a_manifest_is_owned_only_with_the_very_fence() {
+        let shard = Shard::new(0);
+        assert!(shard.owned(fence(7)).is_none());
+        let mut manifest = Manifest::default().next(Uuid::from_u128(1), 0);
+        manifest.raise(fence(7));
+        shard.learn(Arc::new(manifest), None);
+        assert!(shard.owned(fence(7)).is_some());
+        // One that this process has not raised, as far as it knows, and one that was replaced.
+        assert!(shard.owned(fence(8)).is_none() && shard.owned(fence(6)).is_none());
+    }
+
+    #[test]
+    fn a_manifest_is_owned_once_it_has_the_write_that_was_in_doubt() {
+        let mut first = Manifest::default().next(Uuid::from_u128(1), 0);
+        first.raise(fence(7));
+        let second = Arc::new(first.next(Uuid::from_u128(2), 0));
+        let first = Arc::new(first);
+        for round in 0..2_000 {
+            let shard = Shard::new(0);
+            shard.learn(first.clone(), None);
+            *shard.in_doubt.lock() = second.version;
+            assert!(shard.owned(fence(7)).is_none());
+            let owned = std::thread::scope(|scope| {
+                scope.spawn(|| shard.learn(second.clone(), None));
+                loop {
+                    if let Some(owned) = shard.owned(fence(7)) {
+                        break owned;
+                    }
+                }
+            });
+            assert_eq!(owned.version, second.version, "in round {round}");
+        }
+    }
 }
