@@ -94,6 +94,10 @@ impl Consume for Journaled {
         self.store.trim(up_to).await
     }
 
+    fn wants_trim(&self) -> bool {
+        self.store.wants_trim()
+    }
+
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
         self.store.positions(sacks).await
     }
@@ -204,6 +208,16 @@ mod tests {
         assert!((1..=on_disk).contains(&bytes), "{bytes} of {on_disk}");
         let again = Journal::open(&dir, &options()).unwrap().figures();
         assert!(again.files == 2 && again.bytes > bytes && again.appends == 0, "{again:?}");
+    }
+
+    /// Otherwise the aggregates are made durable every few seconds.
+    #[tokio::test]
+    async fn a_trim_waits_until_the_store_wants_one() {
+        let root = tempfile::tempdir().unwrap();
+        let store = LocalIncoming::open(&root.path().join("log"), &LocalIncomingOptions::default()).unwrap();
+        let journal = Journal::open(&root.path().join("journal"), &options()).unwrap();
+        assert!(!store.wants_trim());
+        assert!(!Journaled::new(journal, store).wants_trim());
     }
 
     #[tokio::test]
