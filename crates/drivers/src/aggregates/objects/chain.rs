@@ -60,7 +60,7 @@ pub struct Shard {
     known: Mutex<Option<CachedManifest>>,
     /// Locked while a version is being created.
     commit: tokio::sync::Mutex<()>,
-    /// The version of a create request with unknown outcome; 0 for none. Locked after `known`.
+    /// The version of a create request with unknown outcome; 0 for none.
     in_doubt: Mutex<u64>,
     /// Locked while runs are merged.
     pub merging: tokio::sync::Mutex<()>,
@@ -122,16 +122,6 @@ impl Shard {
         self.known.lock().as_ref().map(|known| known.manifest.clone())
     }
 
-    /// A manifest with all writes to the fence's sack, if this process has raised the fence and knows the outcome of its
-    /// own writes.
-    pub fn owned(&self, fence: Fence) -> Option<Arc<Manifest>> {
-        // Both under one lock: `learn` ends a doubt and caches the version that it was about.
-        let known = self.known.lock();
-        let manifest = &known.as_ref()?.manifest;
-        let is_owned = manifest.fences.contains(&fence.into()) && *self.in_doubt.lock() == 0;
-        is_owned.then(|| manifest.clone())
-    }
-
     /// Makes the next reader check that the cached manifest is the newest.
     pub fn invalidate(&self) {
         if let Some(known) = &mut *self.known.lock() {
@@ -141,6 +131,7 @@ impl Shard {
 
     /// Caches a manifest, unless a newer one is cached.
     fn learn(&self, manifest: Arc<Manifest>, confirmed: Option<Moment>) {
+        // Both at once: whoever sees that no version is in doubt finds the one that was.
         let mut known = self.known.lock();
         let mut in_doubt = self.in_doubt.lock();
         if *in_doubt <= manifest.version {
@@ -184,6 +175,17 @@ impl Requests {
             }
         }
         self.find_newest(shard).await
+    }
+
+    /// A manifest with all writes to the fence's sack, if this process has raised the fence.
+    pub async fn owned(&self, shard: &Shard, fence: Fence) -> Result<Option<Arc<Manifest>>> {
+        // Unlike other readers a writer waits for the outcome of its last write: if that took effect later, the
+        // writer's heads would be older than its blocks, to which it would add late points again.
+        if *shard.in_doubt.lock() != 0 {
+            let _lock = shard.commit.lock().await;
+            self.settle(shard).await?;
+        }
+        Ok(shard.known().filter(|manifest| manifest.fences.contains(&fence.into())))
     }
 
     async fn find_newest(&self, shard: &Shard) -> Result<Arc<Manifest>> {
@@ -392,8 +394,8 @@ impl Requests {
         if !fresh && !self.is_live(shard, manifest).await? {
             tracing::warn!(%name, "this process was suspended while others wrote: its version is removed");
             self.remove(std::slice::from_ref(&name)).await?;
-            *shard.in_doubt.lock() = 0;
             *shard.known.lock() = None;
+            *shard.in_doubt.lock() = 0;
             return Ok(Created::Anothers);
         }
         let next = Arc::new(next);
@@ -424,48 +426,4 @@ enum Probe {
 enum Created {
     Ours(Arc<Manifest>),
     Anothers,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fence(token: u64) -> Fence {
-        Fence { token, ..Fence::EVERYTHING }
-    }
-
-    #[test]
-    fn a_manifest_is_owned_only_with_the_very_fence() {
-        let shard = Shard::new(0);
-        assert!(shard.owned(fence(7)).is_none());
-        let mut manifest = Manifest::default().next(Uuid::from_u128(1), 0);
-        manifest.raise(fence(7));
-        shard.learn(Arc::new(manifest), None);
-        assert!(shard.owned(fence(7)).is_some());
-        // One that this process has not raised, as far as it knows, and one that was replaced.
-        assert!(shard.owned(fence(8)).is_none() && shard.owned(fence(6)).is_none());
-    }
-
-    #[test]
-    fn a_manifest_is_owned_once_it_has_the_write_that_was_in_doubt() {
-        let mut first = Manifest::default().next(Uuid::from_u128(1), 0);
-        first.raise(fence(7));
-        let second = Arc::new(first.next(Uuid::from_u128(2), 0));
-        let first = Arc::new(first);
-        for round in 0..2_000 {
-            let shard = Shard::new(0);
-            shard.learn(first.clone(), None);
-            *shard.in_doubt.lock() = second.version;
-            assert!(shard.owned(fence(7)).is_none());
-            let owned = std::thread::scope(|scope| {
-                scope.spawn(|| shard.learn(second.clone(), None));
-                loop {
-                    if let Some(owned) = shard.owned(fence(7)) {
-                        break owned;
-                    }
-                }
-            });
-            assert_eq!(owned.version, second.version, "in round {round}");
-        }
-    }
 }

@@ -6,7 +6,7 @@
 //! both commit and fence: the manifest holds the raised fences, and a writer that loses the race must read it
 //! before it retries. A small table lies in the object of the version that adds it: so a pass takes one request, and one
 //! more for the chain if it was not read for some seconds. The manifest that its process knows has all heads of its
-//! sack, unless the outcome of a write is unknown: later versions are other sacks' writes, and a former owner cannot
+//! sack, once the outcome of its last write is known: later versions are other sacks' writes, and a former owner cannot
 //! write any more. A sack normally lies in one shard: there are as many sacks as shards, or twice as many after a split.
 //!
 //! Tables are merged (`merge`), so that reads need few and superseded values are dropped; old tables are

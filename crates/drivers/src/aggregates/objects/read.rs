@@ -113,8 +113,9 @@ impl Requests {
         fence: Fence,
         metrics: &[MetricId],
     ) -> Result<Vec<HeadAnswer>> {
+        let known = self.owned(shard, fence).await?;
         let read = |manifest: Arc<Manifest>, last| async move { self.heads(&manifest, metrics, last).await };
-        self.of_known(shard, shard.owned(fence), read).await
+        self.of_known(shard, known, read).await
     }
 
     pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>> {
