@@ -12,7 +12,7 @@ use engine::{RedisCluster, RedisSentinels, RedisServer};
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        Access,
+        Access, AggregateStore as _, Fence, MetricWrite, StoreError,
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
     clients::redis::RedisOptions,
@@ -178,6 +178,37 @@ async fn append(log: &RedisIncoming) -> Position {
     batch.push(metric, 1, |out| out.push(1));
     log.append(batch).await.unwrap();
     log.positions(&[Sack::of(metric, log.numbering().count)]).await.unwrap()[0].newest
+}
+
+/// A pass with the heads before a write and its blocks would count late points twice.
+#[tokio::test]
+async fn a_write_without_an_answer_is_refused_once_the_next_pass_has_begun() {
+    let server = RedisServer::start(&[]);
+    let open = async || aggregates(&server.url(), "late", 1).await;
+    // The numbers of a store begin with the time at which it was opened.
+    let (earlier, store) = (open().await, open().await);
+    let fence = Fence { token: 9, ..Fence::EVERYTHING };
+    let [written, missing] = [1, 2].map(|id| MetricId(Uuid::from_u128(id)));
+    let write = |head: &'static str| {
+        vec![MetricWrite { metric: written, blocks: Vec::new(), expired: Vec::new(), head: head.into() }]
+    };
+    earlier.raise(fence).await.unwrap();
+    assert!(earlier.write(fence, write("before")).await[0].is_ok());
+    // Given up before it is sent.
+    assert!(tokio::time::timeout(Duration::ZERO, store.write(fence, write("lost"))).await.is_err());
+    let own_heads = store.read_own_heads(fence, &[written, missing]).await;
+    assert_eq!(own_heads[0].as_ref().unwrap().as_deref(), Some(&b"before"[..]));
+    assert!(matches!(own_heads[1], Ok(None)));
+    // Still under way.
+    let late = earlier.write(fence, write("late")).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    let heads = store.read_heads(&[written]).await;
+    assert_eq!(heads[0].as_ref().unwrap().as_deref(), Some(&b"before"[..]));
+    assert!(store.write(fence, write("next")).await[0].is_ok());
+    // The lease is lost.
+    earlier.raise(Fence { token: 10, ..fence }).await.unwrap();
+    let refused = store.read_own_heads(fence, &[written]).await.remove(0);
+    assert!(matches!(refused, Err(StoreError::Fenced { held: 10, .. })), "{refused:?}");
 }
 
 /// A batch whose caller gave up while it waited for a connection is not appended later.

@@ -118,8 +118,9 @@ pub trait AggregateStore: Send + Sync + 'static {
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>>;
 
     /// Like [`AggregateStore::read_heads`], by the process that has raised this fence: nobody else writes these metrics'
-    /// heads, so the store need not look for others' writes. Under a superseded fence the heads may be old; writes are
-    /// refused then. All metrics must belong to the fence's sack.
+    /// heads, so the store need not look for others' writes. The process's own earlier writes are in the heads, or do not
+    /// take effect any more, whatever became of their answers. Under a superseded fence the heads may be old, or are
+    /// refused; writes are refused then. All metrics must belong to the fence's sack.
     async fn read_own_heads(&self, _fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.read_heads(metrics).await
     }

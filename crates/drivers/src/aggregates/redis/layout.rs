@@ -3,7 +3,7 @@
 //! ```text
 //! {prefix:ag}:r           the cluster's id, the number of shards, the state
 //! {prefix:ag:S}:f, :c     of shard S: the fences, COUNT:SACK to token, and the counts of sacks among them
-//! {prefix:ag:S}:w         the newest write of each lease, COUNT:SACK to TOKEN:NUMBER
+//! {prefix:ag:S}:w         of each lease the write before which none is accepted, COUNT:SACK to TOKEN:NUMBER
 //! {prefix:ag:S}:h         the heads, by metric
 //! {prefix:ag:S}:i:METRIC  the names of a metric's blocks, sorted
 //! {prefix:ag:S}:b:METRIC  the blocks by name

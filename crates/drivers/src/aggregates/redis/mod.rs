@@ -42,6 +42,7 @@ use crate::{
 // Those that write check the fences first.
 scripts! {
     raise: "lua/fences.lua", "lua/raise.lua";
+    own_heads: "lua/fences.lua", "lua/own_heads.lua";
     write: "lua/fences.lua", "lua/write.lua";
     delete: "lua/fences.lua", "lua/delete.lua";
     read: "lua/read.lua";
@@ -80,6 +81,8 @@ pub struct RedisAggregates {
     /// The number of the next write. Begins with the time, so that a process that keeps its lease goes on after the numbers
     /// of an earlier store.
     next_write: AtomicU64,
+    /// Leases of which a write may still be under way: their sacks and tokens.
+    in_doubt: Mutex<HashSet<(Sack, u64)>>,
     /// Values already reported as damaged: metric ids, with names of blocks.
     damaged: Mutex<HashSet<Vec<u8>>>,
 }
@@ -139,6 +142,7 @@ impl RedisAggregates {
             place,
             next_lane: AtomicUsize::new(0),
             next_write: AtomicU64::new(UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64)),
+            in_doubt: Mutex::default(),
             damaged: Mutex::default(),
         });
         tokio::spawn(Self::maintain(Arc::downgrade(&store)));
@@ -191,7 +195,12 @@ impl AggregateStore for RedisAggregates {
     }
 
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
-        self.heads(metrics).await
+        self.heads(None, metrics).await
+    }
+
+    async fn read_own_heads(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
+        let is_in_doubt = self.in_doubt.lock().contains(&(fence.sack, fence.token));
+        self.heads(is_in_doubt.then_some(fence), metrics).await
     }
 
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>> {

@@ -1,12 +1,14 @@
 //! Reads: any number of heads or ranges in one round trip.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use gnudi_model::MetricId;
 use redis::Value;
 
-use super::{RedisAggregates, layout, store_error};
+use super::{RedisAggregates, layout, store_error, write::verdict};
 use crate::{
-    aggregates::{BlockRange, Blocks, Result, StoreError},
+    aggregates::{BlockRange, Blocks, Fence, Result, StoreError},
     clients::redis::{Call, ClientError, Confirm},
 };
 
@@ -52,11 +54,24 @@ impl RedisAggregates {
         pieces.collect()
     }
 
-    pub(super) async fn heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
+    /// With a fence: for a pass of its holder, of whose writes one may still be under way. It is refused from then on:
+    /// otherwise it could be among the blocks that the pass reads, but not among these heads.
+    pub(super) async fn heads(
+        &self,
+        holder: Option<Fence>,
+        metrics: &[MetricId],
+    ) -> Vec<Result<Option<Bytes>>> {
+        let holder = holder.map(|fence| (fence, self.next_write.fetch_add(1, Ordering::Relaxed)));
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_HEADS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
             let tag = &self.tags[*shard];
-            let mut call = Call::command("HMGET", tag).key(tag.key(":h"));
+            let mut call = match holder {
+                Some((fence, number)) => Self::fenced_call(&self.scripts.own_heads, tag, fence)
+                    .key(tag.key(":w"))
+                    .key(tag.key(":h"))
+                    .arg(number),
+                None => Call::command("HMGET", tag).key(tag.key(":h")),
+            };
             for index in indexes {
                 call.push(metrics[*index].0.as_bytes());
             }
@@ -65,14 +80,20 @@ impl RedisAggregates {
         let answers = self.client.call(LANE, Confirm::Master, pieces.iter().map(call).collect()).await;
         let mut heads: Vec<Result<Option<Bytes>>> = vec![Ok(None); metrics.len()];
         for ((_, indexes), answer) in pieces.iter().zip(answers) {
-            match answer.map(|value| bulk_strings(value, indexes.len())) {
-                Ok(Some(values)) => {
+            let values = match (holder, answer) {
+                (_, Err(error)) => Err(store_error(error)),
+                (Some((fence, _)), Ok(value)) if !matches!(value, Value::Array(_)) => {
+                    Err(verdict(fence, Ok(value)).err().unwrap_or_else(|| self.nonsense()))
+                }
+                (_, Ok(value)) => bulk_strings(value, indexes.len()).ok_or_else(|| self.nonsense()),
+            };
+            match values {
+                Ok(values) => {
                     for (index, value) in indexes.iter().zip(values) {
                         heads[*index] = self.head(metrics[*index], value).await;
                     }
                 }
-                Ok(None) => fail(&mut heads, indexes, &self.nonsense()),
-                Err(error) => fail(&mut heads, indexes, &store_error(error)),
+                Err(error) => fail(&mut heads, indexes, &error),
             }
         }
         heads

@@ -8,7 +8,7 @@ use redis::Value;
 use super::{RedisAggregates, layout, read::fail, store_error};
 use crate::{
     aggregates::{Fence, MetricWrite, Result, StoreError},
-    clients::redis::{Call, ClientError, Confirm, Tag},
+    clients::redis::{Call, ClientError, Confirm, Script, Tag},
 };
 
 /// Number of connections for writes.
@@ -24,7 +24,7 @@ impl RedisAggregates {
         1 + self.next_lane.fetch_add(1, Ordering::Relaxed) % LANES
     }
 
-    fn fenced_call(script: &crate::clients::redis::Script, tag: &Tag, fence: Fence) -> Call {
+    pub(super) fn fenced_call(script: &Script, tag: &Tag, fence: Fence) -> Call {
         Call::script(script, tag)
             .key(tag.key(":f"))
             .key(tag.key(":c"))
@@ -42,10 +42,25 @@ impl RedisAggregates {
     pub(super) async fn raise_all(&self, fence: Fence) -> Result<()> {
         let calls = self.shards_of(fence.sack).map(|tag| Self::fenced_call(&self.scripts.raise, tag, fence));
         let answers = self.client.call(self.write_lane(), Confirm::Replicas, calls.collect()).await;
-        answers.into_iter().try_for_each(|answer| verdict(fence, answer))
+        answers.into_iter().try_for_each(|answer| verdict(fence, answer))?;
+        // The writes of earlier leases are refused.
+        self.in_doubt.lock().retain(|(sack, token)| *sack != fence.sack || *token == fence.token);
+        Ok(())
     }
 
     pub(super) async fn write_all(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
+        let lease = (fence.sack, fence.token);
+        // Before the calls, since this future may be dropped before their answers.
+        let was_in_doubt = !self.in_doubt.lock().insert(lease);
+        let results = self.write_each(fence, writes).await;
+        let is_known = |result: &Result<()>| result.as_ref().err().is_none_or(StoreError::is_refusal);
+        if !was_in_doubt && results.iter().all(is_known) {
+            self.in_doubt.lock().remove(&lease);
+        }
+        results
+    }
+
+    async fn write_each(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
         // Calls of one write may be applied in any order.
         let number = self.next_write.fetch_add(1, Ordering::Relaxed);
         let mut calls = Vec::new();
@@ -135,7 +150,7 @@ fn push(call: &mut Call, tag: &Tag, write: &MetricWrite) -> usize {
 }
 
 /// A script with fences returns the fencing token, `late`, or an empty string.
-fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<()> {
+pub(super) fn verdict(fence: Fence, answer: Result<Value, ClientError>) -> Result<()> {
     let held: String = redis::from_redis_value(answer.map_err(store_error)?)
         .map_err(|error| StoreError::Io(error.to_string()))?;
     if held.is_empty() {
