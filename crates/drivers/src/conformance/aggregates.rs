@@ -96,6 +96,11 @@ async fn heads_are_replaced(store: &dyn AggregateStore) {
     let heads: Vec<_> = heads.into_iter().map(Result::unwrap).collect();
     let two = Some(Bytes::new());
     assert_eq!(heads, [two.clone(), None, Some(Bytes::from_static(b"one again")), two]);
+    store.raise(Fence::EVERYTHING).await.unwrap();
+    apply(store, vec![write(3, "three", &[])]).await;
+    let own = store.read_own_heads(Fence::EVERYTHING, &[metric(4), metric(3)]).await;
+    let own: Vec<_> = own.into_iter().map(Result::unwrap).collect();
+    assert_eq!(own, [None, Some(Bytes::from_static(b"three"))]);
 }
 
 async fn ranges_select_by_bucket(store: &dyn AggregateStore) {
