@@ -37,7 +37,7 @@ pub const OUTAGE_DELAY_MAX: Duration = Duration::from_secs(3);
 pub(crate) struct SackQueue {
     /// Its times count from `started`.
     waiting: Mutex<WaitingSacks>,
-    /// Notified for each queued sack.
+    /// Notified for each queued sack that may be processed.
     bell: Notify,
     /// The smoothed duration of a pass.
     pass_time: Mutex<Duration>,
@@ -82,6 +82,12 @@ impl SackQueue {
         next
     }
 
+    fn end(&self, sack: SackId) {
+        if self.waiting.lock().end(sack) {
+            self.bell.notify_one();
+        }
+    }
+
     fn passed(&self, time: Duration) {
         let mut smoothed = self.pass_time.lock();
         *smoothed = (*smoothed * 7 + time) / 8;
@@ -96,6 +102,18 @@ impl SackQueue {
     pub(crate) fn oldest_age(&self) -> Duration {
         let oldest = self.waiting.lock().oldest();
         oldest.map_or(Duration::ZERO, |since| self.now().saturating_sub(since))
+    }
+}
+
+/// A running pass over a sack.
+struct Running<'a> {
+    queue: &'a SackQueue,
+    sack: SackId,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.queue.end(self.sack);
     }
 }
 
@@ -194,10 +212,12 @@ async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Re
                 continue;
             }
         };
+        let running = Running { queue: &queue, sack };
         let count = engine.incoming.numbering().units();
         let Some(unit) = engine.units.get(Sack { count, id: sack }) else { continue };
         let started = Instant::now();
         let passed = AssertUnwindSafe(engine.processor.process(&unit)).catch_unwind().await;
+        drop(running);
         queue.passed(started.elapsed());
         match passed.unwrap_or_else(|panic| Err(EngineError::Panicked(panic_text(&*panic)))) {
             Ok(outcome) => {

@@ -1,5 +1,6 @@
-//! The queue of sacks that wait for a worker, first come, first served. Pure: time is an argument, and
-//! nothing blocks or processes here, so that a simulation can run the same code as `scheduler`.
+//! The queue of sacks that wait for a worker, first come, first served. A sack waits until the pass over it has ended:
+//! another worker could only wait, too. Pure: time is an argument, and nothing blocks or processes here, so that a
+//! simulation can run the same code as `scheduler`.
 //!
 //! Times count from any common origin.
 
@@ -10,11 +11,11 @@ use gnudi_model::{SackCount, SackId};
 /// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Make a pass over the sack, which has waited since then.
+    /// Make a pass over the sack, which has waited since then, and call [`WaitingSacks::end`].
     Pass { sack: SackId, since: Duration },
-    /// Try again after this time, or when a sack is pushed.
+    /// Try again after this time, or when a sack is pushed or a pass ends.
     Wait(Duration),
-    /// Try again when a sack is pushed.
+    /// Try again when a sack is pushed or a pass ends.
     Nothing,
 }
 
@@ -25,11 +26,14 @@ pub struct WaitingSacks {
     since: Vec<Option<Duration>>,
     /// Sorted by the time from which they may be processed.
     queue: VecDeque<(Duration, SackId)>,
+    /// Whether a pass runs over each sack.
+    is_running: Vec<bool>,
 }
 
 impl WaitingSacks {
     pub fn new(sacks: SackCount) -> Self {
-        WaitingSacks { since: vec![None; usize::from(sacks.get())], queue: VecDeque::new() }
+        let count = usize::from(sacks.get());
+        WaitingSacks { since: vec![None; count], queue: VecDeque::new(), is_running: vec![false; count] }
     }
 
     /// Whether there is such a sack.
@@ -55,15 +59,27 @@ impl WaitingSacks {
         true
     }
 
-    /// Removes and returns the next due sack.
+    /// Removes and returns the next due sack over which no pass runs.
     pub fn pop(&mut self, now: Duration) -> Next {
-        let Some((due, sack)) = self.queue.front().copied() else { return Next::Nothing };
+        let rests = |(_, sack): &(Duration, SackId)| !self.is_running[usize::from(sack.0)];
+        let Some(place) = self.queue.iter().position(rests) else { return Next::Nothing };
+        let (due, sack) = self.queue[place];
         if due > now {
             return Next::Wait(due.saturating_sub(now));
         }
-        self.queue.pop_front();
+        self.queue.remove(place);
+        self.is_running[usize::from(sack.0)] = true;
         let since = self.since[usize::from(sack.0)].take().expect("a sack in the queue waits");
         Next::Pass { sack, since }
+    }
+
+    /// Ends a pass; returns whether the sack waits for another one.
+    pub fn end(&mut self, sack: SackId) -> bool {
+        let sack = usize::from(sack.0);
+        // There may be another number of sacks since the pass began.
+        let Some(is_running) = self.is_running.get_mut(sack) else { return false };
+        *is_running = false;
+        self.since[sack].is_some()
     }
 
     /// Whether no sack waits.
@@ -122,6 +138,23 @@ mod tests {
         assert_eq!(waiting.pop(ms(20)), Next::Wait(ms(980)));
     }
 
+    #[test]
+    fn a_sack_with_a_running_pass_takes_no_other_worker() {
+        let mut waiting = waiting(8);
+        assert!(waiting.push(SackId(5), ms(0), ms(0)));
+        assert_eq!(waiting.pop(ms(0)), pass(5, 0));
+        // It gets more measures during the pass, and others get some.
+        assert!(waiting.push(SackId(5), ms(10), ms(10)));
+        assert_eq!(waiting.pop(ms(20)), Next::Nothing);
+        assert!(waiting.push(SackId(3), ms(20), ms(30)));
+        assert_eq!(waiting.pop(ms(20)), Next::Wait(ms(10)));
+        assert_eq!(waiting.pop(ms(30)), pass(3, 20));
+        assert!(!waiting.end(SackId(3)));
+        assert!(waiting.end(SackId(5)));
+        assert_eq!(waiting.pop(ms(30)), pass(5, 10));
+        assert!(!waiting.end(SackId(5)) && !waiting.end(SackId(8)));
+    }
+
     /// Every sack gets measures every 10 ms, and passes cover an eighth of them.
     #[test]
     fn no_sack_starves() {
@@ -138,6 +171,7 @@ mod tests {
                 if let Next::Pass { sack, since } = waiting.pop(now) {
                     longest = longest.max(now.saturating_sub(since));
                     served[usize::from(sack.0)] = true;
+                    waiting.end(sack);
                 }
             }
         }
