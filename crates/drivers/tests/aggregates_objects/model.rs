@@ -120,7 +120,14 @@ impl World {
             change.apply(&self.model, Fence::EVERYTHING).await;
         } else if unknown {
             // Its outcome is unknown; the first read decides it, for all.
+            let ids: Vec<MetricId> = metrics.iter().copied().map(metric).collect();
+            let own = self.processes[process].read_own_heads(fence, &ids).await;
             let there = self.insist(process, &metrics).await;
+            if self.owner[sack] == process {
+                for (own, there) in own.into_iter().zip(&there.0) {
+                    assert!(own.is_err() || own.is_ok_and(|own| own == *there), "undecided");
+                }
+            }
             if there != everything(&self.model, &metrics).await.unwrap() {
                 change.apply(&self.model, Fence::EVERYTHING).await;
                 assert_eq!(there, everything(&self.model, &metrics).await.unwrap());
