@@ -3,14 +3,10 @@
 mod support;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
@@ -172,18 +168,16 @@ async fn what_is_written_below_the_mark_is_written_again() {
 async fn a_late_create_below_the_mark_is_not_accepted() {
     for options in [strict, drowsy] {
         let objects = MemoryObjects::default();
-        let slow = open(&objects, options(4)).await;
-        let hold = objects.hold(Call::Create, "log/");
+        let of_slow = objects.another_process();
+        let slow = open(&of_slow, options(4)).await;
+        let hold = of_slow.hold(Call::Create, "log/");
         let appended = tokio::spawn({
             let slow = Arc::clone(&slow);
             async move { slow.append(batch(&[(1, "late")])).await }
         });
         hold.arrival().await;
-        // Since this store blocks creates, other processes' objects come from a second one.
         let name = format!("incoming/log/{:020}", 1);
-        let others = MemoryObjects::default();
-        open(&others, strict(4)).await.append(batch(&[(1, "a")])).await.unwrap();
-        objects.put(&name, others.get(&name).await.unwrap().unwrap()).await.unwrap();
+        open(&objects, strict(4)).await.append(batch(&[(1, "a")])).await.unwrap();
         let reader = open(&objects, strict(4)).await;
         assert_eq!(all(&reader).await, ["a"]);
         work_off(&reader).await;
@@ -375,80 +369,27 @@ async fn no_writer_starves() {
     assert!(fewest * 3 > *most, "{counts:?}");
 }
 
-/// A store in which two objects of the log are written during this process's reads: after the read of the
-/// first one, and before that of the second.
-struct Overtaken {
-    objects: MemoryObjects,
-    writer: Arc<ObjectIncoming>,
-    /// The first of the two.
-    first: String,
-    is_to_come: AtomicBool,
-    written: tokio::sync::watch::Sender<bool>,
-}
-
-#[async_trait]
-impl Objects for Overtaken {
-    fn place(&self) -> String {
-        self.objects.place()
-    }
-
-    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        self.objects.put(name, bytes).await
-    }
-
-    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        self.objects.create(name, bytes).await
-    }
-
-    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        if name == self.first && self.is_to_come.swap(false, Ordering::Relaxed) {
-            let found = self.objects.get(name).await;
-            for text in ["b", "c"] {
-                self.writer.append(batch(&[(1, text)])).await.unwrap();
-            }
-            self.written.send_replace(true);
-            return found;
-        }
-        if name.contains("/log/") && *name > *self.first {
-            self.written.subscribe().wait_for(|written| *written).await.unwrap();
-        }
-        self.objects.get(name).await
-    }
-
-    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
-        self.objects.get_range(name, start, length).await
-    }
-
-    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
-        self.objects.delete(names).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        self.objects.list(prefix).await
-    }
-}
-
+/// Two objects of the log are written after the read of the first one, and before that of the second.
 #[tokio::test]
 async fn an_object_that_is_written_while_it_is_looked_for_is_not_missing() {
     let objects = MemoryObjects::default();
-    let writer = open(&objects, drowsy(4)).await;
-    let overtaken = Arc::new(Overtaken {
-        objects: objects.clone(),
-        writer: Arc::clone(&writer),
-        // After one object was found, two are read at once.
-        first: format!("incoming/log/{:020}", 2),
-        is_to_come: AtomicBool::new(false),
-        written: tokio::sync::watch::Sender::new(true),
-    });
+    let (writer, of_reader) = (open(&objects, drowsy(4)).await, objects.another_process());
     // A missing object would be waited for until after the test.
     let options = ObjectIncomingOptions { missing_wait: Duration::from_hours(1), ..drowsy(4) };
-    let store: Arc<dyn Objects> = overtaken.clone();
-    let log = ObjectIncoming::open(store, CLUSTER, Uuid::new_v4(), options).await.unwrap();
+    let reader = open(&of_reader, options).await;
     writer.append(batch(&[(1, "a")])).await.unwrap();
-    overtaken.written.send_replace(false);
-    overtaken.is_to_come.store(true, Ordering::Relaxed);
-    let sack = Sack::of(metric(1), log.numbering().count);
-    let positions = log.positions(&[sack]).await.expect("nothing is missing");
-    assert_eq!(positions[0].newest.0 >> 16, 3, "all three are known");
-    assert_eq!(all(&log).await, ["a", "b", "c"]);
+    // After one object was found, two are read at once.
+    let hold = of_reader.hold(Call::Get, &format!("log/{:020}", 3));
+    let sacks = [Sack::of(metric(1), reader.numbering().count)];
+    let read = reader.positions(&sacks);
+    let written = async {
+        hold.arrival().await;
+        for text in ["b", "c"] {
+            writer.append(batch(&[(1, text)])).await.unwrap();
+        }
+        drop(hold);
+    };
+    let (positions, ()) = tokio::join!(read, written);
+    assert_eq!(positions.expect("nothing is missing")[0].newest.0 >> 16, 3, "all three are known");
+    assert_eq!(all(&reader).await, ["a", "b", "c"]);
 }

@@ -1,6 +1,6 @@
 //! Objects in memory: for tests, with call counters and fault injection.
 //!
-//! Simple on purpose. Clones share the store, as processes share a bucket. Nothing survives the process.
+//! Simple on purpose. Nothing survives the process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,8 +35,12 @@ pub enum Fault {
     AnswerLost,
 }
 
+/// A process's client of a store; clones belong to the same process.
 #[derive(Clone, Default)]
-pub struct MemoryObjects(Arc<Mutex<State>>);
+pub struct MemoryObjects {
+    state: Arc<Mutex<State>>,
+    holds: Arc<Mutex<Vec<Held>>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -44,7 +48,6 @@ struct State {
     calls: HashMap<Call, u64>,
     bytes: u64,
     faults: Vec<Planned>,
-    holds: Vec<Held>,
     is_down: bool,
     delay: Duration,
 }
@@ -85,58 +88,64 @@ struct Held {
 }
 
 impl MemoryObjects {
+    /// Another process's client of the same store.
+    pub fn another_process(&self) -> Self {
+        Self { state: self.state.clone(), holds: Arc::default() }
+    }
+
     /// Makes the `after`-th next call of this kind (0: the next one) fail once; counts only calls whose name
     /// or prefix, or one of whose names, contains `name_part`.
     pub fn fail(&self, call: Call, name_part: &str, after: usize, fault: Fault) {
-        self.0.lock().faults.push(Planned { call, name_part: name_part.to_owned(), after, fault });
+        self.state.lock().faults.push(Planned { call, name_part: name_part.to_owned(), after, fault });
     }
 
     /// Whether all faults have occurred.
     pub fn is_healed(&self) -> bool {
-        self.0.lock().faults.is_empty()
+        self.state.lock().faults.is_empty()
     }
 
-    /// Blocks calls of this kind with a name that contains `name_part`, until the result is dropped.
+    /// Blocks this process's calls of this kind with a name that contains `name_part`, until the result is
+    /// dropped.
     pub fn hold(&self, call: Call, name_part: &str) -> Hold {
         let (arrived, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let held =
             Held { call, name_part: name_part.to_owned(), arrived: arrived.clone(), gate: gate.clone() };
-        self.0.lock().holds.push(held);
+        self.holds.lock().push(held);
         Hold { arrived, gate }
     }
 
     /// While down, every call returns [`ObjectError::Unavailable`] and has no effect.
     pub fn set_down(&self, is_down: bool) {
-        self.0.lock().is_down = is_down;
+        self.state.lock().is_down = is_down;
     }
 
     /// Delays every call.
     pub fn set_delay(&self, delay: Duration) {
-        self.0.lock().delay = delay;
+        self.state.lock().delay = delay;
     }
 
     /// The number of calls of this kind, failed ones included.
     pub fn calls(&self, call: Call) -> u64 {
-        self.0.lock().calls.get(&call).copied().unwrap_or_default()
+        self.state.lock().calls.get(&call).copied().unwrap_or_default()
     }
 
     /// The number of calls of all kinds.
     pub fn calls_total(&self) -> u64 {
-        self.0.lock().calls.values().sum()
+        self.state.lock().calls.values().sum()
     }
 
     /// Bytes of objects that were sent or received.
     pub fn bytes_total(&self) -> u64 {
-        self.0.lock().bytes
+        self.state.lock().bytes
     }
 
     fn count_bytes(&self, bytes: &Bytes) {
-        self.0.lock().bytes += bytes.len() as u64;
+        self.state.lock().bytes += bytes.len() as u64;
     }
 
     /// Every object, by name.
     pub fn contents(&self) -> BTreeMap<String, Bytes> {
-        self.0.lock().objects.clone()
+        self.state.lock().objects.clone()
     }
 
     /// Counts a call, blocks or delays it as requested, and executes it unless a fault is due.
@@ -147,18 +156,16 @@ impl MemoryObjects {
         work: impl FnOnce(&mut BTreeMap<String, Bytes>) -> Result<T, ObjectError> + Send,
     ) -> Result<T, ObjectError> {
         let concerned = |part: &str| names.iter().any(|name| name.contains(part));
-        let (delay, gates) = {
-            let mut state = self.0.lock();
+        let delay = {
+            let mut state = self.state.lock();
             *state.calls.entry(call).or_default() += 1;
-            state.holds.retain(|held| !held.gate.is_closed());
-            let holds = state.holds.iter().filter(|held| held.call == call && concerned(&held.name_part));
-            let gates: Vec<Arc<Semaphore>> = holds
-                .map(|held| {
-                    held.arrived.add_permits(1);
-                    held.gate.clone()
-                })
-                .collect();
-            (state.delay, gates)
+            state.delay
+        };
+        let gates: Vec<Arc<Semaphore>> = {
+            let mut holds = self.holds.lock();
+            holds.retain(|held| !held.gate.is_closed());
+            let holds = holds.iter().filter(|held| held.call == call && concerned(&held.name_part));
+            holds.inspect(|held| held.arrived.add_permits(1)).map(|held| held.gate.clone()).collect()
         };
         for gate in gates {
             // Closing the gate is the signal to continue.
@@ -167,7 +174,7 @@ impl MemoryObjects {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.is_down {
             return Err(ObjectError::Unavailable("the memory store is down".to_owned()));
         }
@@ -306,6 +313,7 @@ mod tests {
         hold.arrival().await;
         assert!(store.contents().is_empty());
         store.put("b", Bytes::new()).await.unwrap();
+        store.another_process().create("aa", Bytes::new()).await.unwrap();
         drop(hold);
         late.await.unwrap().unwrap();
         store.set_down(true);
