@@ -9,12 +9,12 @@ use std::{
 };
 
 use gnudi_drivers::{
-    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination, log_registry},
+    conformance::{CoordinationSetup, arbiter, coordination, log_registry},
     coordination::{
-        Arbiter, Coordinator,
+        Coordinator,
         memory::{MemoryArbiter, MemoryCoordinator},
     },
-    incoming::registry::{LogRegistry, MemoryLogRegistry},
+    incoming::registry::MemoryLogRegistry,
 };
 
 /// The clock moves only when the suite lets time pass.
@@ -38,13 +38,10 @@ async fn setup() -> CoordinationSetup {
 async fn memory_keeps_the_rules() {
     coordination(setup).await;
     arbiter(async || {
-        let arbiter: Arc<dyn Arbiter> = Arc::new(MemoryArbiter::default());
-        ArbiterSetup { processes: vec![arbiter.clone(), arbiter] }
+        let arbiter = Arc::new(MemoryArbiter::default());
+        [arbiter.clone(), arbiter]
     })
     .await;
-    log_registry(async || {
-        let registry: Arc<dyn LogRegistry> = Arc::new(MemoryLogRegistry::default());
-        vec![registry.clone(), registry]
-    })
-    .await;
+    let registry = Arc::new(MemoryLogRegistry::default());
+    log_registry([registry.clone(), registry]).await;
 }

@@ -12,9 +12,9 @@ use std::{sync::Arc, time::Duration};
 use etcd_server::Etcd;
 use gnudi_drivers::{
     OpenError,
-    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination},
+    conformance::{CoordinationSetup, arbiter, coordination},
     coordination::{
-        Arbiter, Coordinator,
+        Coordinator,
         etcd::{EtcdCoordinator, EtcdOptions},
     },
 };
@@ -40,22 +40,10 @@ async fn two(address: &str) -> [Arc<EtcdCoordinator>; 2] {
 async fn coordinates_on_etcd() {
     let mut engine = Etcd::start();
     let address = engine.address();
-    coordination(async || {
-        let [one, two] = two(&address).await;
-        CoordinationSetup {
-            processes: vec![one, two],
-            // The shortest TTL that etcd grants.
-            ttl: Duration::from_secs(2),
-            pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
-            ends_late_by: Duration::from_secs(2),
-        }
-    })
-    .await;
-    arbiter(async || {
-        let [one, two] = two(&address).await;
-        ArbiterSetup { processes: vec![one as Arc<dyn Arbiter>, two as Arc<dyn Arbiter>] }
-    })
-    .await;
+    // The shortest TTL that etcd grants.
+    let ttl = Duration::from_secs(2);
+    coordination(async || CoordinationSetup::on_engine(two(&address).await, ttl, ttl)).await;
+    arbiter(async || two(&address).await).await;
     outages_end(&mut engine).await;
 }
 

@@ -36,14 +36,8 @@ async fn coordinates_on_redis() {
     // Clusters on one server are isolated: each starts empty.
     coordination(async || {
         let cluster = Uuid::new_v4();
-        let (one, two) =
-            (open(&engine.url(), cluster).await.unwrap(), open(&engine.url(), cluster).await.unwrap());
-        CoordinationSetup {
-            processes: vec![one, two],
-            ttl: Duration::from_secs(1),
-            pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
-            ends_late_by: Duration::from_millis(50),
-        }
+        let two = [open(&engine.url(), cluster).await.unwrap(), open(&engine.url(), cluster).await.unwrap()];
+        CoordinationSetup::on_engine(two, Duration::from_secs(1), Duration::from_millis(50))
     })
     .await;
     outages_end(&mut engine).await;

@@ -17,12 +17,11 @@ use database::{Database, Kind};
 use futures_util::future::join_all;
 use gnudi_drivers::{
     OpenError,
-    conformance::{ArbiterSetup, CoordinationSetup, arbiter, coordination, log_registry},
+    conformance::{CoordinationSetup, arbiter, coordination, log_registry},
     coordination::{
         Arbiter, CoordinationError, Coordinator,
         sql::{SqlCoordinator, SqlCoordinatorOptions},
     },
-    incoming::registry::LogRegistry,
 };
 use gnudi_model::SackCount;
 use gnudi_sql::{DatabaseOptions, ServerOptions};
@@ -44,28 +43,18 @@ async fn open_within(url: &str, timeout: Duration) -> Result<Arc<SqlCoordinator>
     SqlCoordinator::open(&SqlCoordinatorOptions::new(server)).await.map(Arc::new)
 }
 
-/// Several processes that open an empty database concurrently.
-async fn processes(url: &str) -> Vec<Arc<SqlCoordinator>> {
-    join_all((0..2).map(|_| open_within(url, PATIENCE))).await.into_iter().map(Result::unwrap).collect()
+/// Two processes that open an empty database concurrently.
+async fn two(url: &str) -> [Arc<SqlCoordinator>; 2] {
+    let (one, two) = tokio::join!(open_within(url, PATIENCE), open_within(url, PATIENCE));
+    [one.unwrap(), two.unwrap()]
 }
 
 async fn keeps_the_rules(engine: &Database) {
-    let fresh = || engine.create_database(&fresh_name());
-    coordination(async || CoordinationSetup {
-        processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Coordinator>).collect(),
-        ttl: Duration::from_millis(1200),
-        pass: Box::new(|time| Box::pin(tokio::time::sleep(time))),
-        ends_late_by: Duration::from_millis(50),
-    })
-    .await;
-    arbiter(async || ArbiterSetup {
-        processes: processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn Arbiter>).collect(),
-    })
-    .await;
-    log_registry(async || {
-        processes(&fresh()).await.into_iter().map(|one| one as Arc<dyn LogRegistry>).collect()
-    })
-    .await;
+    let fresh = async || two(&engine.create_database(&fresh_name())).await;
+    let (ttl, ends_late_by) = (Duration::from_millis(1200), Duration::from_millis(50));
+    coordination(async || CoordinationSetup::on_engine(fresh().await, ttl, ends_late_by)).await;
+    arbiter(async || fresh().await).await;
+    log_registry(fresh().await).await;
 }
 
 /// Calls to a dead or hanging database fail in time, and succeed again afterwards.

@@ -20,6 +20,16 @@ pub struct CoordinationSetup {
 }
 
 impl CoordinationSetup {
+    /// On an engine, whose time is the real one.
+    pub fn on_engine<C: Coordinator>(
+        processes: impl IntoIterator<Item = Arc<C>>,
+        ttl: Duration,
+        ends_late_by: Duration,
+    ) -> Self {
+        let processes = processes.into_iter().map(|process| process as Arc<dyn Coordinator>).collect();
+        Self { processes, ttl, pass: Box::new(|time| Box::pin(tokio::time::sleep(time))), ends_late_by }
+    }
+
     fn one(&self) -> &dyn Coordinator {
         &*self.processes[0]
     }
@@ -44,11 +54,6 @@ impl CoordinationSetup {
     }
 }
 
-/// New, empty arbiters of one cluster: at least two.
-pub struct ArbiterSetup {
-    pub processes: Vec<Arc<dyn Arbiter>>,
-}
-
 /// Runs all tests of [`Coordinator`] on a driver; each call of `make` must give an empty one.
 pub async fn coordination(make: impl AsyncFn() -> CoordinationSetup) {
     nobody(&make().await).await;
@@ -68,8 +73,9 @@ pub async fn coordination(make: impl AsyncFn() -> CoordinationSetup) {
     many_join_at_once(&make().await).await;
 }
 
-/// Runs all tests of [`Arbiter`] on a driver; each call of `make` must give an empty one.
-pub async fn arbiter(make: impl AsyncFn() -> ArbiterSetup) {
+/// Runs all tests of [`Arbiter`] on a driver; each call of `make` must give an empty one, as two processes'
+/// clients.
+pub async fn arbiter<A: Arbiter>(make: impl AsyncFn() -> [Arc<A>; 2]) {
     the_first_claim_stands(&make().await).await;
     concurrent_claims_have_one_winner(&make().await).await;
     claims_are_seen_at_once(&make().await).await;
@@ -386,8 +392,7 @@ async fn many_join_at_once(setup: &CoordinationSetup) {
     assert_eq!(alive, 1);
 }
 
-async fn the_first_claim_stands(setup: &ArbiterSetup) {
-    let (one, two) = (&setup.processes[0], &setup.processes[1]);
+async fn the_first_claim_stands<A: Arbiter>([one, two]: &[Arc<A>; 2]) {
     let name = |name: &str| name.to_owned();
     assert_eq!(one.claimed(&[name("log/1")]).await.unwrap(), [None]);
     assert_eq!(one.claimed(&[]).await.unwrap(), []);
@@ -409,22 +414,21 @@ async fn the_first_claim_stands(setup: &ArbiterSetup) {
     assert_eq!(two.claim("log/1", "c").await.unwrap(), "c");
 }
 
-async fn concurrent_claims_have_one_winner(setup: &ArbiterSetup) {
+async fn concurrent_claims_have_one_winner<A: Arbiter>(processes: &[Arc<A>; 2]) {
     for round in 0..20 {
         let name = format!("log/{round}");
         let claim = |number: usize| {
-            let (name, arbiter) = (name.clone(), setup.processes[number % setup.processes.len()].clone());
-            async move { arbiter.claim(&name, &format!("value {number}")).await.unwrap() }
+            let (name, arbiter) = (&name, &processes[number % 2]);
+            async move { arbiter.claim(name, &format!("value {number}")).await.unwrap() }
         };
         let answers: BTreeSet<String> = join_all((0..8).map(claim)).await.into_iter().collect();
         assert_eq!(answers.len(), 1, "{answers:?}");
-        let standing = setup.processes[0].claimed(&[name]).await.unwrap().remove(0);
+        let standing = processes[0].claimed(&[name]).await.unwrap().remove(0);
         assert_eq!(standing.as_ref(), answers.first());
     }
 }
 
-async fn claims_are_seen_at_once(setup: &ArbiterSetup) {
-    let (one, two) = (&setup.processes[0], &setup.processes[1]);
+async fn claims_are_seen_at_once<A: Arbiter>([one, two]: &[Arc<A>; 2]) {
     let names: Vec<String> = (0..500).map(|number| format!("object/{number}")).collect();
     for (number, name) in names.iter().enumerate().step_by(3) {
         one.claim(name, &number.to_string()).await.unwrap();

@@ -23,10 +23,9 @@ fn log(generation: u64, identity: u128) -> RegisteredLog {
     }
 }
 
-/// `make` gives several processes' clients of an empty registry.
-pub async fn log_registry(make: impl AsyncFn() -> Vec<Arc<dyn LogRegistry>>) {
-    let processes = make().await;
-    let (one, other) = (&processes[0], processes.last().expect("there is one"));
+/// `processes` are two processes' clients of an empty registry.
+pub async fn log_registry<R: LogRegistry>(processes: [Arc<R>; 2]) {
+    let [one, other] = &processes;
     assert_eq!(one.newest_log().await.unwrap(), None);
     // Of several concurrent registrations of a generation one succeeds, and all see which.
     let offered: Vec<RegisteredLog> = (0..6).map(|number| log(1, number)).collect();

@@ -13,7 +13,7 @@ mod objects;
 mod shared_incoming;
 
 pub use aggregates::aggregates;
-pub use coordination::{ArbiterSetup, CoordinationSetup, arbiter, coordination};
+pub use coordination::{CoordinationSetup, arbiter, coordination};
 pub use damaged_aggregates::{Damageable, damaged_aggregates, hurt};
 pub use incoming::{IncomingSetup, incoming};
 pub use log_registry::log_registry;
