@@ -27,13 +27,9 @@ impl Operation for Claim<'_> {
         let insert = once(connection, insert).bind(self.name).bind(self.value);
         loop {
             connection.execute(insert.clone()).await?;
-            let rows = connection
-                .fetch_all(
-                    connection.statement("SELECT value FROM gnudi_claim WHERE name = ?").bind(self.name),
-                )
-                .await?;
+            let select = connection.statement("SELECT value FROM gnudi_claim WHERE name = ?");
             // Otherwise it was unclaimed in between.
-            if let Some(row) = rows.first() {
+            if let Some(row) = connection.fetch_optional(select.bind(self.name)).await? {
                 return row.try_get(0);
             }
         }

@@ -21,7 +21,7 @@ impl Operation for Newest {
 
     async fn run(&self, connection: &mut Connection) -> Result<Self::Answer, Error> {
         let select = format!("SELECT {COLUMNS} FROM gnudi_incoming_log ORDER BY generation DESC LIMIT 1");
-        connection.fetch_all(once(connection, select)).await?.first().map(log_of).transpose()
+        connection.fetch_optional(once(connection, select)).await?.as_ref().map(log_of).transpose()
     }
 }
 
@@ -78,11 +78,8 @@ impl Operation for Raise<'_> {
             floor.0,
             sacks.get()
         );
-        let newest = connection
-            .fetch_all(connection.statement("SELECT MAX(generation) FROM gnudi_incoming_log"))
-            .await?;
-        let newest = newest.first().ok_or(Error::RowNotFound)?.try_get::<Option<i64>>(0)?;
-        if newest != Some(*generation as i64) {
+        let newest = connection.statement("SELECT MAX(generation) FROM gnudi_incoming_log");
+        if connection.fetch_one(newest).await?.try_get::<Option<i64>>(0)? != Some(*generation as i64) {
             return Ok(false);
         }
         connection.execute(once(connection, raise)).await?;

@@ -22,9 +22,8 @@ async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64,
     let now = now(connection);
     let take = format!("UPDATE gnudi_token SET last = GREATEST(last, {now}) + {count} WHERE one = 1");
     connection.execute(once(connection, take)).await?;
-    let rows =
-        connection.fetch_all(connection.statement("SELECT last FROM gnudi_token WHERE one = 1")).await?;
-    rows.first().ok_or(Error::RowNotFound)?.try_get(0)
+    let last = connection.statement("SELECT last FROM gnudi_token WHERE one = 1");
+    connection.fetch_one(last).await?.try_get(0)
 }
 
 fn session_of(row: &Row, column: usize) -> Result<Session, Error> {
