@@ -52,19 +52,16 @@ pub struct RegisteredLog {
 }
 
 impl RegisteredLog {
+    /// The first log; begins above `first`.
+    pub(super) fn beginning(identity: Uuid, place: String, sacks: SackCount, first: Position) -> Self {
+        Self { generation: 1, identity, place, sacks, first, floor: first, reached: Position(0) }
+    }
+
     /// The log that replaces this one; begins above all its positions and above the clock.
     #[must_use]
     pub fn successor(&self, identity: Uuid, place: String) -> Self {
         let first = self.floor.max(self.reached).max(above_clock());
-        Self {
-            generation: self.generation + 1,
-            identity,
-            place,
-            sacks: self.sacks,
-            first,
-            floor: first,
-            reached: Position(0),
-        }
+        Self { generation: self.generation + 1, ..Self::beginning(identity, place, self.sacks, first) }
     }
 }
 
@@ -73,6 +70,11 @@ impl fmt::Display for RegisteredLog {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} ({}, {})", self.generation, self.identity, self.place)
     }
+}
+
+/// The sack count of a new log: that of its predecessor.
+pub(super) async fn sacks(registry: &dyn LogRegistry, configured: SackCount) -> Result<SackCount> {
+    Ok(registry.newest_log().await?.map_or(configured, |log| log.sacks))
 }
 
 /// Registers and logs that `next` replaces `log`, since `found` was found instead of it.
@@ -87,7 +89,7 @@ pub(super) async fn succeed(
         next.place,
         next.first.0
     );
-    registry.register_log(next).await.map_err(|error| unavailable(&error))
+    Ok(registry.register_log(next).await?)
 }
 
 /// A position in microseconds above all clocks' positions.
@@ -96,9 +98,11 @@ pub(super) fn above_clock() -> Position {
     Position((since_epoch + AHEAD_OF_CLOCK).as_micros() as u64)
 }
 
-/// The error for a registry that does not respond.
-pub(super) fn unavailable(error: &CoordinationError) -> IncomingError {
-    IncomingError::Unavailable(format!("the followed log is unknown: {error}"))
+/// The registry does not respond.
+impl From<CoordinationError> for IncomingError {
+    fn from(error: CoordinationError) -> Self {
+        IncomingError::Unavailable(format!("the followed log is unknown: {error}"))
+    }
 }
 
 /// The registry, one per cluster.

@@ -98,14 +98,24 @@ impl CephObjects {
         Ok(Self { pool, place, deadline, flight, scan: SharedScan::new() })
     }
 
-    async fn get_any(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        let mut len_max = READ_BYTES;
+    async fn read(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
+        // Never allocate more than the object's size, whatever the length, nor overflow at a huge start.
+        let (mut len_max, length) =
+            (READ_BYTES.min(length as usize), usize::try_from(length).unwrap_or(usize::MAX));
+        let start = start.min(i64::MAX as u64 - (1 << 40));
         // An object that was replaced by a larger one meanwhile is read again: never half of each.
         loop {
-            match self.operate(len_max, |pool| pool.read_with_size(name, 0, len_max)).await {
-                Ok((bytes, size)) if size as usize <= bytes.len() => return Ok(Some(bytes.into())),
-                Ok((_, size)) if size as usize > len_max => len_max = size as usize,
-                Ok(_) => return Err(self.unavailable("an object was read in part")),
+            match self.operate(len_max, |pool| pool.read_with_size(name, start, len_max)).await {
+                Ok((bytes, size)) => {
+                    let there = (size.saturating_sub(start) as usize).min(length);
+                    if there <= bytes.len() {
+                        return Ok(Some(bytes.into()));
+                    }
+                    if there <= len_max {
+                        return Err(self.unavailable("an object was read in part"));
+                    }
+                    len_max = there;
+                }
                 Err(Failure::NotFound) => return Ok(None),
                 Err(failure) => return Err(self.unexpected(failure)),
             }
@@ -172,7 +182,7 @@ impl CephReader {
 
     /// The object's bytes; `None` if absent.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        self.0.get_any(name).await
+        self.0.read(name, 0, u64::MAX).await
     }
 
     /// The omap entries of an object with keys that begin with `prefix`, sorted by bytes; none if the object
@@ -248,31 +258,12 @@ impl Objects for CephObjects {
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        self.get_any(name).await
+        self.read(name, 0, u64::MAX).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
-        // Never allocate more than the object's size, whatever the length, nor overflow at a huge start.
-        let (mut len_max, length) =
-            (READ_BYTES.min(length as usize), usize::try_from(length).unwrap_or(usize::MAX));
-        let start = start.min(i64::MAX as u64 - (1 << 40));
-        loop {
-            match self.operate(len_max, |pool| pool.read_with_size(name, start, len_max)).await {
-                Ok((bytes, size)) => {
-                    let there = (size.saturating_sub(start) as usize).min(length);
-                    if there <= bytes.len() {
-                        return Ok(Some(bytes.into()));
-                    }
-                    if there <= len_max {
-                        return Err(self.unavailable("an object was read in part"));
-                    }
-                    len_max = there;
-                }
-                Err(Failure::NotFound) => return Ok(None),
-                Err(failure) => return Err(self.unexpected(failure)),
-            }
-        }
+        self.read(name, start, length).await
     }
 
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {

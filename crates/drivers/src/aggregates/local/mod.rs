@@ -297,10 +297,8 @@ impl Work {
     }
 
     /// Sleeps for `time`, or until stop.
-    fn pause(&self, time: std::time::Duration) {
-        let deadline = std::time::Instant::now() + time;
-        let mut wanted = self.wanted.lock();
-        while !self.stopped() && !self.changed.wait_until(&mut wanted, deadline).timed_out() {}
+    fn pause(&self, time: Duration) {
+        self.wait_at_most(time, |_| false);
     }
 }
 

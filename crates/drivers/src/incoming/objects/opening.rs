@@ -26,7 +26,7 @@ use crate::{
     OpenError,
     incoming::{
         IncomingError, Result,
-        registry::{LogRegistry, unavailable},
+        registry::{self, LogRegistry},
     },
     objects::{ObjectError, Objects},
 };
@@ -69,12 +69,10 @@ impl ObjectIncoming {
         let timeout = options.timeout;
         let in_time = async {
             let failed = |error: IncomingError| failed(error.to_string());
-            let mut sacks = options.sack_count;
-            if let Some(registry) = &registry {
-                // A new log has the sack count of its predecessor.
-                let log = registry.newest_log().await.map_err(|error| failed(unavailable(&error)))?;
-                sacks = log.map_or(sacks, |log| log.sacks);
-            }
+            let sacks = match &registry {
+                Some(registry) => registry::sacks(&**registry, options.sack_count).await.map_err(failed)?,
+                None => options.sack_count,
+            };
             let (count, is_new) = claim(&*objects, cluster, sacks).await?;
             let registration = match registry {
                 Some(registry) => {

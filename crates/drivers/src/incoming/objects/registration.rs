@@ -86,14 +86,10 @@ impl Registration {
         sacks: SackCount,
     ) -> Result<Self> {
         loop {
-            let newest = registry.newest_log().await.map_err(|error| registry::unavailable(&error))?;
-            let Some(log) = newest else {
+            let Some(log) = registry.newest_log().await? else {
                 let first = if is_new { whole(registry::above_clock()) } else { Position(0) };
-                let identity = Uuid::new_v4();
-                let (place, reached) = (objects.place(), Position(0));
-                let log =
-                    RegisteredLog { generation: 1, identity, place, sacks, first, floor: first, reached };
-                register(&*registry, &log).await?;
+                let log = RegisteredLog::beginning(Uuid::new_v4(), objects.place(), sacks, first);
+                registry.register_log(&log).await?;
                 continue;
             };
             // A registry restored from a backup may lack it.
@@ -103,7 +99,7 @@ impl Registration {
                     floor: next.first.max(log.floor),
                     ..log.successor(next.identity, objects.place())
                 };
-                register(&*registry, &log).await?;
+                registry.register_log(&log).await?;
                 continue;
             }
             match Named::read(objects, log.generation).await? {
@@ -164,8 +160,7 @@ impl Registration {
 
     async fn raise(&self, reached: Position, floor: Position) -> Result<()> {
         let log = self.log();
-        let raised = self.registry.raise_log(&RegisteredLog { floor, reached, ..log.clone() }).await;
-        if !raised.map_err(|error| registry::unavailable(&error))? {
+        if !self.registry.raise_log(&RegisteredLog { floor, reached, ..log.clone() }).await? {
             return Err(self.give_up(format!("another log has taken the place of log {log}")));
         }
         let mut log = self.log.lock();
@@ -183,10 +178,6 @@ impl Registration {
 /// Rounds up to the last position of an object: a new log begins with a new object.
 fn whole(position: Position) -> Position {
     last_position(number_of(position) + 1)
-}
-
-async fn register(registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<()> {
-    registry.register_log(log).await.map_err(|error| registry::unavailable(&error))
 }
 
 /// Begins the next generation, since `found` was found instead of the log.

@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Record, Result, Topology,
-    registry::LogRegistry,
+    registry::{self, LogRegistry},
 };
 use crate::{
     Figure, OpenError,
@@ -187,17 +187,16 @@ impl RedisIncoming {
     ) -> Result<Arc<Self>, OpenError> {
         let scripts = Scripts::new();
         let place = options.redis.url.to_string();
-        let failed =
-            |error: ClientError| OpenError::Engine { engine: place.clone(), reason: error.to_string() };
+        let failed = |reason: String| OpenError::Engine { engine: place.clone(), reason };
+        let of_client = |error: ClientError| failed(error.to_string());
+        let of_log = |error: IncomingError| failed(error.to_string());
         let client =
-            RedisClient::connect(options.redis.clone(), scripts.all(), LANE + 1).await.map_err(failed)?;
+            RedisClient::connect(options.redis.clone(), scripts.all(), LANE + 1).await.map_err(of_client)?;
         if let Some(registry) = &registry {
-            let sacks = registration::sacks(&**registry, options.sack_count).await;
-            options.sack_count =
-                sacks.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+            options.sack_count = registry::sacks(&**registry, options.sack_count).await.map_err(of_log)?;
         }
         let root_tag = layout::root_tag(&options.prefix);
-        let root = found(&client, &scripts, &root_tag, &options, cluster).await.map_err(failed)?;
+        let root = found(&client, &scripts, &root_tag, &options, cluster).await.map_err(of_client)?;
         check(&root, &options, cluster)?;
         let store = Arc::new(Store {
             client,
@@ -212,15 +211,10 @@ impl RedisIncoming {
             options,
         });
         if !root.opened {
-            let count = root.numbering.count;
-            store
-                .carry_on(count)
-                .await
-                .map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+            store.carry_on(root.numbering.count).await.map_err(of_log)?;
         }
         if let Some(registry) = registry {
-            let registered = store.register(&*registry).await;
-            let log = registered.map_err(|error| failed(ClientError::Unavailable(error.to_string())))?;
+            let log = store.register(&*registry).await.map_err(of_log)?;
             tokio::spawn(Store::keep_ahead(Arc::downgrade(&store), registry, log));
         }
         let (queue, queued) = mpsc::channel(append::QUEUE_BATCHES_MAX);

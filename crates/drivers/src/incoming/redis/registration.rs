@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use gnudi_model::SackCount;
 use redis::Value;
 use uuid::Uuid;
 
@@ -18,7 +17,7 @@ use crate::{
     clients::redis::{Call, Confirm, Tag},
     incoming::{
         IncomingError, Position, Result,
-        registry::{AHEAD_OF_CLOCK, LogRegistry, RegisteredLog, above_clock, succeed, unavailable},
+        registry::{AHEAD_OF_CLOCK, LogRegistry, RegisteredLog, above_clock, succeed},
     },
 };
 
@@ -27,12 +26,6 @@ const POSITION_MAX: Position = Position(1 << 53);
 /// How often the floor is raised.
 const FLOOR_DELAY: Duration = Duration::from_secs(2);
 
-/// The sack count of a new log: that of its predecessor.
-pub(super) async fn sacks(registry: &dyn LogRegistry, configured: SackCount) -> Result<SackCount> {
-    let log = registry.newest_log().await.map_err(|error| unavailable(&error))?;
-    Ok(log.map_or(configured, |log| log.sacks))
-}
-
 impl Store {
     /// Registers this server's log as the followed one, unless it is already, and raises its positions above
     /// those of earlier logs.
@@ -40,23 +33,16 @@ impl Store {
         let identity = self.identity().await?;
         let place = format!("{}, prefix {}", self.client.place(), self.options.prefix);
         let log = loop {
-            match registry.newest_log().await.map_err(|error| unavailable(&error))? {
+            match registry.newest_log().await? {
                 Some(log) if log.identity == identity => break log,
                 Some(log) => {
                     let found = format!("another log ({identity})");
                     succeed(registry, &log, &log.successor(identity, place.clone()), &found).await?;
                 }
                 None => {
-                    let log = RegisteredLog {
-                        generation: 1,
-                        identity,
-                        place: place.clone(),
-                        sacks: self.numbering().count,
-                        first: Position(0),
-                        floor: Position(0),
-                        reached: Position(0),
-                    };
-                    registry.register_log(&log).await.map_err(|error| unavailable(&error))?;
+                    let (place, sacks) = (place.clone(), self.numbering().count);
+                    let log = RegisteredLog::beginning(identity, place, sacks, Position(0));
+                    registry.register_log(&log).await?;
                 }
             }
         };
@@ -87,8 +73,8 @@ impl Store {
         }
         let floor = Position(reached + AHEAD_OF_CLOCK.as_micros() as u64).max(above_clock());
         let (reached, sacks) = (Position(reached), self.numbering().count);
-        let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await;
-        if !raised.map_err(|error| unavailable(&error))? && self.replaced.get().is_none() {
+        let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await?;
+        if !raised && self.replaced.get().is_none() {
             let reason = format!("another log has taken the place of log {log}");
             tracing::error!(
                 "{}: {reason}: nothing is accepted until this process restarts",
