@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{
     Connection, Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among,
     failure::{Failure, Refusals, execute_checked},
-    id_at,
+    filled_up, id_at,
     interner::Texts,
     listing, optional_id_at,
     scope::count_statement,
@@ -214,8 +214,6 @@ pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric> {
 
 pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> Statement {
     let mut query = Statement::new(dialect, "");
-    let last = names.last().into_iter().cycle();
-    let filled_up = names.iter().chain(last).take(names.len().next_power_of_two());
     match dialect {
         Dialect::Postgres => {
             let resources = names.iter().map(|(resource, _)| Some(resource.as_bytes().to_vec())).collect();
@@ -230,7 +228,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
         }
         Dialect::Sqlite => {
             let mut before = "WITH wanted (resource, called) AS (VALUES (";
-            for (resource, name) in filled_up {
+            for (resource, name) in filled_up(names) {
                 query.push(before).push_bind(*resource).push(", ").push_bind(*name);
                 before = "), (";
             }
@@ -242,7 +240,7 @@ pub(super) fn named_statement(dialect: Dialect, names: &[(Uuid, &str)]) -> State
         Dialect::Mysql => {
             query.push(format_args!("SELECT {COLUMNS} FROM metric WHERE (resource_id, name) IN ("));
             let mut before = "(";
-            for (resource, name) in filled_up {
+            for (resource, name) in filled_up(names) {
                 query.push(before).push_bind(*resource).push(", ").push_bind(*name);
                 before = "), (";
             }

@@ -217,6 +217,11 @@ fn among(
     query
 }
 
+/// The values, padded to a power of two by repetition, so that there are few different statements.
+fn filled_up<T>(values: &[T]) -> impl Iterator<Item = &T> {
+    values.iter().chain(values.last().into_iter().cycle()).take(values.len().next_power_of_two())
+}
+
 /// The id in a column.
 fn id_at(row: &Row, column: usize) -> Result<Uuid, gnudi_sql::Error> {
     id_of(row.try_get(column)?)

@@ -37,6 +37,7 @@ use crate::{
 };
 
 /// The result of [`check`]; the input of a repair.
+#[derive(Default)]
 pub(crate) struct CheckedAggregates {
     /// Of all levels, each oldest first.
     pub runs: Vec<CheckedRun>,
@@ -93,21 +94,8 @@ pub(crate) fn check(
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
     let quarantine = Arc::new(quarantine);
     let runs = open_runs(disk, &runs_dir(dir), &quarantine)?;
-    let mut checked = CheckedAggregates {
-        runs: Vec::new(),
-        segments: BTreeMap::new(),
-        layer: Layer::default(),
-        is_log_damaged: false,
-        missing: missing_runs(&runs.all().map(|run| run.name).collect::<Vec<_>>()),
-        wrong_heads: Vec::new(),
-        wrong_blocks: Vec::new(),
-        lost_blocks: Vec::new(),
-        strangers: Vec::new(),
-        lost_heads: Vec::new(),
-        known_lost: 0,
-        heads: 0,
-        blocks: 0,
-    };
+    let missing = missing_runs(&runs.all().map(|run| run.name).collect::<Vec<_>>());
+    let mut checked = CheckedAggregates { missing, ..CheckedAggregates::default() };
     let reports: Vec<Report> = std::mem::take(&mut *reports.lock());
     let done = last_segment(&runs);
     for run in runs.all().cloned() {

@@ -13,7 +13,7 @@ use crate::{
     sql::{
         Connection, Dialect, IDS_NAMED_MAX, Row, Statement, among,
         failure::Failure,
-        id_at,
+        filled_up, id_at,
         types::Types,
         writer::{Applied, Change, Context},
     },
@@ -125,33 +125,34 @@ fn delete_values_statement(
 ) -> Statement {
     let mut query = Statement::new(dialect, format!("DELETE FROM {table} WHERE attribute_number = "));
     query.push_bind(values[0].0).push(" AND ");
-    let last = values.last().into_iter().cycle();
-    let filled_up = values.iter().chain(last).take(values.len().next_power_of_two());
-    match dialect {
-        Dialect::Sqlite => {
-            query.push(format_args!("(value, {owner}) IN (SELECT * FROM (VALUES "));
-            let mut before = "(";
-            for (_, value, owner) in filled_up {
-                query.push(before).push_bind(value.clone()).push(", ").push_bind(*owner).push(")");
-                before = ", (";
-            }
-            query.push("))");
-        }
-        Dialect::Postgres => {
-            let owners = values.iter().map(|(.., owner)| Some(*owner)).collect();
-            query.push(owner).push(" = ANY(").push_bind(Value::IntegerColumn(owners)).push(")");
-        }
-        Dialect::Mysql => {
-            query.push(owner);
-            let mut before = " IN (";
-            for (.., owner) in filled_up {
-                query.push(before).push_bind(*owner);
-                before = ", ";
-            }
-            query.push(")");
-        }
+    if dialect != Dialect::Sqlite {
+        query.push(owner);
+        push_among(&mut query, &values.iter().map(|(.., owner)| *owner).collect::<Vec<_>>());
+        return query;
     }
+    query.push(format_args!("(value, {owner}) IN (SELECT * FROM (VALUES "));
+    let mut before = "(";
+    for (_, value, owner) in filled_up(values) {
+        query.push(before).push_bind(value.clone()).push(", ").push_bind(*owner).push(")");
+        before = ", (";
+    }
+    query.push("))");
     query
+}
+
+/// Appends a test whether an expression is one of the numbers.
+pub(super) fn push_among(query: &mut Statement, numbers: &[i64]) {
+    if query.dialect == Dialect::Postgres {
+        let numbers = numbers.iter().copied().map(Some).collect();
+        query.push(" = ANY(").push_bind(Value::IntegerColumn(numbers)).push(")");
+        return;
+    }
+    let mut before = " IN (";
+    for number in filled_up(numbers) {
+        query.push(before).push_bind(*number);
+        before = ", ";
+    }
+    query.push(")");
 }
 
 /// Removes values of deleted attributes.

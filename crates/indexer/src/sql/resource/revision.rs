@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use gnudi_model::Timestamp;
-use gnudi_sql::Value;
 
-use super::delete::{delete_values, values_of};
+use super::delete::{delete_values, push_among, values_of};
 use crate::{
     Touched,
     sql::{
@@ -52,19 +51,7 @@ fn select(dialect: Dialect, before: Timestamp, limit: usize) -> Statement {
 
 fn delete(dialect: Dialect, revisions: &[i64]) -> Statement {
     let mut query = Statement::new(dialect, "DELETE FROM resource_history WHERE revision");
-    if dialect == Dialect::Postgres {
-        let revisions = revisions.iter().map(|revision| Some(*revision)).collect();
-        query.push(" = ANY(").push_bind(Value::IntegerColumn(revisions)).push(")");
-        return query;
-    }
-    // Padded to a power of two by repetition, so that there are few different statements.
-    let last = revisions.last().into_iter().cycle();
-    let mut before = " IN (";
-    for revision in revisions.iter().chain(last).take(revisions.len().next_power_of_two()) {
-        query.push(before).push_bind(*revision);
-        before = ", ";
-    }
-    query.push(")");
+    push_among(&mut query, revisions);
     query
 }
 
