@@ -13,23 +13,23 @@ use bytes::Bytes;
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError,
+        AggregateStore, Blocks, Fence, MetricWrite, StoreError,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
 };
-use gnudi_model::{MetricId, Timespan, Timestamp};
+use gnudi_model::{MetricId, Timestamp};
 use support::{
+    aggregate_items::{all_blocks, key, metric as metric_of},
     local::{open_aggregates, small_aggregates},
     random::Random,
     sim_disk::SimDisk,
     wait::until,
 };
-use uuid::Uuid;
 
 const METRICS: u8 = 100;
 
 fn metric(id: u8) -> MetricId {
-    MetricId(Uuid::from_u128(id.into()))
+    metric_of(id.into())
 }
 
 /// A run is made at `flush_at` bytes of log.
@@ -38,14 +38,9 @@ fn open(disk: &SimDisk, flush_at: u64) -> Arc<LocalAggregates> {
     open_aggregates(disk, &options).unwrap()
 }
 
-fn block(id: u8, version: u8) -> BlockKey {
-    let first = Timestamp::from_secs(i64::from(version) * 60);
-    BlockKey {
-        metric: metric(id),
-        granularity: Timespan::from_secs(1),
-        first,
-        last: first.saturating_add(Timespan::from_secs(59)),
-    }
+/// All that is written stays in the log.
+fn open_unflushed(disk: &SimDisk) -> Arc<LocalAggregates> {
+    open(disk, 1 << 20)
 }
 
 /// A head and a block of 300 bytes: id, version, then bytes derived from both.
@@ -57,7 +52,7 @@ async fn write(store: &LocalAggregates, version: u8) {
     let writes = (0..METRICS)
         .map(|id| MetricWrite {
             metric: metric(id),
-            blocks: vec![(block(id, version), value(id, version))],
+            blocks: vec![(key(id.into(), 60 * i64::from(version)), value(id, version))],
             expired: Vec::new(),
             head: value(id, version),
         })
@@ -85,12 +80,7 @@ async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
             }
             answer => panic!("{answer:?}"),
         }
-        let range = BlockRange {
-            metric: metric(id),
-            granularity: Timespan::from_secs(1),
-            from: Timestamp(0),
-            to: Timestamp::MAX,
-        };
+        let range = all_blocks(id.into());
         let Blocks { whole: blocks, damaged } = store.read_blocks(&[range]).await.remove(0).unwrap();
         assert!(blocks.is_sorted_by_key(|(key, _)| *key));
         for (key, bytes) in &blocks {
@@ -102,6 +92,11 @@ async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
         blocks_lost += lost;
     }
     (heads_lost, blocks_lost)
+}
+
+/// Like [`count_lost`], after a restart.
+async fn count_lost_in(disk: &SimDisk, versions: u8) -> (usize, usize) {
+    count_lost(&open_unflushed(disk), versions).await
 }
 
 fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
@@ -134,21 +129,27 @@ fn flip_head(disk: &SimDisk, head: &Bytes) {
     }
 }
 
+/// Two versions of everything in the log.
+async fn two_in_log() -> (SimDisk, Arc<LocalAggregates>) {
+    let disk = SimDisk::default();
+    let store = open_unflushed(&disk);
+    write(&store, 1).await;
+    write(&store, 2).await;
+    (disk, store)
+}
+
 #[tokio::test]
 async fn a_flipped_bit_in_the_log_costs_one_value() {
     let mut random = Random::new(1);
     for round in 0..60 {
-        let disk = SimDisk::default();
-        let store = open(&disk, 1 << 20);
-        write(&store, 1).await;
-        write(&store, 2).await;
+        let (disk, store) = two_in_log().await;
         let reopened = round % 2 == 0;
         if reopened {
             drop(store);
         }
         let files = files(&disk, ".log");
         let at = flip(&disk, &files[random.below(files.len())], &mut random);
-        let store = open(&disk, 1 << 20);
+        let store = open_unflushed(&disk);
         // The first item of a frame, which names the metric, has no value of its own.
         let (heads, blocks) = count_lost(&store, 2).await;
         assert!(heads + blocks <= 1, "round {round}, byte {at}: {heads} heads and {blocks} blocks");
@@ -164,10 +165,7 @@ async fn a_flipped_bit_in_the_log_costs_one_value() {
 async fn damage_across_a_seam_never_brings_an_old_value_back() {
     const BYTES: usize = 16;
     const FRAMES: usize = 3;
-    let disk = SimDisk::default();
-    let store = open(&disk, 1 << 20);
-    write(&store, 1).await;
-    write(&store, 2).await;
+    let (disk, store) = two_in_log().await;
     drop(store);
     let file = files(&disk, ".log").pop().unwrap();
     let mut whole = Vec::new();
@@ -185,8 +183,7 @@ async fn damage_across_a_seam_never_brings_an_old_value_back() {
                 bytes.clone_from(&whole);
                 bytes[at..at + BYTES].iter_mut().for_each(|byte| *byte ^= 0xff);
             });
-            let store = open(&disk, 1 << 20);
-            let (heads, blocks) = count_lost(&store, 2).await;
+            let (heads, blocks) = count_lost_in(&disk, 2).await;
             assert!(heads + blocks <= 2, "byte {at}: {heads} heads and {blocks} blocks");
         }
     }
@@ -195,7 +192,7 @@ async fn damage_across_a_seam_never_brings_an_old_value_back() {
 #[tokio::test]
 async fn damage_to_the_log_while_running_costs_one_value() {
     let disk = SimDisk::default();
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     write(&store, 1).await;
     flip_head(&disk, &value(7, 1));
     assert_eq!(count_lost(&store, 1).await, (1, 0));
@@ -207,13 +204,19 @@ async fn damage_to_the_log_while_running_costs_one_value() {
 }
 
 /// Two runs: the newer one has a newer head of each metric, and another block.
-async fn two_runs(disk: &SimDisk) {
-    let store = open(disk, 1000);
+async fn two_runs() -> SimDisk {
+    let disk = SimDisk::default();
+    let store = open(&disk, 1000);
     write(&store, 1).await;
     settle(&store, 1).await;
     write(&store, 2).await;
     settle(&store, 2).await;
     assert_eq!(store.figures().runs, 2);
+    disk
+}
+
+fn newer_run(disk: &SimDisk) -> PathBuf {
+    files(disk, ".run").remove(1)
 }
 
 #[tokio::test]
@@ -221,12 +224,11 @@ async fn a_flipped_bit_in_a_run_costs_one_value_and_never_brings_an_old_one_back
     let mut random = Random::new(2);
     let mut hurt = 0;
     for round in 0..150 {
-        let disk = SimDisk::default();
-        two_runs(&disk).await;
+        let disk = two_runs().await;
         let files = files(&disk, ".run");
         assert_eq!(files.len(), 2);
         let at = flip(&disk, &files[random.below(2)], &mut random);
-        let store = open(&disk, 1 << 20);
+        let store = open_unflushed(&disk);
         let (heads, blocks) = count_lost(&store, 2).await;
         assert!(heads + blocks <= 1, "round {round}, byte {at}: {heads} heads and {blocks} blocks");
         if heads + blocks > 0 {
@@ -242,30 +244,27 @@ async fn a_flipped_bit_in_a_run_costs_one_value_and_never_brings_an_old_one_back
 
 #[tokio::test]
 async fn a_damaged_page_costs_what_lies_in_it() {
-    let disk = SimDisk::default();
-    two_runs(&disk).await;
-    let file = files(&disk, ".run").remove(1);
+    let disk = two_runs().await;
+    let file = newer_run(&disk);
     disk.edit(&file, |bytes| bytes[20_000..24_096].fill(0x55));
-    let store = open(&disk, 1 << 20);
-    let (heads, blocks) = count_lost(&store, 2).await;
+    let (heads, blocks) = count_lost_in(&disk, 2).await;
     assert!((3..=8).contains(&heads) && (3..=8).contains(&blocks), "{heads} heads and {blocks} blocks");
     // Metrics with losses can be deleted and rewritten.
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     write(&store, 3).await;
     assert_eq!(count_lost(&store, 3).await.0, 0);
 }
 
 #[tokio::test]
 async fn a_run_without_its_end_is_read_by_its_entries() {
-    let disk = SimDisk::default();
-    two_runs(&disk).await;
+    let disk = two_runs().await;
     for file in files(&disk, ".run") {
         disk.edit(&file, |bytes| {
             let length = bytes.len();
             bytes[length - 200..].fill(0);
         });
     }
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     assert_eq!(count_lost(&store, 2).await, (0, 0));
     assert_eq!(store.figures().damaged, 2);
 }
@@ -276,9 +275,8 @@ async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
     let mut random = Random::new(4);
     let (mut stretches, mut cuts) = (0, 0);
     for round in 0..150 {
-        let disk = SimDisk::default();
-        two_runs(&disk).await;
-        let file = files(&disk, ".run").remove(1);
+        let disk = two_runs().await;
+        let file = newer_run(&disk);
         disk.edit(&file, |bytes| {
             let at = random.below(bytes.len());
             if round % 2 == 0 {
@@ -289,15 +287,11 @@ async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
                 bytes[at..end].fill(0);
             }
         });
-        let store = open(&disk, 1 << 20);
+        let store = open_unflushed(&disk);
         let (heads, _) = count_lost(&store, 2).await;
         *(if round % 2 == 0 { &mut cuts } else { &mut stretches }) += heads;
         drop(store);
-        assert_eq!(
-            count_lost(&open(&disk, 1 << 20), 2).await.0,
-            heads,
-            "round {round}: the same after a restart"
-        );
+        assert_eq!(count_lost_in(&disk, 2).await.0, heads, "round {round}: the same after a restart");
     }
     assert!(stretches > 100 && cuts > 1000, "{stretches} heads lost to stretches, {cuts} to cuts");
 }
@@ -309,10 +303,7 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
     let mut random = Random::new(5);
     let mut lost = 0;
     for round in 0..40 {
-        let disk = SimDisk::default();
-        let store = open(&disk, 1 << 20);
-        write(&store, 1).await;
-        write(&store, 2).await;
+        let (disk, store) = two_in_log().await;
         drop(store);
         let logs = files(&disk, ".log");
         let file = &logs[random.below(logs.len())];
@@ -323,28 +314,20 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
             // Or everything behind it, whether later frames prove its sync or not.
             if round % 4 == 0 { bytes.truncate(at) } else { bytes[at..end].fill(0) }
         });
-        let store = open(&disk, 1 << 20);
+        let store = open_unflushed(&disk);
         let (heads, blocks) = count_lost(&store, 2).await;
         if round % 4 != 0 {
             assert!(heads <= 8 && blocks <= 8, "round {round}: {heads} heads and {blocks} blocks");
         }
         lost += heads;
         drop(store);
-        assert_eq!(
-            count_lost(&open(&disk, 1 << 20), 2).await,
-            (heads, blocks),
-            "round {round}: after a restart"
-        );
+        assert_eq!(count_lost_in(&disk, 2).await, (heads, blocks), "round {round}: after a restart");
         // A new head is valid, even when recovered from the log beside older damage.
-        let store = open(&disk, 1 << 20);
+        let store = open_unflushed(&disk);
         write(&store, 3).await;
         drop(store);
         for _ in 0..2 {
-            assert_eq!(
-                count_lost(&open(&disk, 1 << 20), 3).await,
-                (0, blocks),
-                "round {round}: written again"
-            );
+            assert_eq!(count_lost_in(&disk, 3).await, (0, blocks), "round {round}: written again");
         }
     }
     assert!(lost > 200, "the holes hit little: {lost}");
@@ -354,11 +337,10 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
 /// older ones read.
 #[tokio::test]
 async fn a_cut_run_takes_no_neighbours_along() {
-    let disk = SimDisk::default();
-    two_runs(&disk).await;
-    let file = files(&disk, ".run").remove(1);
+    let disk = two_runs().await;
+    let file = newer_run(&disk);
     disk.edit(&file, |bytes| bytes.truncate(bytes.len() / 2));
-    let lost: Vec<u8> = lost_heads(&open(&disk, 1 << 20), |_| 2).await;
+    let lost: Vec<u8> = lost_heads(&open_unflushed(&disk), |_| 2).await;
     assert!((40..70).contains(&lost.len()), "{lost:?}");
     let rewritten: Vec<u8> = lost.iter().copied().step_by(2).collect();
     let store = open(&disk, 1000);
@@ -377,7 +359,7 @@ async fn a_cut_run_takes_no_neighbours_along() {
     let left: Vec<u8> = lost.iter().copied().skip(1).step_by(2).collect();
     assert_eq!(lost_heads(&store, version).await, left);
     drop(store);
-    assert_eq!(lost_heads(&open(&disk, 1 << 20), version).await, left, "after a restart");
+    assert_eq!(lost_heads(&open_unflushed(&disk), version).await, left, "after a restart");
     assert!(disk.paths().contains(&file), "the run stays between the older and the newer");
 }
 
@@ -398,12 +380,11 @@ async fn lost_heads(store: &LocalAggregates, version: impl Fn(u8) -> u8) -> Vec<
 /// A metric created after the damage was found has lost nothing.
 #[tokio::test]
 async fn a_cut_run_says_nothing_of_metrics_made_later() {
-    let disk = SimDisk::default();
-    two_runs(&disk).await;
+    let disk = two_runs().await;
     for file in files(&disk, ".run") {
         disk.edit(&file, |bytes| bytes.truncate(bytes.len() / 2));
     }
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap() + Duration::from_mins(1);
     let new = MetricId::new(Timestamp(now.as_nanos() as i64), u128::MAX);
     let old = MetricId::new(Timestamp(now.as_nanos() as i64 - 120_000_000_000), u128::MAX);
@@ -415,8 +396,7 @@ async fn a_cut_run_says_nothing_of_metrics_made_later() {
 async fn merging_carries_on_past_damage() {
     let mut random = Random::new(3);
     for round in 0..40 {
-        let disk = SimDisk::default();
-        two_runs(&disk).await;
+        let disk = two_runs().await;
         let files = files(&disk, ".run");
         let at = flip(&disk, &files[random.below(2)], &mut random);
         let store = open(&disk, 1000);
@@ -430,20 +410,20 @@ async fn merging_carries_on_past_damage() {
         assert_eq!(heads, 0, "new heads were written");
         assert!(blocks <= 1, "round {round}, byte {at}: {before:?} before, {blocks} blocks lost now");
         drop(store);
-        assert_eq!(count_lost(&open(&disk, 1 << 20), 6).await, (0, blocks), "the same after a restart");
+        assert_eq!(count_lost_in(&disk, 6).await, (0, blocks), "the same after a restart");
     }
 }
 
 #[tokio::test]
 async fn a_damaged_head_stays_damaged_through_flush_and_merge() {
     let disk = SimDisk::default();
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     write(&store, 1).await;
     drop(store);
     let store = open(&disk, 1000);
     settle(&store, 1).await;
     drop(store);
-    let store = open(&disk, 1 << 20);
+    let store = open_unflushed(&disk);
     write(&store, 2).await;
     drop(store);
     flip_head(&disk, &value(7, 2));
@@ -453,13 +433,12 @@ async fn a_damaged_head_stays_damaged_through_flush_and_merge() {
     assert_eq!(store.figures().recent_entries, 0);
     assert_eq!(count_lost(&store, 2).await, (1, 0), "the old head must not come back");
     drop(store);
-    assert_eq!(count_lost(&open(&disk, 1 << 20), 2).await, (1, 0));
+    assert_eq!(count_lost_in(&disk, 2).await, (1, 0));
 }
 
 #[tokio::test]
 async fn a_newer_format_is_refused() {
-    let disk = SimDisk::default();
-    two_runs(&disk).await;
+    let disk = two_runs().await;
     let file = files(&disk, ".run").remove(0);
     disk.edit(&file, |bytes| {
         bytes[8] = 9;

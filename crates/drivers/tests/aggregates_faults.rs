@@ -22,10 +22,15 @@ fn open(disk: &SimDisk) -> Arc<LocalAggregates> {
     open_aggregates(disk, &small_aggregates(FLUSH_AT)).unwrap()
 }
 
-#[tokio::test]
-async fn after_a_failed_sync_nothing_is_written_any_more() {
+fn fresh() -> (SimDisk, Arc<LocalAggregates>) {
     let disk = SimDisk::default();
     let store = open(&disk);
+    (disk, store)
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_written_any_more() {
+    let (disk, store) = fresh();
     write(&*store, 1).await.unwrap();
     store.sync().await.unwrap();
     write(&*store, 2).await.unwrap();
@@ -45,8 +50,7 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
-    let disk = SimDisk::default();
-    let store = open(&disk);
+    let (disk, store) = fresh();
     for id in 0..10 {
         write(&*store, id).await.unwrap();
     }
@@ -87,8 +91,7 @@ async fn a_full_disk_refuses_and_recovers() {
 /// The next attempt may merge more, into files of other names.
 #[tokio::test]
 async fn a_merge_that_fails_leaves_no_files() {
-    let disk = SimDisk::default();
-    let store = open(&disk);
+    let (disk, store) = fresh();
     disk.fail_named(Operation::Rename, ".heads.run", ErrorKind::StorageFull);
     let mut next = 0;
     while !disk.is_healed() {
@@ -108,8 +111,7 @@ async fn a_merge_that_fails_leaves_no_files() {
 
 #[tokio::test]
 async fn a_flush_that_fails_is_done_again() {
-    let disk = SimDisk::default();
-    let store = open(&disk);
+    let (disk, store) = fresh();
     for (operation, error) in [
         (Operation::Create, ErrorKind::StorageFull),
         (Operation::Rename, ErrorKind::StorageFull),
@@ -139,8 +141,7 @@ async fn a_flush_that_fails_is_done_again() {
 #[tokio::test]
 async fn a_run_replaces_nothing_before_its_name_is_durable() {
     for seed in 0..30 {
-        let disk = SimDisk::default();
-        let store = open(&disk);
+        let (disk, store) = fresh();
         disk.fail_named(Operation::SyncDir, "/runs", ErrorKind::Other);
         for id in 0..25 {
             write(&*store, id).await.unwrap();
@@ -188,8 +189,7 @@ async fn writes_are_slowed_while_merges_lag() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_and_readers_go_on_through_flushes_and_merges() {
-    let disk = SimDisk::default();
-    let store = open(&disk);
+    let (disk, store) = fresh();
     let writers: Vec<_> = (0..4usize)
         .map(|task| {
             let store = Arc::clone(&store);
@@ -300,8 +300,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
 #[tokio::test]
 async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
     for place in [0, 4096, 60_000, u64::MAX - 300, u64::MAX - 10] {
-        let disk = SimDisk::default();
-        let store = open(&disk);
+        let (disk, store) = fresh();
         for id in 1..30 {
             write(&*store, id).await.unwrap();
         }

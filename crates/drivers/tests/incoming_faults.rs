@@ -18,16 +18,21 @@ fn open(disk: &SimDisk) -> Arc<LocalIncoming> {
     open_log(disk, &small_log(1)).unwrap()
 }
 
-async fn acknowledge_all(log: &LocalIncoming) {
+fn fresh() -> (SimDisk, Arc<LocalIncoming>) {
+    let disk = SimDisk::default();
+    let log = open(&disk);
+    (disk, log)
+}
+
+async fn trim_all(log: &LocalIncoming) -> Result<(), IncomingError> {
     let newest = log.positions(&[ONLY_SACK]).await.unwrap()[0].newest;
     log.acknowledge(ONLY_SACK, newest).await.unwrap();
-    log.trim(&[(ONLY_SACK, newest)]).await.unwrap();
+    log.trim(&[(ONLY_SACK, newest)]).await
 }
 
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_taken_any_more() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     append(&log, 1, 10).await.unwrap();
     disk.fail(Operation::SyncData, 0, ErrorKind::Other, false);
     assert_eq!(log.fault(), None);
@@ -50,16 +55,13 @@ async fn after_a_failed_sync_nothing_is_taken_any_more() {
 async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
     for operations in 1..20 {
         for seed in 0..10 {
-            let disk = SimDisk::default();
-            let log = open(&disk);
+            let (disk, log) = fresh();
             for id in 1..5 {
                 append(&log, id, 30_000).await.unwrap();
             }
-            let newest = log.positions(&[ONLY_SACK]).await.unwrap()[0].newest;
-            log.acknowledge(ONLY_SACK, newest).await.unwrap();
             // The first sync is that of the checkpoint's name.
             disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
-            log.trim(&[(ONLY_SACK, newest)]).await.unwrap_err();
+            trim_all(&log).await.unwrap_err();
             disk.kill_after(0);
             drop(log);
             disk.restart(0);
@@ -74,8 +76,7 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
 
 #[tokio::test]
 async fn a_failed_write_poisons_too() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     append(&log, 1, 10).await.unwrap();
     disk.fail_batch_write(ErrorKind::Other);
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));
@@ -85,8 +86,7 @@ async fn a_failed_write_poisons_too() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     let mut taken = Vec::new();
     disk.set_capacity(Some(disk.used() + 150_000));
     let mut next = 1;
@@ -103,7 +103,7 @@ async fn a_full_disk_refuses_and_recovers() {
     assert_eq!(waiting(&log).await, taken, "what was acknowledged is there, what was refused is not");
     let backlog = log.backlog().await.unwrap();
     assert_eq!(backlog.measures, taken.iter().map(|id| u64::from(*id)).sum::<u64>());
-    acknowledge_all(&log).await;
+    trim_all(&log).await.unwrap();
     append(&log, 99, 9000).await.expect("trimming makes room");
     assert_eq!(waiting(&log).await, [99]);
     drop(log);
@@ -112,8 +112,7 @@ async fn a_full_disk_refuses_and_recovers() {
 
 #[tokio::test]
 async fn a_log_on_a_full_disk_opens() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     for id in 1..=20 {
         append(&log, id, 9000).await.unwrap();
     }
@@ -138,8 +137,7 @@ async fn a_log_on_a_full_disk_opens() {
 
 #[tokio::test]
 async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     append(&log, 1, 1000).await.unwrap();
     disk.fail_batch_write(ErrorKind::StorageFull);
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::NoSpace(_))));
@@ -162,8 +160,7 @@ async fn a_write_that_runs_out_of_space_half_way_is_taken_back() {
 
 #[tokio::test]
 async fn what_cannot_be_taken_back_poisons() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     disk.fail_batch_write(ErrorKind::StorageFull);
     disk.fail(Operation::Truncate, 0, ErrorKind::Other, false);
     assert!(matches!(append(&log, 1, 1000).await, Err(IncomingError::Poisoned(_))));
@@ -188,12 +185,11 @@ async fn without_syncs_the_log_works_and_never_syncs() {
 
 #[tokio::test]
 async fn files_are_used_again_and_the_log_stays_small() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     for id in 1..200 {
         append(&log, id, 9000).await.unwrap();
         if id % 10 == 0 {
-            acknowledge_all(&log).await;
+            trim_all(&log).await.unwrap();
         }
     }
     assert!(log.figures().segments <= 3, "{} segments", log.figures().segments);
@@ -204,8 +200,7 @@ async fn files_are_used_again_and_the_log_stays_small() {
 
 #[tokio::test]
 async fn a_batch_larger_than_a_segment_gets_its_own() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     append(&log, 1, 10).await.unwrap();
     append(&log, 2, 300_000).await.unwrap();
     append(&log, 3, 10).await.unwrap();
@@ -216,7 +211,7 @@ async fn a_batch_larger_than_a_segment_gets_its_own() {
         log.pending(ONLY_SACK, Position(0), usize::MAX).await.unwrap().records[1].points,
         vec![2; 300_000]
     );
-    acknowledge_all(&log).await;
+    trim_all(&log).await.unwrap();
     append(&log, 4, 10).await.unwrap();
     assert!(disk.used() < 300_000, "a long file is not kept");
 }
@@ -244,8 +239,7 @@ async fn a_small_queue_makes_callers_wait_but_loses_nobody() {
 
 #[tokio::test]
 async fn a_writer_that_panics_answers_and_is_told() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
+    let (disk, log) = fresh();
     append(&log, 1, 10).await.unwrap();
     disk.panic_at_write();
     for id in 2..10 {
