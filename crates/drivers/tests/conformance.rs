@@ -1,7 +1,7 @@
 //! Runs every driver's suite.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
 };
 
@@ -77,20 +77,18 @@ async fn memory_aggregates() {
     conformance::aggregates(async || Arc::new(MemoryAggregates::default())).await;
 }
 
+fn open_aggregates(dir: &Path, recent_bytes_max: u64) -> Arc<LocalAggregates> {
+    let segment_bytes = 1 << 16;
+    let options = LocalAggregatesOptions { segment_bytes, recent_bytes_max, ..Default::default() };
+    LocalAggregates::open(dir, &options).unwrap()
+}
+
 #[tokio::test]
 async fn local_aggregates() {
     // With room for everything, and with so little that nearly every write is flushed and runs are merged.
     for recent_bytes_max in [1 << 20, 1000] {
         let directories = Directories::new();
-        conformance::aggregates(async || {
-            let options = LocalAggregatesOptions {
-                segment_bytes: 1 << 16,
-                recent_bytes_max,
-                ..LocalAggregatesOptions::default()
-            };
-            LocalAggregates::open(&directories.next(), &options).unwrap()
-        })
-        .await;
+        conformance::aggregates(async || open_aggregates(&directories.next(), recent_bytes_max)).await;
     }
 }
 
@@ -105,12 +103,7 @@ impl Damageable for OnDisk {
     type Store = LocalAggregates;
 
     async fn open(&self) -> Arc<LocalAggregates> {
-        let options = LocalAggregatesOptions {
-            segment_bytes: 1 << 16,
-            recent_bytes_max: self.recent_bytes_max,
-            ..LocalAggregatesOptions::default()
-        };
-        LocalAggregates::open(&self.dir, &options).unwrap()
+        open_aggregates(&self.dir, self.recent_bytes_max)
     }
 
     async fn damage(&self, value: &[u8]) {

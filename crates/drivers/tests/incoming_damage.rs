@@ -131,10 +131,7 @@ async fn damage_while_running_is_left_out_and_no_longer_counted() {
 
 #[tokio::test]
 async fn when_all_that_waits_is_damaged_a_read_goes_on_to_what_comes() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    append(&log, 1).await;
-    append(&log, 2).await;
+    let (disk, log) = filled(2).await;
     flip(&disk, find(&disk, 1));
     let records = log.pending(sack(0), Position(0), 1).await.unwrap().records;
     assert_eq!(u32::from_le_bytes(records[0].points[..4].try_into().unwrap()), 2);
@@ -298,9 +295,7 @@ async fn a_start_waits_for_a_place_of_a_full_file_that_cannot_be_read() {
 
 #[tokio::test]
 async fn losing_the_checkpoint_costs_no_measure() {
-    let disk = SimDisk::default();
-    let log = open(&disk);
-    append(&log, 1).await;
+    let (disk, log) = filled(1).await;
     let newest = log.positions(&[sack(0)]).await.unwrap()[0].newest;
     log.acknowledge(sack(0), newest).await.unwrap();
     log.trim(&[(sack(0), newest)]).await.unwrap();

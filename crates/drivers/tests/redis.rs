@@ -81,14 +81,20 @@ async fn aggregates_on_one_server() {
     aggregates_suite(&server.url()).await;
 }
 
-/// A unique key prefix on a server.
-struct Prefix {
+/// A store with its own key prefix on a server.
+struct OnServer {
     url: String,
     prefix: String,
 }
 
+impl OnServer {
+    fn new(server: &RedisServer) -> Self {
+        OnServer { url: server.url(), prefix: fresh_name() }
+    }
+}
+
 #[async_trait]
-impl MovableSetup for Prefix {
+impl MovableSetup for OnServer {
     type Store = RedisAggregates;
 
     async fn open(&self, access: Access) -> Result<Arc<RedisAggregates>, OpenError> {
@@ -103,13 +109,7 @@ impl MovableSetup for Prefix {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn aggregates_that_are_moved() {
     let server = RedisServer::start(&[]);
-    conformance::movable(async || Prefix { url: server.url(), prefix: fresh_name() }).await;
-}
-
-/// A store with its own key prefix on a server.
-struct OnServer {
-    url: String,
-    prefix: String,
+    conformance::movable(async || OnServer::new(&server)).await;
 }
 
 #[async_trait]
@@ -146,7 +146,7 @@ impl Damageable for OnServer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_aggregates_on_one_server() {
     let server = RedisServer::start(&[]);
-    conformance::damaged_aggregates(async || OnServer { url: server.url(), prefix: fresh_name() }).await;
+    conformance::damaged_aggregates(async || OnServer::new(&server)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,10 +5,7 @@ mod support;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -91,8 +88,8 @@ impl Writer {
 struct Flaky {
     store: Arc<MemoryAggregates>,
     random: Mutex<Random>,
-    /// One call in this many fails.
-    rarely: AtomicU64,
+    /// One call in this many fails; 0: none.
+    rarely: usize,
     /// Runs before each write.
     passes: Option<Arc<tokio::sync::Mutex<Writer>>>,
     /// A block of this time was lost, with its key.
@@ -100,10 +97,20 @@ struct Flaky {
 }
 
 impl Flaky {
-    fn fails(&self) -> bool {
-        let rarely = self.rarely.load(Ordering::Relaxed);
-        rarely > 0 && self.random.lock().one_in(rarely as usize)
+    /// A target that never fails.
+    fn reliable(store: Arc<MemoryAggregates>) -> Self {
+        Flaky { store, random: Mutex::new(Random::new(1)), rarely: 0, passes: None, lost: None }
     }
+
+    fn fails(&self) -> bool {
+        self.rarely > 0 && self.random.lock().one_in(self.rarely)
+    }
+}
+
+async fn transfer(source: Arc<dyn Movable>, target: Arc<dyn Movable>, token: u64) -> Transfer {
+    let fence = Fence { token, ..Fence::EVERYTHING };
+    let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
+    Transfer::begin(source, target, fence, granularities, retries).await.unwrap()
 }
 
 fn no_answer() -> StoreError {
@@ -239,17 +246,10 @@ impl World {
         World { source, target: Arc::new(MemoryAggregates::default()), writer }
     }
 
-    async fn begin(&self, token: u64, rarely: u64, is_written: bool) -> Transfer {
-        let flaky = Flaky {
-            store: self.target.clone(),
-            random: Mutex::new(Random::new(token)),
-            rarely: AtomicU64::new(rarely),
-            passes: is_written.then(|| self.writer.clone()),
-            lost: None,
-        };
-        let fence = Fence { token, ..Fence::EVERYTHING };
-        let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
-        Transfer::begin(self.source.clone(), Arc::new(flaky), fence, granularities, retries).await.unwrap()
+    async fn begin(&self, token: u64, rarely: usize, is_written: bool) -> Transfer {
+        let (random, passes) = (Mutex::new(Random::new(token)), is_written.then(|| self.writer.clone()));
+        let flaky = Flaky { random, rarely, passes, ..Flaky::reliable(self.target.clone()) };
+        transfer(self.source.clone(), Arc::new(flaky), token).await
     }
 }
 
@@ -350,18 +350,8 @@ async fn lost_blocks_without_keys_are_noticed() {
         let write =
             MetricWrite { metric: metric(1), blocks, expired: Vec::new(), head: Bytes::from_static(b"head") };
         store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
-        let source = Flaky {
-            store,
-            random: Mutex::new(Random::new(1)),
-            rarely: AtomicU64::new(0),
-            passes: None,
-            lost: Some(Timestamp::from_secs(lost_s)),
-        };
-        let retries = Retries { pause: Duration::from_micros(100), timeout: Duration::from_hours(1) };
-        let target = Arc::new(MemoryAggregates::default());
-        let fence = Fence { token: 1, ..Fence::EVERYTHING };
-        let transfer =
-            Transfer::begin(Arc::new(source), target, fence, granularities, retries).await.unwrap();
+        let source = Flaky { lost: Some(Timestamp::from_secs(lost_s)), ..Flaky::reliable(store) };
+        let transfer = transfer(Arc::new(source), Arc::new(MemoryAggregates::default()), 1).await;
         let report = transfer.round(&[metric(1)], Depth::Everything, &mut Silent::default()).await.unwrap();
         assert_eq!((report.damaged, report.blocks_written), (1, count as u64), "{count}, {lost_s}");
     }
