@@ -78,10 +78,26 @@ impl World {
         found.unwrap_or_else(|| panic!("no {text}"))
     }
 
+    async fn bytes(&self, name: &str) -> Bytes {
+        self.objects.get(name).await.unwrap().unwrap()
+    }
+
+    /// The table of metric 4 with a pass's head, and the offset of the pass's block in it, which follows.
+    async fn find_block(&self, pass: &str) -> (String, usize) {
+        let (table, head) = self.find(&format!("{pass} 4"));
+        let behind = self.bytes(&table).await.slice(head + 1..);
+        let at = behind.windows(pass.len()).position(|window| window == pass.as_bytes()).unwrap();
+        (table, head + 1 + at)
+    }
+
     async fn flip(&self, name: &str, at: usize) {
-        let mut bytes = self.objects.get(name).await.unwrap().unwrap().to_vec();
+        let mut bytes = self.bytes(name).await.to_vec();
         bytes[at] ^= 16;
         self.objects.put(name, bytes.into()).await.unwrap();
+    }
+
+    async fn flip_footer(&self, table: &str) {
+        self.flip(table, self.bytes(table).await.len() - IN_FOOTER).await;
     }
 
     async fn heads(&self, store: &ObjectAggregates) -> Vec<Option<String>> {
@@ -103,6 +119,12 @@ impl World {
         }
         named(&self.objects, "quarantine").len()
     }
+}
+
+/// Number of places from this second on where blocks of metric 4 may be lost.
+async fn damaged_from(store: &ObjectAggregates, from_s: i64) -> usize {
+    let range = BlockRange { from: Timestamp::from_secs(from_s), ..all_blocks(4) };
+    store.read_blocks(&[range]).await.remove(0).unwrap().damaged.len()
 }
 
 /// With room for two new runs that are not merged.
@@ -151,9 +173,7 @@ async fn a_damaged_block_is_told() {
 }
 
 async fn damaged_block(world: World) {
-    let (table, head) = world.find("old 4");
-    let bytes = world.objects.get(&table).await.unwrap().unwrap();
-    let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"old").unwrap();
+    let (table, at) = world.find_block("old").await;
     world.flip(&table, at).await;
     let store = world.reopened().await;
     let left: Vec<usize> = [blocks(&*store, 2).await, blocks(&*store, 4).await, blocks(&*store, 6).await]
@@ -175,7 +195,7 @@ async fn any_flipped_byte_costs_one_item_at_most() {
 
 async fn flipped_bytes(world: World) {
     let (table, _) = world.find("new 4");
-    let length = world.objects.get(&table).await.unwrap().unwrap().len();
+    let length = world.bytes(&table).await.len();
     let (mut unhurt, mut hurt) = (0, 0);
     for at in (0..length).step_by(7) {
         world.flip(&table, at).await;
@@ -208,8 +228,7 @@ async fn flipped_bytes(world: World) {
 async fn what_is_not_known_is_not_served() {
     let world = World::new().await;
     let (table, at) = world.find("new 4");
-    let length = world.objects.get(&table).await.unwrap().unwrap().len();
-    world.flip(&table, length - IN_FOOTER).await;
+    world.flip_footer(&table).await;
     // The entry's header.
     world.flip(&table, at - 20).await;
     let store = world.reopened().await;
@@ -227,10 +246,8 @@ async fn what_is_not_known_is_not_served() {
 #[tokio::test]
 async fn a_block_that_is_not_known_is_told() {
     let world = World::new().await;
-    let (table, head) = world.find("new 4");
-    let bytes = world.objects.get(&table).await.unwrap().unwrap();
-    let at = head + 1 + bytes[head + 1..].windows(3).position(|window| window == b"new").unwrap();
-    world.flip(&table, bytes.len() - IN_FOOTER).await;
+    let (table, at) = world.find_block("new").await;
+    world.flip_footer(&table).await;
     world.flip(&table, at - 20).await;
     let store = world.reopened().await;
     assert_eq!(world.heads(&store).await, texts(["new 2", "new 4", "new 6"]));
@@ -238,24 +255,12 @@ async fn a_block_that_is_not_known_is_told() {
         assert_eq!(damaged_blocks(&*store, id).await, damaged, "metric {id}");
         assert_eq!(blocks(&*store, id).await.len(), left, "metric {id}");
     }
-    let behind = BlockRange { from: Timestamp::from_secs(600), ..all_blocks(4) };
-    assert_eq!(
-        store.read_blocks(&[behind]).await.remove(0).unwrap().damaged.len(),
-        1,
-        "it may have been later"
-    );
+    assert_eq!(damaged_from(&store, 600).await, 1, "it may have been later");
     // A later block bounds the gap.
     assert!(
         store.write(Fence::EVERYTHING, vec![write(4, "more", &[(key(4, 300), "more")])]).await[0].is_ok()
     );
-    for (from, damaged) in [(300, 0), (299, 1)] {
-        let range = BlockRange { from: Timestamp::from_secs(from), ..all_blocks(4) };
-        assert_eq!(
-            store.read_blocks(&[range]).await.remove(0).unwrap().damaged.len(),
-            damaged,
-            "from {from}"
-        );
-    }
+    assert_eq!((damaged_from(&store, 300).await, damaged_from(&store, 299).await), (0, 1));
 }
 
 /// A lost table blocks neither merges nor writers.
@@ -287,7 +292,7 @@ async fn a_damaged_manifest_has_a_second_copy() {
 
 async fn damaged_manifest(world: World) {
     let newest = named(&world.objects, "shard/0/manifest").pop().unwrap();
-    let bytes = world.objects.get(&newest).await.unwrap().unwrap();
+    let bytes = world.bytes(&newest).await;
     let copies: Vec<usize> =
         (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"{\"version\"")).collect();
     assert_eq!((copies.len(), copies[0] > 0), (2, world.tables == Tables::InManifests));

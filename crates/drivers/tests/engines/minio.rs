@@ -22,7 +22,7 @@ const CERTIFICATE: &str = "[req]\ndistinguished_name = name\nx509_extensions = m
     [more]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = CA:FALSE\n";
 
 impl Minio {
-    /// `None` if it is not installed.
+    /// `None`, with a message, if it is not installed.
     pub fn start() -> Option<Self> {
         Self::serve(false)
     }
@@ -35,8 +35,11 @@ impl Minio {
     fn serve(is_secure: bool) -> Option<Self> {
         let home = env::var_os("HOME").map(|home| PathBuf::from(home).join("go/bin"));
         let path = env::var_os("PATH").unwrap_or_default();
-        let minio =
-            env::split_paths(&path).chain(home).map(|dir| dir.join("minio")).find(|file| file.is_file())?;
+        let mut places = env::split_paths(&path).chain(home).map(|dir| dir.join("minio"));
+        let Some(minio) = places.find(|file| file.is_file()) else {
+            eprintln!("no minio on this machine: left out");
+            return None;
+        };
         let (folder, port) = (folder(), free_port());
         let mut command = Command::new(minio);
         command.args(["server", "--quiet", "--address", &format!("127.0.0.1:{port}")]);
