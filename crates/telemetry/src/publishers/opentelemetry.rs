@@ -28,10 +28,7 @@ pub struct OpentelemetryPublisher {
 
 impl OpentelemetryPublisher {
     pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
-        let mut query = url.query.clone();
-        query.take("batch");
-        query.take("raw_only");
-        let endpoint = HttpEndpoint::new(url, query, "application/json", counts.clone())?;
+        let endpoint = HttpEndpoint::new(url, "application/json", counts.clone())?;
         Ok(Arc::new(OpentelemetryPublisher { endpoint, counts, timeless: PeerHealth::new(url) }))
     }
 }

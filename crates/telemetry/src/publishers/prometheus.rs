@@ -44,10 +44,7 @@ impl PrometheusPublisher {
         let segments = url.path.split('/').filter(|segment| !segment.is_empty()).count();
         // metrics, job, its name, and labels.
         let has_group = url.path.starts_with("/metrics/job/") && segments > 3;
-        let mut query = url.query.clone();
-        query.take("batch");
-        query.take("raw_only");
-        let endpoint = HttpEndpoint::new(url, query, "plain/text", counts)?;
+        let endpoint = HttpEndpoint::new(url, "plain/text", counts)?;
         Ok(Arc::new(PrometheusPublisher { endpoint, has_group, turn: Arc::default() }))
     }
 }

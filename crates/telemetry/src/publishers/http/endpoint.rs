@@ -43,13 +43,16 @@ pub struct HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Removes its own options from `query`; the rest is sent to the endpoint.
+    /// Options of the URL that are not a publisher's are sent to the endpoint.
     pub fn new(
         url: &PublisherUrl,
-        mut query: UrlQuery,
         content_type: &'static str,
         counts: PublisherCounts,
     ) -> Result<Arc<Self>, OpenError> {
+        let mut query = url.query.clone();
+        for of_publishers in ["batch", "raw_only"] {
+            query.take(of_publishers);
+        }
         if url.host().is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }

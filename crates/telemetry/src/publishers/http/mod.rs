@@ -27,12 +27,11 @@ pub struct HttpPublisher {
 
 impl HttpPublisher {
     pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
-        let mut query = url.query.clone();
-        let mut option = |name| query.take(name).as_deref().map(bool_of_text);
+        let option = |name| url.query.last(name).map(bool_of_text);
         // As in oslo, words that are not booleans are false.
         let is_batched = option("batch").is_none_or(|value| value == Some(true));
         let is_raw_only = option("raw_only") == Some(Some(true));
-        let endpoint = HttpEndpoint::new(url, query, "application/json", counts)?;
+        let endpoint = HttpEndpoint::new(url, "application/json", counts)?;
         Ok(Arc::new(HttpPublisher { endpoint, is_batched, is_raw_only }))
     }
 

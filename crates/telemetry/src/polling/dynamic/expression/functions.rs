@@ -13,57 +13,27 @@ use crate::{
     messaging::surrogates::parse,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    Abs,
-    All,
-    Any,
-    Bool,
-    Float,
-    Int,
-    JsonLoads,
-    Len,
-    List,
-    Max,
-    Min,
-    Next,
-    Round,
-    Sorted,
-    Str,
-    Sum,
+callables! {
+    Function:
+    Abs("abs", 1, 1),
+    All("all", 1, 1),
+    Any("any", 1, 1),
+    Bool("bool", 0, 1),
+    Float("float", 0, 1),
+    Int("int", 0, 1),
+    JsonLoads("json.loads", 1, 1),
+    Len("len", 1, 1),
+    List("list", 0, 1),
+    Max("max", 1, usize::MAX),
+    Min("min", 1, usize::MAX),
+    Next("next", 1, 2),
+    Round("round", 1, 2),
+    Sorted("sorted", 1, 1),
+    Str("str", 0, 1),
+    Sum("sum", 1, 2),
 }
 
-/// With the minimum and maximum number of arguments.
-const FUNCTIONS: [(&str, Function, (usize, usize)); 16] = [
-    ("abs", Function::Abs, (1, 1)),
-    ("all", Function::All, (1, 1)),
-    ("any", Function::Any, (1, 1)),
-    ("bool", Function::Bool, (0, 1)),
-    ("float", Function::Float, (0, 1)),
-    ("int", Function::Int, (0, 1)),
-    ("json.loads", Function::JsonLoads, (1, 1)),
-    ("len", Function::Len, (1, 1)),
-    ("list", Function::List, (0, 1)),
-    ("max", Function::Max, (1, usize::MAX)),
-    ("min", Function::Min, (1, usize::MAX)),
-    ("next", Function::Next, (1, 2)),
-    ("round", Function::Round, (1, 2)),
-    ("sorted", Function::Sorted, (1, 1)),
-    ("str", Function::Str, (0, 1)),
-    ("sum", Function::Sum, (1, 2)),
-];
-
 impl Function {
-    pub fn named(name: &str) -> Option<Self> {
-        FUNCTIONS.iter().find(|(known, ..)| *known == name).map(|(_, function, _)| *function)
-    }
-
-    /// Minimum and maximum.
-    pub fn arguments(self) -> (usize, usize) {
-        let known = FUNCTIONS.iter().find(|(_, function, _)| *function == self);
-        known.map_or((0, 0), |(.., arguments)| *arguments)
-    }
-
     pub fn call(self, arguments: &[Value]) -> Result<Value> {
         let first = arguments.first();
         Ok(match (self, first) {

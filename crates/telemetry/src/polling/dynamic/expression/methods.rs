@@ -5,78 +5,39 @@ use serde_json::Value;
 use super::{Result, error, format};
 use crate::definitions::python;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    Capitalize,
-    Count,
-    EndsWith,
-    Find,
-    Format,
-    Get,
-    Index,
-    IsDigit,
-    Items,
-    Join,
-    Keys,
-    Lower,
-    LStrip,
-    RemovePrefix,
-    RemoveSuffix,
-    Replace,
-    RSplit,
-    RStrip,
-    Split,
-    SplitLines,
-    StartsWith,
-    Strip,
-    Upper,
-    Values,
-    ZFill,
+callables! {
+    Method:
+    Capitalize("capitalize", 0, 0),
+    Count("count", 1, 1),
+    EndsWith("endswith", 1, 1),
+    Find("find", 1, 1),
+    Format("format", 0, usize::MAX),
+    Get("get", 1, 2),
+    Index("index", 1, 1),
+    IsDigit("isdigit", 0, 0),
+    Items("items", 0, 0),
+    Join("join", 1, 1),
+    Keys("keys", 0, 0),
+    Lower("lower", 0, 0),
+    LStrip("lstrip", 0, 1),
+    RemovePrefix("removeprefix", 1, 1),
+    RemoveSuffix("removesuffix", 1, 1),
+    Replace("replace", 2, 3),
+    RSplit("rsplit", 0, 2),
+    RStrip("rstrip", 0, 1),
+    Split("split", 0, 2),
+    SplitLines("splitlines", 0, 0),
+    StartsWith("startswith", 1, 1),
+    Strip("strip", 0, 1),
+    Upper("upper", 0, 0),
+    Values("values", 0, 0),
+    ZFill("zfill", 1, 1),
 }
-
-/// With the minimum and maximum number of arguments.
-const METHODS: [(&str, Method, (usize, usize)); 25] = [
-    ("capitalize", Method::Capitalize, (0, 0)),
-    ("count", Method::Count, (1, 1)),
-    ("endswith", Method::EndsWith, (1, 1)),
-    ("find", Method::Find, (1, 1)),
-    ("format", Method::Format, (0, usize::MAX)),
-    ("get", Method::Get, (1, 2)),
-    ("index", Method::Index, (1, 1)),
-    ("isdigit", Method::IsDigit, (0, 0)),
-    ("items", Method::Items, (0, 0)),
-    ("join", Method::Join, (1, 1)),
-    ("keys", Method::Keys, (0, 0)),
-    ("lower", Method::Lower, (0, 0)),
-    ("lstrip", Method::LStrip, (0, 1)),
-    ("removeprefix", Method::RemovePrefix, (1, 1)),
-    ("removesuffix", Method::RemoveSuffix, (1, 1)),
-    ("replace", Method::Replace, (2, 3)),
-    ("rsplit", Method::RSplit, (0, 2)),
-    ("rstrip", Method::RStrip, (0, 1)),
-    ("split", Method::Split, (0, 2)),
-    ("splitlines", Method::SplitLines, (0, 0)),
-    ("startswith", Method::StartsWith, (1, 1)),
-    ("strip", Method::Strip, (0, 1)),
-    ("upper", Method::Upper, (0, 0)),
-    ("values", Method::Values, (0, 0)),
-    ("zfill", Method::ZFill, (1, 1)),
-];
 
 /// Maximum length of a padded text.
 const FILLED_LENGTH_MAX: usize = 1 << 16;
 
 impl Method {
-    pub fn named(name: &str) -> Option<Self> {
-        METHODS.iter().find(|(known, ..)| *known == name).map(|(_, method, _)| *method)
-    }
-
-    /// Minimum and maximum.
-    pub fn arguments(self) -> (usize, usize) {
-        let known = METHODS.iter().find(|(_, method, _)| *method == self);
-        known.map_or((0, 0), |(.., arguments)| *arguments)
-    }
-
     pub fn call(self, of: &Value, arguments: &[Value]) -> Result<Value> {
         match of {
             Value::String(text) => of_text(self, text, arguments),

@@ -4,6 +4,32 @@
 //! functions and methods ([`functions`], [`methods`]), and comprehensions; everything else is rejected at compilation.
 //! It has no side effects and no access to files, modules or attributes. The work of an evaluation is bounded.
 
+/// Defines what expressions can call: an enum, with each one's name in Python, and its minimum and maximum number of
+/// arguments.
+macro_rules! callables {
+    ($callable:ident: $($variant:ident($name:literal, $min:expr, $max:expr),)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $callable {
+            $($variant,)*
+        }
+
+        impl $callable {
+            const ALL: &'static [(&'static str, Self, (usize, usize))] =
+                &[$(($name, Self::$variant, ($min, $max)),)*];
+
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().find(|(known, ..)| *known == name).map(|(_, callable, _)| *callable)
+            }
+
+            /// Minimum and maximum.
+            pub fn arguments(self) -> (usize, usize) {
+                let known = Self::ALL.iter().find(|(_, callable, _)| *callable == self);
+                known.map_or((0, 0), |(.., arguments)| *arguments)
+            }
+        }
+    };
+}
+
 mod evaluate;
 mod format;
 mod functions;
