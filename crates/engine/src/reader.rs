@@ -32,10 +32,8 @@ pub(crate) async fn measures(
     policy: &ArchivePolicy,
     query: &MeasuresQuery,
 ) -> Result<Vec<Measures>> {
-    // Head before blocks: rows sealed in between are then seen twice, which joining resolves, and never
-    // missed.
-    let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
-    let Some(head) = on_damage.head(metric, head)? else {
+    let head = heads(store, on_damage, &[metric]).await?.pop().expect("one answer per metric");
+    let Some(head) = head else {
         let empty = |granularity| Measures { granularity, ..Measures::default() };
         return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
     };
@@ -48,6 +46,17 @@ pub(crate) async fn measures(
         answers.push(assemble(metric, &blocks, &head, &layout, *aggregation, query)?);
     }
     Ok(answers)
+}
+
+/// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in between
+/// are then seen twice, which joining resolves, and never missed.
+pub(crate) async fn heads(
+    store: &dyn AggregateStore,
+    on_damage: OnDamage,
+    metrics: &[MetricId],
+) -> Result<Vec<Option<Head>>> {
+    let stored = store.read_heads(metrics).await;
+    metrics.iter().zip(stored).map(|(metric, head)| on_damage.head(*metric, head)).collect()
 }
 
 /// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
@@ -87,8 +96,8 @@ pub(crate) async fn raw_points(
     start: Option<Timestamp>,
     stop: Option<Timestamp>,
 ) -> Result<Measures> {
-    let head = store.read_heads(&[metric]).await.pop().expect("one answer per metric");
-    let Some(head) = on_damage.head(metric, head)? else {
+    let head = heads(store, on_damage, &[metric]).await?.pop().expect("one answer per metric");
+    let Some(head) = head else {
         return Ok(Measures { granularity: raw::GRANULARITY, ..Measures::default() });
     };
     let oldest = policy.raw_timespan.zip(head.last()).map(|(timespan, last)| last.saturating_sub(timespan));

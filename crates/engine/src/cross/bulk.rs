@@ -15,7 +15,11 @@ use gnudi_series::{
     cross::CrossSeries,
     head::{Head, Layout},
 };
-use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
+use tokio::{
+    runtime::Handle,
+    sync::Semaphore,
+    task::{JoinError, JoinSet},
+};
 
 use super::CrossMeasuresError;
 use crate::{
@@ -47,7 +51,7 @@ pub struct MetricRead {
 /// Reads and computes for queries across metrics, outside the threads that serve requests, on all processors
 /// but no more.
 pub struct Bulk {
-    store: Arc<dyn AggregateStore>,
+    pub(crate) store: Arc<dyn AggregateStore>,
     /// Metrics of one sack were mostly written together.
     sacks: SackCount,
     pub(crate) on_damage: OnDamage,
@@ -103,24 +107,14 @@ impl Bulk {
         stop: Option<Timestamp>,
         points_max: usize,
     ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
-        let mut held = self.hold_nothing();
-        let mut answers: Vec<Vec<CrossSeries>> = vec![Vec::new(); reads.len()];
         let (order, reads) = self.as_written(reads, |read| read.metric);
         let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
         let read = |range: Range<usize>| {
-            let (reads, query, store) = (reads.clone(), query.clone(), self.store());
+            let (reads, query, store) = (reads.clone(), query.clone(), self.store.clone());
             let on_damage = self.on_damage;
             async move { read_chunk(&*store, on_damage, &reads[range], &query).await }
         };
-        let take = |from: usize, series: Vec<Vec<CrossSeries>>| {
-            for (place, series) in order[from..].iter().zip(series) {
-                held.add(series.iter().map(|series| series.values.len()).sum())?;
-                answers[*place] = series;
-            }
-            if held.points > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
-        };
-        self.in_chunks(reads.len(), |from| chunk_end(&reads, from, &query), read, take).await?;
-        Ok((answers, held))
+        self.in_chunks(&order, points_max, |from| chunk_end(&reads, from, &query), read).await
     }
 
     /// Sorts `reads` in the order of passes, so that a chunk reads neighbours; also returns their original
@@ -136,26 +130,34 @@ impl Bulk {
         (order, reads.into())
     }
 
-    /// Reads `count` items in chunks, each on a processor. `chunk_end` returns the end of the chunk that
-    /// begins at an index; `take` gets each chunk's begin and result, in any order.
+    /// Reads items in chunks, each on a processor. `order` has the items' original indexes, `chunk_end` returns
+    /// the end of the chunk that begins at an index. `read` returns the result of each item of a chunk, and how
+    /// many points that holds: at most `points_max` in all. Results are in the original order; the guard counts
+    /// their points while held.
     pub(crate) async fn in_chunks<T, F>(
         &self,
-        count: usize,
+        order: &[usize],
+        points_max: usize,
         chunk_end: impl Fn(usize) -> usize,
         read: impl Fn(Range<usize>) -> F,
-        mut take: impl FnMut(usize, T) -> Result<(), CrossMeasuresError>,
-    ) -> Result<(), CrossMeasuresError>
+    ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
+        F: Future<Output = Result<Vec<(T, usize)>>> + Send + 'static,
     {
-        let mut chunks: JoinSet<(usize, Result<T>)> = JoinSet::new();
-        let mut take = |done: Result<(usize, Result<T>), tokio::task::JoinError>| {
+        let mut held = HeldPoints { points: 0, of_all: self.points_held.clone() };
+        let mut answers: Vec<Option<T>> = order.iter().map(|_| None).collect();
+        let mut chunks: JoinSet<Chunk<T>> = JoinSet::new();
+        let mut take = |done: Result<Chunk<T>, JoinError>| {
             let (from, read) = done.expect("reading does not panic");
-            take(from, read?)
+            for (place, (answer, points)) in order[from..].iter().zip(read?) {
+                held.add(points)?;
+                answers[*place] = Some(answer);
+            }
+            if held.points > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
         };
         let mut from = 0;
-        while from < count {
+        while from < order.len() {
             let to = chunk_end(from);
             let permit = self.permit().await;
             while let Some(done) = chunks.try_join_next() {
@@ -172,15 +174,8 @@ impl Bulk {
         while let Some(done) = chunks.join_next().await {
             take(done)?;
         }
-        Ok(())
-    }
-
-    pub(crate) fn store(&self) -> Arc<dyn AggregateStore> {
-        self.store.clone()
-    }
-
-    pub(crate) fn hold_nothing(&self) -> HeldPoints {
-        HeldPoints { points: 0, of_all: self.points_held.clone() }
+        let answers = answers.into_iter().map(|answer| answer.expect("every item is in a chunk"));
+        Ok((answers.collect(), held))
     }
 
     /// Runs CPU-bound work.
@@ -197,6 +192,9 @@ impl Bulk {
         self.processors.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 }
+
+/// Where a chunk began, and its results with their points.
+type Chunk<T> = (usize, Result<Vec<(T, usize)>>);
 
 /// The end of the chunk that begins at `from`. Each of its metrics counts with the points that its own policy
 /// may keep.
@@ -225,13 +223,9 @@ async fn read_chunk(
     on_damage: OnDamage,
     reads: &[MetricRead],
     query: &MeasuresQuery,
-) -> Result<Vec<Vec<CrossSeries>>> {
+) -> Result<Vec<(Vec<CrossSeries>, usize)>> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
-    // Heads before blocks, as for one metric.
-    let mut heads = Vec::with_capacity(metrics.len());
-    for (metric, head) in metrics.iter().zip(store.read_heads(&metrics).await) {
-        heads.push(on_damage.head(*metric, head)?);
-    }
+    let heads = reader::heads(store, on_damage, &metrics).await?;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     for (read, head) in reads.iter().zip(&heads) {
         let Some(head) = head else { continue };
@@ -250,7 +244,7 @@ async fn read_chunk(
     let mut next_range = 0;
     for (read, head) in reads.iter().zip(&heads) {
         let Some(head) = head else {
-            answers.push(vec![CrossSeries::default(); read.aggregations.len()]);
+            answers.push((vec![CrossSeries::default(); read.aggregations.len()], 0));
             continue;
         };
         let layout = match layout.take() {
@@ -266,7 +260,9 @@ async fn read_chunk(
             let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, query)?;
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };
-        answers.push(read.aggregations.iter().map(series).collect::<Result<_>>()?);
+        let series: Vec<CrossSeries> = read.aggregations.iter().map(series).collect::<Result<_>>()?;
+        let points = series.iter().map(|series| series.values.len()).sum();
+        answers.push((series, points));
     }
     Ok(answers)
 }

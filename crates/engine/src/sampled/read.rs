@@ -41,8 +41,6 @@ impl Bulk {
         points_max: usize,
         evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
     ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError> {
-        let mut held = self.hold_nothing();
-        let mut answers: Vec<Option<T>> = metrics.iter().map(|_| None).collect();
         let evaluate = Arc::new(evaluate);
         let (order, metrics) = self.as_written(metrics, |metric| metric.metric);
         let span_ms = query.end_ms.saturating_sub(query.start_ms).max(0);
@@ -50,20 +48,11 @@ impl Bulk {
         let size = (fitting as usize).clamp(CHUNK_METRICS_MIN, CHUNK_METRICS_MAX);
         let chunk_end = |from: usize| metrics.len().min(from + size);
         let read = |range: Range<usize>| {
-            let (metrics, query, store) = (metrics.clone(), query.clone(), self.store());
+            let (metrics, query, store) = (metrics.clone(), query.clone(), self.store.clone());
             let (on_damage, evaluate) = (self.on_damage, evaluate.clone());
             async move { read_chunk(&*store, on_damage, &metrics[range], &query, &*evaluate).await }
         };
-        let take = |from: usize, evaluated: Vec<(T, usize)>| {
-            for (place, (answer, points)) in order[from..].iter().zip(evaluated) {
-                held.add(points)?;
-                answers[*place] = Some(answer);
-            }
-            if held.count() > points_max { Err(CrossMeasuresError::TooManyPoints) } else { Ok(()) }
-        };
-        self.in_chunks(metrics.len(), chunk_end, read, take).await?;
-        let answers = answers.into_iter().map(|answer| answer.expect("every metric is in a chunk"));
-        Ok((answers.collect(), held))
+        self.in_chunks(&order, points_max, chunk_end, read).await
     }
 }
 
@@ -85,11 +74,7 @@ async fn read_chunk<T>(
     evaluate: &(impl Fn(Samples) -> T + Sync),
 ) -> Result<Vec<T>> {
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
-    let mut heads = Vec::with_capacity(ids.len());
-    // Heads before blocks: rows sealed in between are seen twice, and never missed.
-    for (metric, head) in ids.iter().zip(store.read_heads(&ids).await) {
-        heads.push(on_damage.head(*metric, head)?);
-    }
+    let heads = reader::heads(store, on_damage, &ids).await?;
     // Most metrics of a chunk have the same policy.
     let mut last_layout: Option<(&Arc<ArchivePolicy>, Arc<Layout>)> = None;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
