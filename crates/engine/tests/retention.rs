@@ -48,12 +48,7 @@ impl House {
     /// A resource with this many metrics, created at `now`; the metrics' ids are its own plus 1, 2, ...
     async fn create(&self, id: u128, metrics: u128, now: Timestamp) {
         let metric = |number: u128| {
-            let new = NewNamedMetric {
-                id: MetricId(Uuid::from_u128(id + number)),
-                unit: None,
-                archive_policy_name: "low".to_owned(),
-                whole_name: None,
-            };
+            let new = NewNamedMetric::new(MetricId(Uuid::from_u128(id + number)), "low");
             (format!("metric-{number}"), MetricsChange::Create(new))
         };
         let metrics = (1..=metrics).map(metric).collect();

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_drivers::incoming::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Topology,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions,
     memory::MemoryIncoming,
 };
 use gnudi_engine::Engine;
@@ -38,11 +38,7 @@ struct Counted {
     calls: Arc<Calls>,
 }
 
-impl Incoming for Counted {
-    fn topology(&self) -> Option<&dyn Topology> {
-        Some(self)
-    }
-}
+impl Incoming for Counted {}
 
 #[async_trait]
 impl Append for Counted {
@@ -86,17 +82,6 @@ impl Consume for Counted {
 
     async fn arrivals(&self) -> Vec<Sack> {
         self.driver.arrivals().await
-    }
-}
-
-#[async_trait]
-impl Topology for Counted {
-    async fn split(&self) -> Result<Numbering, IncomingError> {
-        self.driver.split().await
-    }
-
-    async fn settle(&self) -> Result<Numbering, IncomingError> {
-        self.driver.settle().await
     }
 }
 

@@ -115,12 +115,7 @@ fn add_metrics(new: &mut NewResource) {
         .into_iter()
         .map(|name| {
             let id = MetricId::new(new.now, Uuid::new_v4().as_u128());
-            let metric = NewNamedMetric {
-                id,
-                unit: Some("B".to_owned()),
-                archive_policy_name: "low".to_owned(),
-                whole_name: None,
-            };
+            let metric = NewNamedMetric { unit: Some("B".to_owned()), ..NewNamedMetric::new(id, "low") };
             (name.to_owned(), MetricsChange::Create(metric))
         })
         .collect();

@@ -132,6 +132,14 @@ pub struct NewNamedMetric {
     pub whole_name: Option<String>,
 }
 
+impl NewNamedMetric {
+    /// A metric without a unit.
+    pub fn new(id: MetricId, archive_policy_name: &str) -> Self {
+        let archive_policy_name = archive_policy_name.to_owned();
+        NewNamedMetric { id, unit: None, archive_policy_name, whole_name: None }
+    }
+}
+
 /// A change of a resource; `None` means unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceChange {

@@ -44,13 +44,7 @@ fn metric(number: u128) -> MetricId {
 }
 
 fn created(number: u128) -> MetricsChange {
-    let archive_policy_name = "low".to_owned();
-    MetricsChange::Create(NewNamedMetric {
-        id: metric(number),
-        unit: None,
-        archive_policy_name,
-        whole_name: None,
-    })
+    MetricsChange::Create(NewNamedMetric::new(metric(number), "low"))
 }
 
 /// Repeats a request until the answer is as expected.

@@ -134,14 +134,8 @@ fn attributes() -> impl Strategy<Value = Vec<(Text, AttributeValue)>> {
 
 fn metrics() -> impl Strategy<Value = Vec<(String, MetricsChange)>> {
     let policy = prop_oneof![9 => Just("low"), 1 => Just("none")];
-    let created = (metric_id(), policy).prop_map(|(id, policy)| {
-        MetricsChange::Create(NewNamedMetric {
-            id,
-            unit: None,
-            archive_policy_name: policy.to_owned(),
-            whole_name: None,
-        })
-    });
+    let created =
+        (metric_id(), policy).prop_map(|(id, policy)| MetricsChange::Create(NewNamedMetric::new(id, policy)));
     let change = prop_oneof![created, metric_id().prop_map(MetricsChange::Attach)];
     prop::collection::btree_map(metric_name(), change, 0..3).prop_map(|metrics| metrics.into_iter().collect())
 }

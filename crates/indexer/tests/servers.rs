@@ -256,12 +256,7 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
     for step in 0..60u128 {
         let number = u128::from(below(IDS as u64));
         let metric = 1000 * (u128::from(seed) + 1) + step;
-        let of_metric = MetricsChange::Create(NewNamedMetric {
-            id: id(metric),
-            unit: None,
-            archive_policy_name: "low".to_owned(),
-            whole_name: None,
-        });
+        let of_metric = MetricsChange::Create(NewNamedMetric::new(id(metric), "low"));
         let resource_id = Uuid::from_u128(number);
         match below(10) {
             0..3 => {

@@ -240,8 +240,8 @@ async fn callers_may_go_away() {
 const LIMITED: &str = "GNUDI_TEST_LIMITED_INDEX";
 
 /// A file size limit makes writes to the log fail, at the commit.
-#[test]
-fn a_commit_that_fails_changes_nothing() {
+#[tokio::test]
+async fn a_commit_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let child = Command::new("sh")
@@ -253,48 +253,42 @@ fn a_commit_that_fails_changes_nothing() {
         .unwrap();
     let output = String::from_utf8(child.stdout).unwrap();
     assert!(child.status.success() && output.contains("a commit failed: "), "{output}");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        // Without the limit everything works.
-        let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-        assert!(output.contains(&format!("kept {}\n", all(&indexer).await.len())), "{output}");
-        indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
-    });
+    // Without the limit everything works.
+    let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    assert!(output.contains(&format!("kept {}\n", all(&indexer).await.len())), "{output}");
+    indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
 }
 
 /// The child process of the test above; does nothing on its own.
-#[test]
-fn creates_until_a_commit_fails() {
+#[tokio::test]
+async fn creates_until_a_commit_fails() {
     let Some(path) = std::env::var_os(LIMITED) else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let indexer = open(Path::new(&path)).await;
-        let mut created = Vec::new();
-        let error = loop {
-            let metric = metric(created.len() as u128, "cpu");
-            let id = metric.id;
-            match indexer.create_metrics(vec![metric]).await.remove(0) {
-                Ok(_) => created.push(id),
-                Err(error) => break error,
-            }
-        };
-        println!("a commit failed: {error}");
-        assert_eq!(all(&indexer).await, created);
-        // The next one fails, too, and changes nothing either.
-        indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap_err();
-        assert_eq!(all(&indexer).await, created);
-        // New resources are written in one trip with their commit.
-        indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap_err();
-        assert_eq!(indexer.resource(GENERIC, Uuid::from_u128(1)).await, Ok(None));
-        println!("kept {}", created.len());
-    });
+    let indexer = open(Path::new(&path)).await;
+    let mut created = Vec::new();
+    let error = loop {
+        let metric = metric(created.len() as u128, "cpu");
+        let id = metric.id;
+        match indexer.create_metrics(vec![metric]).await.remove(0) {
+            Ok(_) => created.push(id),
+            Err(error) => break error,
+        }
+    };
+    println!("a commit failed: {error}");
+    assert_eq!(all(&indexer).await, created);
+    // The next one fails, too, and changes nothing either.
+    indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap_err();
+    assert_eq!(all(&indexer).await, created);
+    // New resources are written in one trip with their commit.
+    indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap_err();
+    assert_eq!(indexer.resource(GENERIC, Uuid::from_u128(1)).await, Ok(None));
+    println!("kept {}", created.len());
 }
 
 const CRASHING: &str = "GNUDI_TEST_CRASHING_INDEX";
 
 /// Killed at any time, an index has all metrics whose creation was acknowledged.
-#[test]
-fn what_was_answered_survives_a_kill() {
+#[tokio::test]
+async fn what_was_answered_survives_a_kill() {
     for round in 0..4 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
@@ -317,51 +311,40 @@ fn what_was_answered_survives_a_kill() {
         // What it printed before it was killed.
         answered.extend(lines.filter_map(|line| id_of(&line)));
 
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-            let metrics: Vec<_> = answered.iter().map(|id| MetricId(*id)).collect();
-            assert!(indexer.metrics(&metrics).await.unwrap().iter().all(Option::is_some));
-            for id in &answered {
-                assert!(indexer.resource(GENERIC, *id).await.unwrap().is_some());
-            }
-            indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
-            indexer.create_resources(vec![new_resource(u128::MAX)]).await.remove(0).unwrap();
-        });
+        let indexer = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+        let metrics: Vec<_> = answered.iter().map(|id| MetricId(*id)).collect();
+        assert!(indexer.metrics(&metrics).await.unwrap().iter().all(Option::is_some));
+        for id in &answered {
+            assert!(indexer.resource(GENERIC, *id).await.unwrap().is_some());
+        }
+        indexer.create_metrics(vec![metric(u128::MAX, "cpu")]).await.remove(0).unwrap();
+        indexer.create_resources(vec![new_resource(u128::MAX)]).await.remove(0).unwrap();
     }
 }
 
 /// The child process of the test above; does nothing on its own.
-#[test]
-fn creates_until_it_is_killed() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creates_until_it_is_killed() {
     let Some(path) = std::env::var_os(CRASHING) else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let indexer = Arc::new(open(Path::new(&path)).await);
-        let callers = (0..8u128).map(|caller| {
-            let indexer = indexer.clone();
-            tokio::spawn(async move {
-                for number in 0..20_000 {
-                    let number = number * 8 + caller;
-                    // Half of the callers create a metric and a resource one after the other, half both at once.
-                    if number % 2 == 0 {
-                        indexer.create_metrics(vec![metric(number, "cpu")]).await.remove(0).unwrap();
-                        indexer.create_resources(vec![new_resource(number)]).await.remove(0).unwrap();
-                    } else {
-                        let created = NewNamedMetric {
-                            id: MetricId(Uuid::from_u128(number)),
-                            unit: None,
-                            archive_policy_name: "low".to_owned(),
-                            whole_name: None,
-                        };
-                        let metrics = vec![("cpu".to_owned(), MetricsChange::Create(created))];
-                        let resource = NewResource { metrics, ..new_resource(number) };
-                        indexer.create_resources(vec![resource]).await.remove(0).unwrap();
-                    }
-                    println!("created {number}");
+    let indexer = Arc::new(open(Path::new(&path)).await);
+    let callers = (0..8u128).map(|caller| {
+        let indexer = indexer.clone();
+        tokio::spawn(async move {
+            for number in 0..20_000 {
+                let number = number * 8 + caller;
+                // Half of the callers create a metric and a resource one after the other, half both at once.
+                if number % 2 == 0 {
+                    indexer.create_metrics(vec![metric(number, "cpu")]).await.remove(0).unwrap();
+                    indexer.create_resources(vec![new_resource(number)]).await.remove(0).unwrap();
+                } else {
+                    let created = NewNamedMetric::new(MetricId(Uuid::from_u128(number)), "low");
+                    let metrics = vec![("cpu".to_owned(), MetricsChange::Create(created))];
+                    let resource = NewResource { metrics, ..new_resource(number) };
+                    indexer.create_resources(vec![resource]).await.remove(0).unwrap();
                 }
-            })
-        });
-        join_all(callers).await;
+                println!("created {number}");
+            }
+        })
     });
+    join_all(callers).await;
 }

@@ -61,9 +61,7 @@ pub(super) async fn whole_names_live_as_long_as_their_metrics(indexer: &dyn Inde
     create_generic(indexer, &[7]).await;
     let whole = |number: u128| Some(format!("whole {number} {}\u{0}é", "x".repeat(5000)));
     let created = |number| {
-        let archive_policy_name = "low".to_owned();
-        let new =
-            NewNamedMetric { id: id(number), unit: None, archive_policy_name, whole_name: whole(number) };
+        let new = NewNamedMetric { whole_name: whole(number), ..NewNamedMetric::new(id(number), "low") };
         MetricsChange::Create(new)
     };
     let cut = |number| NewMetric { whole_name: whole(number), ..new_metric(number) };

@@ -29,12 +29,7 @@ pub(super) fn change(second: i64) -> ResourceChange {
 }
 
 pub(super) fn creating(number: u128) -> MetricsChange {
-    MetricsChange::Create(NewNamedMetric {
-        id: id(number),
-        unit: None,
-        archive_policy_name: "low".to_owned(),
-        whole_name: None,
-    })
+    MetricsChange::Create(NewNamedMetric::new(id(number), "low"))
 }
 
 pub(super) fn attaching(number: u128) -> MetricsChange {
@@ -159,15 +154,8 @@ pub(in crate::conformance) async fn is_kept_whole(indexer: &dyn Indexer) {
 pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dyn Indexer) {
     create_low(indexer).await;
     create_type(indexer).await;
-    let metric = |policy: &str| {
-        let metric = NewNamedMetric {
-            id: id(1),
-            unit: None,
-            archive_policy_name: policy.to_owned(),
-            whole_name: None,
-        };
-        vec![("cpu".to_owned(), MetricsChange::Create(metric))]
-    };
+    let metric =
+        |policy: &str| vec![("cpu".to_owned(), MetricsChange::Create(NewNamedMetric::new(id(1), policy)))];
     let mut strange = instance(4);
     strange.attributes.insert("strange".into(), text("x"));
     let outcomes = create_resources(
@@ -322,9 +310,8 @@ pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Inde
         let change = ResourceChange { user_id: user_id.clone(), ..metrics_change(1, true, &metrics) };
         assert_eq!(refusal(indexer, 2, change).await, refused);
     }
-    let none =
-        NewNamedMetric { id: id(5), unit: None, archive_policy_name: "none".to_owned(), whole_name: None };
-    let none = metrics_change(1, false, &[("a", MetricsChange::Create(none))]);
+    let none = MetricsChange::Create(NewNamedMetric::new(id(5), "none"));
+    let none = metrics_change(1, false, &[("a", none)]);
     let none = ResourceChange { user_id, ..none };
     assert_eq!(refusal(indexer, 2, none).await, IndexerError::NoSuchArchivePolicy("none".to_owned()));
     assert_eq!((shown(indexer, 1).await, shown(indexer, 2).await), before);
