@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gnudi_access::{Policy, PolicyFiles};
 use gnudi_app::ApiOptions;
-use support::{Request, Server};
+use support::{POLICY, Request, Server};
 
 const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("admin")];
 
@@ -98,29 +98,25 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("PUT", "/v1/resource/t/nope", None, [401, 405, 405, 405]),
 ];
 
+/// Creates the policy `p` and a metric of `creator`; returns its id.
+async fn create_metric(server: &Server) -> String {
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    server.create("creator", "/v1/metric", r#"{"archive_policy_name": "p"}"#).await
+}
+
 #[tokio::test]
 async fn each_caller_gets_what_the_policy_gives() {
     let server = Server::start(ApiOptions::default()).await;
-    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
-    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
+    let id = create_metric(&server).await;
     let rule = r#"{"name": "r", "metric_pattern": "x", "archive_policy_name": "p"}"#;
-    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy_rule").body(rule)).await.status, 201);
-    let metric =
-        Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#).user(Some("creator"));
-    let location = server.ask(metric).await.header("location").expect("the metric's address").to_owned();
-    let id = location.rsplit('/').next().expect("it ends in the id");
-    assert_eq!(
-        server.ask(Request::new("POST", "/v1/resource_type").body(r#"{"name": "t"}"#)).await.status,
-        201
-    );
+    server.create("admin", "/v1/archive_policy_rule", rule).await;
+    server.create("admin", "/v1/resource_type", r#"{"name": "t"}"#).await;
     let resource = r#"{"id": "res", "metrics": {"m": {"archive_policy_name": "p"}}}"#;
-    let resource = Request::new("POST", "/v1/resource/t").body(resource).user(Some("creator"));
-    let location = server.ask(resource).await.header("location").expect("the resource's address").to_owned();
-    let resource = location.rsplit('/').next().expect("it ends in the id");
+    let resource = server.create("creator", "/v1/resource/t", resource).await;
 
     for (method, path, body, expected) in ROUTES {
-        let path = path.replace("{id}", id).replace("{res}", resource);
-        let body = body.map(|body| body.replace("{id}", id).replace("{res}", resource));
+        let path = path.replace("{id}", &id).replace("{res}", &resource);
+        let body = body.map(|body| body.replace("{id}", &id).replace("{res}", &resource));
         let mut statuses = Vec::new();
         for user in CALLERS {
             let request = Request { body: body.as_deref(), user, ..Request::new(method, &path) };
@@ -138,12 +134,7 @@ async fn a_marker_reveals_nothing_of_a_metric_that_its_caller_does_not_see() {
     let files = PolicyFiles { files: vec![file], ..PolicyFiles::default() };
     let (policy, _) = Policy::load(&files).expect("the file has a rule");
     let server = Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await;
-    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
-    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
-    let metric =
-        Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#).user(Some("creator"));
-    let location = server.ask(metric).await.header("location").expect("the metric's address").to_owned();
-    let id = location.rsplit('/').next().expect("it ends in the id");
+    let id = create_metric(&server).await;
     let path = format!("/v1/metric?sort=last_measure&marker={id}");
     for (user, status) in [("creator", 200), ("other", 400)] {
         assert_eq!(server.ask(Request::new("GET", &path).user(Some(user))).await.status, status, "{user}");

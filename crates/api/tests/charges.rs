@@ -4,7 +4,6 @@ mod support;
 
 use std::{
     future::{pending, ready},
-    net::SocketAddr,
     sync::Arc,
     time::Duration,
 };
@@ -12,11 +11,10 @@ use std::{
 use bytes::Bytes;
 use gnudi_access::{QuotaOptions, Rule};
 use gnudi_app::{Answer, ApiOptions, App, Call, Endpoint, Guard, Handled, Handler, JSON, Lookup, Route};
-use gnudi_server::{ReplyBody, RequestBody, reply, serve};
+use gnudi_server::{ReplyBody, RequestBody, reply};
 use prometheus_client::registry::Registry;
-use support::{Connection, NOW, Request};
+use support::{NOW, Request, Server};
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::Notify,
     time::{sleep, timeout},
 };
@@ -45,35 +43,27 @@ impl Handler for Pieces {
 }
 
 /// A server that also serves `/own` by this handler.
-async fn start(handler: Box<dyn Handler>) -> SocketAddr {
+async fn start(handler: Box<dyn Handler>) -> Server {
     let endpoint = Endpoint::new("GET", Guard::Caller(Rule::ListArchivePolicy), &JSON, handler);
     let own = Route { path: "/own", lookup: Lookup::Nothing, endpoints: vec![endpoint], also_below: None };
     let routes = gnudi_api::routes().into_iter().chain([own]).collect();
     let quotas = QuotaOptions { figures: true, ..QuotaOptions::default() };
     let options = ApiOptions { quotas, ..ApiOptions::default() };
     let engine = Arc::new(support::engine(u64::MAX));
-    let app = Arc::new(App::new(engine, options, Registry::default(), || NOW, routes));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(serve(listener, app, pending()));
-    address
-}
-
-async fn connect(address: SocketAddr) -> Connection {
-    Connection::new(TcpStream::connect(address).await.expect("the server listens"))
+    Server::of(App::new(engine, options, Registry::default(), || NOW, routes)).await
 }
 
 /// The cost of all requests of `jd`.
-async fn cost(address: SocketAddr) -> Option<f64> {
-    let figures = connect(address).await.ask(Request::new("GET", "/metrics")).await.body;
+async fn cost(server: &Server) -> Option<f64> {
+    let figures = server.ask(Request::new("GET", "/metrics")).await.body;
     let (_, rest) = figures.split_once("gnudi_project_request_cost_total{project=\"jd\"} ")?;
     rest.lines().next()?.parse().ok()
 }
 
 /// Waits for a cost.
-async fn becomes(address: SocketAddr, expected: f64) -> bool {
+async fn becomes(server: &Server, expected: f64) -> bool {
     let wait = async {
-        while cost(address).await != Some(expected) {
+        while cost(server).await != Some(expected) {
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -83,19 +73,19 @@ async fn becomes(address: SocketAddr, expected: f64) -> bool {
 #[tokio::test]
 async fn a_request_is_charged_even_if_its_client_does_not_wait() {
     let begun = Arc::new(Notify::new());
-    let address = start(Box::new(Never(begun.clone()))).await;
-    let mut connection = connect(address).await;
+    let server = start(Box::new(Never(begun.clone()))).await;
+    let mut connection = server.connect().await;
     connection.send(&Request::new("GET", "/own").user(Some("jd")).to_bytes()).await;
     begun.notified().await;
-    assert_eq!(cost(address).await, Some(0.0));
+    assert_eq!(cost(&server).await, Some(0.0));
     drop(connection);
-    assert!(becomes(address, 1.0).await);
+    assert!(becomes(&server, 1.0).await);
 }
 
 #[tokio::test]
 async fn a_response_in_pieces_is_charged_by_its_size() {
-    let address = start(Box::new(Pieces)).await;
-    let answer = connect(address).await.ask(Request::new("GET", "/own").user(Some("jd"))).await;
+    let server = start(Box::new(Pieces)).await;
+    let answer = server.ask(Request::new("GET", "/own").user(Some("jd"))).await;
     assert_eq!((answer.status, answer.body.len()), (200, 4 << 16));
-    assert!(becomes(address, 5.0).await);
+    assert!(becomes(&server, 5.0).await);
 }

@@ -3,13 +3,12 @@
 mod support;
 
 use gnudi_app::ApiOptions;
-use support::{Request, Server};
+use support::{POLICY, Request, Server};
 
 /// A server with a metric of 20 points, and its id.
 async fn with_measures(options: ApiOptions) -> (Server, String) {
     let server = Server::start(options).await;
-    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
-    server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
     let resource = r#"{"id": "r", "metrics": {"m": {"archive_policy_name": "p"}}}"#;
     let created = server.ask(Request::new("POST", "/v1/resource/generic").body(resource)).await.body;
     let id = created.split("{\"m\": \"").nth(1).and_then(|rest| rest.get(..36)).expect("an id");

@@ -21,17 +21,11 @@ async fn server() -> Server {
     let server = Server::start(ApiOptions::default()).await;
     let resource =
         format!(r#"{{"id": "{RESOURCE}", "metrics": {{"cpu": {{"archive_policy_name": "low"}}}}}}"#);
-    for (path, user, body) in [
-        ("/v1/archive_policy", "admin", r#"{"name": "low", "definition": [{"granularity": 1}]}"#),
-        (
-            "/v1/archive_policy_rule",
-            "admin",
-            r#"{"name": "auto", "metric_pattern": "auto.*", "archive_policy_name": "low"}"#,
-        ),
-        ("/v1/resource/generic", "alice", &resource),
-    ] {
-        assert_eq!(ask(&server, "POST", path, user, body).await.0, 201, "{path}");
-    }
+    let policy = r#"{"name": "low", "definition": [{"granularity": 1}]}"#;
+    server.create("admin", "/v1/archive_policy", policy).await;
+    let rule = r#"{"name": "auto", "metric_pattern": "auto.*", "archive_policy_name": "low"}"#;
+    server.create("admin", "/v1/archive_policy_rule", rule).await;
+    server.create("alice", "/v1/resource/generic", &resource).await;
     server
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use gnudi_app::ApiOptions;
-use support::{Answer, Request, Server};
+use support::{Answer, POLICY, Request, Server};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {
     "name": {"type": "string"}, "size": {"type": "number", "required": false, "min": 1}}}"#;
@@ -16,9 +16,8 @@ const TAG: &str = "\"8d393f6a5d366a1940a48c32a6f88929693aa0ed\"";
 
 async fn server() -> Server {
     let server = Server::start(ApiOptions { max_limit: 2, ..ApiOptions::default() }).await;
-    let policy = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
-    assert_eq!(server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await.status, 201);
-    assert_eq!(server.ask(Request::new("POST", "/v1/resource_type").body(TYPE)).await.status, 201);
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    server.create("admin", "/v1/resource_type", TYPE).await;
     server
 }
 

@@ -22,7 +22,7 @@ use gnudi_http::Trust;
 use gnudi_indexer::memory::MemoryIndexer;
 use gnudi_keystone::{Credentials, Interface, KeystoneOptions, Session, Validator, ValidatorOptions};
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount, Timestamp};
-use gnudi_server::{CorsOptions, HttpLimits, serve};
+use gnudi_server::{CorsOptions, HttpLimits};
 use support::{Connection, NOW, Request, Server};
 use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
 
@@ -38,11 +38,9 @@ fn with_limits(change: impl FnOnce(&mut HttpLimits)) -> ApiOptions {
 async fn create_metric(server: &Server) -> String {
     let policy =
         r#"{"name": "p", "definition": [{"granularity": 1}], "aggregation_methods": ["mean", "count"]}"#;
-    server.ask(Request::new("POST", "/v1/archive_policy").body(policy)).await;
-    let answer = server.ask(Request::new("POST", "/v1/metric").body(r#"{"archive_policy_name": "p"}"#)).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    let location = answer.header("location").expect("the address of the metric");
-    format!("{}/measures", location.strip_prefix("http://localhost:8041").expect("of this host"))
+    server.create("admin", "/v1/archive_policy", policy).await;
+    let id = server.create("admin", "/v1/metric", r#"{"archive_policy_name": "p"}"#).await;
+    format!("/v1/metric/{id}/measures")
 }
 
 fn measures(count: usize) -> String {
@@ -81,7 +79,8 @@ async fn a_connection_serves_one_request_after_the_other() {
 async fn the_date_goes_with_the_clock_also_backwards() {
     static SECONDS: AtomicI64 = AtomicI64::new(1_795_264_496);
     let clock = || Timestamp::from_secs(SECONDS.load(Ordering::Relaxed));
-    let server = Server::start_with_clock(ApiOptions::default(), clock).await;
+    let engine = support::engine(u64::MAX);
+    let server = Server::of(support::app(engine, ApiOptions::default(), clock)).await;
     let mut connection = server.connect().await;
     for (step, date) in [
         (0, "Sat, 21 Nov 2026 12:34:56 GMT"),
@@ -360,7 +359,8 @@ async fn the_memory_of_all_bodies_is_limited() {
 
 #[tokio::test]
 async fn a_full_backlog_is_429() {
-    let server = Server::start_with_backlog(ApiOptions::default(), 4_000).await;
+    let engine = support::engine(4_000);
+    let server = Server::of(support::app(engine, ApiOptions::default(), || NOW)).await;
     let path = create_metric(&server).await;
     let body = measures(200);
     let mut last = server.ask(Request::new("POST", &path).body(&body)).await;
@@ -460,12 +460,8 @@ async fn a_panic_is_answered_and_the_connection_goes_on() {
         Arc::new(MemoryAggregates::default()),
         || NOW,
     );
-    let app = Arc::new(support::app(Arc::new(engine), ApiOptions::default(), || NOW));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, app, std::future::pending()));
-    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let mut connection = Connection::new(stream);
+    let server = Server::of(support::app(engine, ApiOptions::default(), || NOW)).await;
+    let mut connection = server.connect().await;
     let failed = connection.ask(Request::new("GET", "/v1/status")).await;
     assert_eq!(failed.status, 500);
     assert_eq!(failed.body, r#"{"code": 500, "title": "Internal Server Error", "description": null}"#);

@@ -1,5 +1,7 @@
 //! HTTPS: trusted and untrusted certificates, unfinished handshakes, renewed certificates.
 
+mod support;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -7,13 +9,8 @@ use std::{
     time::Duration,
 };
 
-use gnudi_app::{ApiOptions, App};
-use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
-use gnudi_engine::Engine;
-use gnudi_indexer::memory::MemoryIndexer;
-use gnudi_model::{SackCount, Timestamp};
+use gnudi_app::ApiOptions;
 use gnudi_server::{HttpLimits, Listener, Tls, serve};
-use prometheus_client::registry::Registry;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -77,20 +74,8 @@ fn openssl(arguments: &str) {
 
 /// Starts an HTTPS server; returns its address.
 async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
-    let engine = Engine::new(
-        Arc::new(MemoryIndexer::default()),
-        Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX)),
-        Arc::new(MemoryAggregates::default()),
-        || Timestamp(0),
-    );
     let options = ApiOptions { http_limits, ..ApiOptions::default() };
-    let app = Arc::new(App::new(
-        Arc::new(engine),
-        options,
-        Registry::default(),
-        || Timestamp(0),
-        gnudi_api::routes(),
-    ));
+    let app = Arc::new(support::app(support::engine(u64::MAX), options, || support::NOW));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, std::future::pending()));

@@ -22,6 +22,9 @@ use tokio::{
 /// 2026-11-21T12:34:56.789012345Z.
 pub const NOW: Timestamp = Timestamp(1_795_264_496_789_012_345);
 
+/// An archive policy `p`: aggregates by the second, kept forever.
+pub const POLICY: &str = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
+
 /// An empty engine.
 pub fn engine(backlog_bytes_max: u64) -> Engine {
     Engine::new(
@@ -33,7 +36,8 @@ pub fn engine(backlog_bytes_max: u64) -> Engine {
 }
 
 /// An application with all routes.
-pub fn app(engine: Arc<Engine>, options: ApiOptions, clock: fn() -> Timestamp) -> App {
+pub fn app(engine: Engine, options: ApiOptions, clock: fn() -> Timestamp) -> App {
+    let engine = Arc::new(engine);
     let prometheus = PrometheusApi::new(engine.clone(), PrometheusOptions::default());
     let mut routes = gnudi_api::routes();
     routes.extend(gnudi_prometheus_api::routes(prometheus));
@@ -49,23 +53,15 @@ pub struct Server {
 
 impl Server {
     pub async fn start(options: ApiOptions) -> Self {
-        Server::start_with_backlog(options, u64::MAX).await
+        Server::of(app(engine(u64::MAX), options, || NOW)).await
     }
 
-    pub async fn start_with_backlog(options: ApiOptions, backlog_bytes_max: u64) -> Self {
-        Server::start_with(options, backlog_bytes_max, || NOW).await
-    }
-
-    pub async fn start_with_clock(options: ApiOptions, clock: fn() -> Timestamp) -> Self {
-        Server::start_with(options, u64::MAX, clock).await
-    }
-
-    async fn start_with(options: ApiOptions, backlog_bytes_max: u64, clock: fn() -> Timestamp) -> Self {
-        let app = Arc::new(app(Arc::new(engine(backlog_bytes_max)), options, clock));
+    /// A server of an application.
+    pub async fn of(app: App) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, app, async {
+        let task = tokio::spawn(serve(listener, Arc::new(app), async {
             let _ = stopped.await;
         }));
         Server { address, stop: Some(stop), task }
@@ -89,6 +85,14 @@ impl Server {
     /// One request on a connection of its own.
     pub async fn ask(&self, request: Request<'_>) -> Answer {
         self.connect().await.ask(request).await
+    }
+
+    /// Creates an item; returns its id, the end of its address.
+    pub async fn create(&self, user: &str, path: &str, body: &str) -> String {
+        let created = self.ask(Request::new("POST", path).body(body).user(Some(user))).await;
+        assert_eq!(created.status, 201, "{path}: {created:?}");
+        let address = created.header("location").expect("an item has an address");
+        address.rsplit('/').next().expect("it ends in the id").to_owned()
     }
 }
 
