@@ -1,7 +1,7 @@
 //! Validates documents, with voluptuous' error texts: `expected str for dictionary value @ data['name']`.
 //!
-//! A check is a function of a value. [`entries`] opens an object; the caller checks its keys in the
-//! document's order, so that the first error is the one that Gnocchi reports.
+//! A check is a function of a value. [`each_entry`] checks an object's keys in the document's order, so that the
+//! first error is the one that Gnocchi reports.
 
 use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 
@@ -24,18 +24,25 @@ pub struct Invalid {
     message: String,
     path: Vec<Step>,
     of_dictionary: bool,
+    /// An error of a key itself, not of its value.
+    of_key: bool,
 }
 
 pub type Checked<T> = Result<T, Invalid>;
 
 impl Invalid {
     pub fn new(message: impl Into<String>) -> Self {
-        Invalid { message: message.into(), path: Vec::new(), of_dictionary: false }
+        Invalid { message: message.into(), path: Vec::new(), of_dictionary: false, of_key: false }
+    }
+
+    /// An unknown key, in a check for [`each_entry`].
+    pub fn unknown_key() -> Self {
+        Invalid { of_key: true, ..Invalid::new("extra keys not allowed") }
     }
 
     /// An unknown key.
     pub fn extra_key(key: &str) -> Self {
-        Invalid::at_key("extra keys not allowed", key)
+        Invalid::unknown_key().in_key(key)
     }
 
     /// A key of the wrong form.
@@ -45,12 +52,12 @@ impl Invalid {
 
     /// An error of the key itself, not of its value.
     pub fn at_key(message: impl Into<String>, key: &str) -> Self {
-        Invalid { path: vec![Step::Key(key.to_owned())], ..Invalid::new(message) }
+        Invalid { of_key: true, ..Invalid::new(message) }.in_key(key)
     }
 
     /// The same error, with the value's key prepended to its path.
     pub fn in_key(mut self, key: &str) -> Self {
-        self.of_dictionary |= self.path.is_empty();
+        self.of_dictionary |= self.path.is_empty() && !self.of_key;
         self.path.insert(0, Step::Key(key.to_owned()));
         self
     }
@@ -105,6 +112,12 @@ pub fn entries(value: &Value) -> Checked<&[(String, Value)]> {
         Value::Object(entries) => Ok(entries),
         _ => Err(Invalid::new("expected a dictionary")),
     }
+}
+
+/// Checks the entries of an object. `check` gets a key and its value; its error is placed at the key.
+pub fn each_entry(value: &Value, mut check: impl FnMut(&str, &Value) -> Checked<()>) -> Checked<()> {
+    let mut entries = entries(value)?.iter();
+    entries.try_for_each(|(key, value)| check(key, value).map_err(|invalid| invalid.in_key(key)))
 }
 
 /// The entry of an object that has at least `min`, and at most one.
@@ -223,16 +236,8 @@ mod tests {
     #[test]
     fn an_error_contains_its_place() {
         let value = crate::json::parse(br#"{"definition": [{"points": 1}, {"points": "x"}]}"#).unwrap();
-        let check = |value: &Value| -> Checked<()> {
-            for (key, value) in entries(value)? {
-                let check = |item: &Value| {
-                    let (key, points) = &entries(item)?[0];
-                    integer_from(1)(points).map_err(|invalid| invalid.in_key(key))
-                };
-                list(value, check).map_err(|invalid| invalid.in_key(key))?;
-            }
-            Ok(())
-        };
+        let item = |item: &Value| each_entry(item, |_, points| integer_from(1)(points).map(drop));
+        let check = |value: &Value| each_entry(value, |_, items| list(items, item).map(drop));
         let error = ApiError::from(check(&value).unwrap_err());
         assert_eq!(
             error.detail.to_json(),

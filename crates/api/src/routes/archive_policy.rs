@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use gnudi_app::schema::{
-    Checked, Invalid, addressable, entries, integer_from, list as list_of, required, string, timespan,
+    Checked, Invalid, addressable, each_entry, integer_from, list as list_of, required, string, timespan,
 };
 use gnudi_indexer::{IndexerError, PolicyChange};
 use gnudi_model::{
@@ -64,15 +64,12 @@ fn back_window_of(value: &Value) -> Checked<u64> {
 
 /// Parses how long raw points are kept.
 fn raw_timespan_of(value: &Value) -> Checked<Timespan> {
-    let mut timespan = None;
-    for (key, value) in entries(value)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "timespan" => timespan = Some(self::timespan(value).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
-    match required(timespan, "timespan")? {
+    let mut given = None;
+    each_entry(value, |key, value| match key {
+        "timespan" => timespan(value).map(|span| given = Some(span)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
+    match required(given, "timespan")? {
         Timespan(span) if span <= 0 => Err(Invalid::new("Timespan should be > 0").in_key("timespan")),
         span => Ok(span),
     }
@@ -97,15 +94,12 @@ fn check_drop(raw_timespan: Option<Timespan>, recomputes_late: Option<bool>) -> 
 
 fn item(value: &Value) -> Checked<PolicyItemFields> {
     let mut given = PolicyItemFields::default();
-    for (key, value) in entries(value)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "granularity" => given.granularity = Some(timespan(value).map_err(in_key)?),
-            "points" => given.points = Some(integer_from(1)(value).map_err(in_key)?),
-            "timespan" => given.timespan = Some(timespan(value).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(value, |key, value| match key {
+        "granularity" => timespan(value).map(|span| given.granularity = Some(span)),
+        "points" => integer_from(1)(value).map(|points| given.points = Some(points)),
+        "timespan" => timespan(value).map(|span| given.timespan = Some(span)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     Ok(given)
 }
 
@@ -231,18 +225,15 @@ pub(crate) fn refuse_definition(name: &str) -> Result<(), IndexerError> {
 pub(crate) fn policy_fields(body: &Value, has_name: bool) -> Checked<PolicyFields> {
     let (mut name, mut back_window, mut methods, mut definition) = (None, None, None, None);
     let (mut raw_timespan, mut recomputes_late) = (None, None);
-    for (key, value) in entries(body)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "name" if has_name => name = Some(string(value).map_err(in_key)?),
-            "back_window" => back_window = Some(back_window_of(value).map_err(in_key)?),
-            "aggregation_methods" => methods = Some(list_of(value, method).map_err(in_key)?),
-            "definition" => definition = Some(definition_of(value).map_err(in_key)?),
-            "raw" => raw_timespan = Some(raw_timespan_of(value).map_err(in_key)?),
-            "late" => recomputes_late = Some(recomputes_late_of(value).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "name" if has_name => string(value).map(|given| name = Some(given)),
+        "back_window" => back_window_of(value).map(|given| back_window = Some(given)),
+        "aggregation_methods" => list_of(value, method).map(|given| methods = Some(given)),
+        "definition" => definition_of(value).map(|given| definition = Some(given)),
+        "raw" => raw_timespan_of(value).map(|given| raw_timespan = Some(given)),
+        "late" => recomputes_late_of(value).map(|given| recomputes_late = Some(given)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     Ok(PolicyFields {
         definition: required(definition, "definition")?,
         name: if has_name { required(name, "name")? } else { String::new() },

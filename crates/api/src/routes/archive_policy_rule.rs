@@ -1,6 +1,6 @@
 //! `/v1/archive_policy_rule`
 
-use gnudi_app::schema::{Checked, Invalid, addressable, entries, required, storable, string};
+use gnudi_app::schema::{Checked, Invalid, addressable, each_entry, required, storable, string};
 use gnudi_indexer::IndexerError;
 use gnudi_model::ArchivePolicyRule;
 
@@ -49,15 +49,12 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn new_rule(body: &Value) -> Checked<ArchivePolicyRule> {
     let (mut name, mut pattern, mut policy) = (None, None, None);
-    for (key, value) in entries(body)? {
-        let place = match key.as_str() {
-            "name" => &mut name,
-            "metric_pattern" => &mut pattern,
-            "archive_policy_name" => &mut policy,
-            _ => return Err(Invalid::extra_key(key)),
-        };
-        *place = Some(string(value).map_err(|invalid| invalid.in_key(key))?);
-    }
+    each_entry(body, |key, value| match key {
+        "name" => string(value).map(|given| name = Some(given)),
+        "metric_pattern" => string(value).map(|given| pattern = Some(given)),
+        "archive_policy_name" => string(value).map(|given| policy = Some(given)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     Ok(ArchivePolicyRule {
         metric_pattern: required(pattern, "metric_pattern")?,
         archive_policy_name: required(policy, "archive_policy_name")?,
@@ -83,12 +80,10 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn new_name(body: &Value) -> Checked<String> {
     let mut name = None;
-    for (key, value) in entries(body)? {
-        match key.as_str() {
-            "name" => name = Some(string(value).map_err(|invalid| invalid.in_key(key))?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "name" => string(value).map(|given| name = Some(given)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     required(name, "name")
 }
 

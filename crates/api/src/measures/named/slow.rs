@@ -6,7 +6,7 @@ use gnudi_app::{
     Result,
     json::{self, Value},
     resource_id,
-    schema::{Checked, Invalid, entries, required, string},
+    schema::{Checked, Invalid, each_entry, entries, required, string},
 };
 use gnudi_model::{Measure, Timestamp};
 use uuid::Uuid;
@@ -111,15 +111,12 @@ fn definition(value: &Value, now: Timestamp, out: &mut Vec<Measure>) -> Checked<
         return Ok(given);
     };
     let mut list = entries.is_empty().then_some(());
-    for (key, value) in entries {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
-            "unit" => given.unit = Some(string(value).map_err(in_key)?),
-            MEASURES => list = Some(measures(value, now, out).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(value, |key, value| match key {
+        "archive_policy_name" => string(value).map(|name| given.archive_policy_name = Some(name)),
+        "unit" => string(value).map(|unit| given.unit = Some(unit)),
+        MEASURES => measures(value, now, out).map(|()| list = Some(())),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     required(list, MEASURES)?;
     Ok(given)
 }

@@ -2,7 +2,7 @@
 
 use gnudi_app::{
     resource_id,
-    schema::{Checked, Invalid, entries, required, storable, string, string_up_to},
+    schema::{Checked, Invalid, each_entry, entries, required, storable, string, string_up_to},
 };
 use gnudi_indexer::{MetricsChange, NewMetric, NewNamedMetric};
 use gnudi_model::{MetricId, python::parse_uuid};
@@ -37,18 +37,15 @@ pub enum GivenNamed {
 /// Parses a definition. `name`, if given, overrides the document's name.
 pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricFields> {
     let mut given = MetricFields { name: name.map(str::to_owned), ..MetricFields::default() };
-    for (key, value) in entries(body)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "archive_policy_name" => given.archive_policy_name = Some(string(value).map_err(in_key)?),
-            "archive_policy" => given.archive_policy = Some(policy_fields(value, false).map_err(in_key)?),
-            "resource_id" => given.resource_id = Some(resource_id::check(value, creator).map_err(in_key)?),
-            "name" if name.is_some() => {}
-            "name" => given.name = Some(string(value).map_err(in_key)?),
-            "unit" => given.unit = Some(string_up_to(UNIT_CHARACTERS_MAX)(value).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "archive_policy_name" => string(value).map(|name| given.archive_policy_name = Some(name)),
+        "archive_policy" => policy_fields(value, false).map(|policy| given.archive_policy = Some(policy)),
+        "resource_id" => resource_id::check(value, creator).map(|id| given.resource_id = Some(id)),
+        "name" if name.is_some() => Ok(()),
+        "name" => string(value).map(|name| given.name = Some(name)),
+        "unit" => string_up_to(UNIT_CHARACTERS_MAX)(value).map(|unit| given.unit = Some(unit)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     if given.archive_policy_name.is_some() && given.archive_policy.is_some() {
         return Err(Invalid::new("both archive_policy_name and archive_policy"));
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::schema::{Checked, Invalid, entries, required, string_up_to};
+use gnudi_app::schema::{Checked, Invalid, each_entry, required, string_up_to};
 use gnudi_indexer::{Annotation, AnnotationListing, IndexerError};
 use gnudi_model::{
     Resource, Timestamp,
@@ -84,14 +84,11 @@ pub async fn annotate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn new_annotation(body: &Value, now: Timestamp) -> Checked<(Timestamp, String)> {
     let (mut timestamp, mut text) = (None, None);
-    for (key, value) in entries(body)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "timestamp" => timestamp = Some(time(value, now).map_err(in_key)?),
-            "text" => text = Some(content(value).map_err(in_key)?),
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "timestamp" => time(value, now).map(|given| timestamp = Some(given)),
+        "text" => content(value).map(|given| text = Some(given)),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     Ok((timestamp.unwrap_or_else(|| datetime(now)), required(text, "text")?))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gnudi_app::{
     json::Value,
     python, resource_id,
-    schema::{Checked, Invalid, entries, required, string_up_to},
+    schema::{Checked, Invalid, each_entry, entries, required, string_up_to},
 };
 use gnudi_model::{AttributeValue, ResourceType, STORED_CHARACTERS_MAX, Text, Timestamp, python::datetime};
 use uuid::Uuid;
@@ -41,13 +41,10 @@ pub fn check_new(
     writer: Writer<'_>,
 ) -> Checked<(String, Uuid, ResourceFields)> {
     let mut given = ResourceFields::default();
-    for (key, value) in entries(body)? {
-        if key == "id" {
-            given.id = Some(id(value, writer.creator).map_err(|invalid| invalid.in_key(key))?);
-        } else {
-            given.take(key, value, of, writer)?;
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "id" => id(value, writer.creator).map(|id| given.id = Some(id)),
+        _ => given.take(key, value, of, writer),
+    })?;
     let (text, id) = required(given.id.take(), "id")?;
     for (name, attribute) in &of.attributes {
         if attribute.required && !given.attributes.contains_key(name) {
@@ -59,28 +56,24 @@ pub fn check_new(
 
 /// Parses changes of a resource; `None` if the body is empty.
 pub fn check_change(body: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<Option<ResourceFields>> {
-    let entries = entries(body)?;
     let mut given = ResourceFields::default();
-    for (key, value) in entries {
-        given.take(key, value, of, writer)?;
-    }
-    Ok((!entries.is_empty()).then_some(given))
+    each_entry(body, |key, value| given.take(key, value, of, writer))?;
+    Ok((!entries(body)?.is_empty()).then_some(given))
 }
 
 impl ResourceFields {
     fn take(&mut self, key: &str, value: &Value, of: &ResourceType, writer: Writer<'_>) -> Checked<()> {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
         match key {
-            "started_at" => self.started_at = Some(time(value, writer.now).map_err(in_key)?),
-            "ended_at" => self.ended_at = Some(time(value, writer.now).map_err(in_key)?),
-            "user_id" => self.user_id = Some(owner(value).map_err(in_key)?),
-            "project_id" => self.project_id = Some(owner(value).map_err(in_key)?),
-            "metrics" => self.metrics = Some(check_named(value, writer.creator).map_err(in_key)?),
+            "started_at" => self.started_at = Some(time(value, writer.now)?),
+            "ended_at" => self.ended_at = Some(time(value, writer.now)?),
+            "user_id" => self.user_id = Some(owner(value)?),
+            "project_id" => self.project_id = Some(owner(value)?),
+            "metrics" => self.metrics = Some(check_named(value, writer.creator)?),
             _ => {
                 let Some((name, attribute)) = of.attributes.get_key_value(key) else {
-                    return Err(Invalid::extra_key(key));
+                    return Err(Invalid::unknown_key());
                 };
-                let value = attribute::check(attribute.kind, value, writer.now).map_err(in_key)?;
+                let value = attribute::check(attribute.kind, value, writer.now)?;
                 self.attributes.insert(name.clone(), value);
             }
         }

@@ -3,7 +3,7 @@
 use gnudi_app::{
     ApiError, Result,
     json::Value,
-    schema::{Checked, Invalid, entries, required, string},
+    schema::{Checked, Invalid, each_entry, entries, required, string},
 };
 use gnudi_model::{Attribute, AttributeKind, Timestamp};
 
@@ -67,14 +67,11 @@ pub struct GivenAttribute {
 /// Parses a type's name and attributes.
 pub fn check(body: &Value, purpose: Purpose) -> Checked<(String, Vec<(String, GivenAttribute)>)> {
     let (mut name, mut attributes) = (None, Vec::new());
-    for (key, value) in entries(body)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match key.as_str() {
-            "name" => name = Some(string(value).map_err(in_key)?),
-            "attributes" => attributes = check_attributes(value, purpose).map_err(in_key)?,
-            _ => return Err(Invalid::extra_key(key)),
-        }
-    }
+    each_entry(body, |key, value| match key {
+        "name" => string(value).map(|given| name = Some(given)),
+        "attributes" => check_attributes(value, purpose).map(|given| attributes = given),
+        _ => Err(Invalid::unknown_key()),
+    })?;
     Ok((required(name, "name")?, attributes))
 }
 
@@ -113,25 +110,23 @@ fn check_attribute_of(kind: AttributeKind, value: &Value, purpose: Purpose) -> C
     let no_fill = (purpose == Purpose::Update).then_some(Value::Null);
     let mut given = GivenAttribute { kind, required: true, min, max, fill: no_fill };
     let mut has_type = false;
-    for (key, value) in entries(value)? {
-        let in_key = |invalid: Invalid| invalid.in_key(key);
-        match (key.as_str(), kind) {
+    each_entry(value, |key, value| {
+        match (key, kind) {
             ("type", _) if *value == Value::from(kind.name()) => has_type = true,
-            ("type", _) => return Err(in_key(Invalid::new("not a valid value"))),
+            ("type", _) => return Err(Invalid::new("not a valid value")),
             ("required", _) => match value {
                 Value::Bool(required) => given.required = *required,
-                _ => return Err(in_key(Invalid::new("expected bool"))),
+                _ => return Err(Invalid::new("expected bool")),
             },
-            ("options", _) if purpose == Purpose::Update => {
-                given.fill = Some(fill(value).map_err(in_key)?);
-            }
-            ("min", AttributeKind::Number { .. }) => given.min = number_bound(value).map_err(in_key)?,
-            ("max", AttributeKind::Number { .. }) => given.max = number_bound(value).map_err(in_key)?,
-            ("min_length", AttributeKind::String { .. }) => given.min = length(value, 0).map_err(in_key)?,
-            ("max_length", AttributeKind::String { .. }) => given.max = length(value, 1).map_err(in_key)?,
-            _ => return Err(Invalid::extra_key(key)),
+            ("options", _) if purpose == Purpose::Update => given.fill = Some(fill(value)?),
+            ("min", AttributeKind::Number { .. }) => given.min = number_bound(value)?,
+            ("max", AttributeKind::Number { .. }) => given.max = number_bound(value)?,
+            ("min_length", AttributeKind::String { .. }) => given.min = length(value, 0)?,
+            ("max_length", AttributeKind::String { .. }) => given.max = length(value, 1)?,
+            _ => return Err(Invalid::unknown_key()),
         }
-    }
+        Ok(())
+    })?;
     required(has_type.then_some(()), "type")?;
     Ok(given)
 }

@@ -39,9 +39,6 @@ pub fn apply(body: &Value, document: &mut Value) -> Result<()> {
 }
 
 fn check(value: &Value) -> Checked<PartialOperation> {
-    let Value::Object(_) = value else {
-        return Err(Invalid::new("expected a dictionary"));
-    };
     let mut given = PartialOperation::default();
     for (key, value) in entries(value)? {
         let wrong = |message: &str| Invalid::new(message).in_key(key);
