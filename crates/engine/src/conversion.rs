@@ -18,7 +18,7 @@ use crate::{
     EngineError, Result,
     figures::Figures,
     folding::{attempt, writing},
-    late::{Found, Names, refer},
+    late::{Names, refer},
     processor::{Group, Processor},
 };
 
@@ -127,10 +127,5 @@ impl Processor {
             }
         }
         Ok(Ok(()))
-    }
-
-    /// The blocks of ranges, or why some of them are lost.
-    async fn read_some(&self, ranges: Vec<BlockRange>) -> Result<Result<Found, String>> {
-        Ok(self.read_each(&[ranges]).await?.pop().expect("one answer per list"))
     }
 }

@@ -10,6 +10,16 @@ use gnudi_series::head::Head;
 
 use crate::{EngineError, Result};
 
+/// A stored head, `None` if there is none; or why it cannot be read.
+pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Result<Option<Head>, String>> {
+    match stored {
+        Ok(None) => Ok(Ok(None)),
+        Ok(Some(bytes)) => Ok(Head::decode(bytes).map(Some).map_err(|error| error.to_string())),
+        Err(StoreError::Damaged(place)) => Ok(Err(place.clone())),
+        Err(error) => Err(error.clone().into()),
+    }
+}
+
 /// The operator's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDamage {
@@ -25,21 +35,15 @@ impl OnDamage {
     pub(crate) fn head(
         self,
         metric: MetricId,
-        stored: Result<Option<Bytes>, StoreError>,
+        stored: &Result<Option<Bytes>, StoreError>,
     ) -> Result<Option<Head>> {
-        let reason = match stored {
-            Ok(None) => return Ok(None),
-            Ok(Some(bytes)) => match Head::decode(&bytes) {
-                Ok(head) => return Ok(Some(head)),
-                Err(error) => error.to_string(),
-            },
-            Err(StoreError::Damaged(place)) => place,
-            Err(error) => return Err(error.into()),
-        };
-        match self {
-            OnDamage::Refuse => Err(damaged(metric, &format!("its newest state is damaged ({reason})"))),
+        match decode(stored)? {
+            Ok(head) => Ok(head),
+            Err(reason) if self == OnDamage::Refuse => {
+                Err(damaged(metric, &format!("its newest state is damaged ({reason})")))
+            }
             // Its blocks are left.
-            OnDamage::Serve => Ok(Some(Head::new())),
+            Err(_) => Ok(Some(Head::new())),
         }
     }
 

@@ -18,7 +18,7 @@ use gnudi_model::{Measure, MetricId, Timestamp};
 use gnudi_series::{head::Head, points, raw};
 
 use crate::{
-    Result,
+    Result, damage,
     figures::Figures,
     processor::{Group, Processor},
 };
@@ -157,16 +157,11 @@ impl Processor {
     pub(crate) fn decode_head(
         &self,
         metric: MetricId,
-        bytes: &Result<Option<Bytes>, StoreError>,
+        stored: &Result<Option<Bytes>, StoreError>,
     ) -> Result<Head> {
-        let reason = match bytes {
-            Ok(None) => return Ok(Head::new()),
-            Ok(Some(bytes)) => match Head::decode(bytes) {
-                Ok(head) => return Ok(head),
-                Err(error) => error.to_string(),
-            },
-            Err(StoreError::Damaged(reason)) => reason.clone(),
-            Err(other) => return Err(other.clone().into()),
+        let reason = match damage::decode(stored)? {
+            Ok(head) => return Ok(head.unwrap_or_default()),
+            Err(reason) => reason,
         };
         tracing::error!(%metric, reason, "the metric's head is damaged: continuing with a new one");
         Figures::add(&self.figures.damaged, 1);

@@ -4,11 +4,10 @@
 //! Computed on request, so it costs ingest nothing. A request reads each head, in bulk; the caller limits
 //! their number.
 
-use gnudi_drivers::aggregates::StoreError;
 use gnudi_model::{MetricId, Timestamp};
 use gnudi_series::head::Head;
 
-use crate::{Engine, Result};
+use crate::{Engine, Result, damage};
 
 /// How many heads are read at once.
 pub(crate) const HEADS_AT_ONCE: usize = 1_000;
@@ -67,14 +66,8 @@ impl Engine {
         let mut found = Vec::with_capacity(metrics.len());
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
             for head in self.store.read_heads(metrics).await {
-                found.push(match head {
-                    Ok(None) => Measured::of(&Head::new()),
-                    Ok(Some(bytes)) => {
-                        Head::decode(&bytes).map_or(Measured::UNKNOWN, |head| Measured::of(&head))
-                    }
-                    Err(StoreError::Damaged(_)) => Measured::UNKNOWN,
-                    Err(error) => return Err(error.into()),
-                });
+                let head = damage::decode(&head)?;
+                found.push(head.map_or(Measured::UNKNOWN, |head| Measured::of(&head.unwrap_or_default())));
             }
         }
         Ok(found)

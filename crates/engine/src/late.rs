@@ -24,7 +24,7 @@ use crate::{
 const METRICS_AT_ONCE: usize = 32;
 
 /// Blocks that were read.
-pub(crate) type Found = Vec<(BlockKey, Bytes)>;
+type Found = Vec<(BlockKey, Bytes)>;
 
 /// The spans of a metric's blocks, by granularity.
 pub(crate) struct Names {
@@ -114,7 +114,12 @@ impl Processor {
     }
 
     /// The blocks of ranges, or why some of them are lost.
-    pub(crate) async fn read_each(&self, ranges: &[Vec<BlockRange>]) -> Result<Vec<Result<Found, String>>> {
+    pub(crate) async fn read_some(&self, ranges: Vec<BlockRange>) -> Result<Result<Found, String>> {
+        Ok(self.read_each(&[ranges]).await?.pop().expect("one answer per list"))
+    }
+
+    /// [`Processor::read_some`] for each list of ranges, in one call to the store.
+    async fn read_each(&self, ranges: &[Vec<BlockRange>]) -> Result<Vec<Result<Found, String>>> {
         let all: Vec<BlockRange> = ranges.iter().flatten().copied().collect();
         let mut answers = self.store.read_blocks(&all).await.into_iter();
         let mut found = Vec::with_capacity(ranges.len());

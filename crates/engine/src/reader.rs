@@ -56,7 +56,7 @@ pub(crate) async fn heads(
     metrics: &[MetricId],
 ) -> Result<Vec<Option<Head>>> {
     let stored = store.read_heads(metrics).await;
-    metrics.iter().zip(stored).map(|(metric, head)| on_damage.head(*metric, head)).collect()
+    metrics.iter().zip(&stored).map(|(metric, head)| on_damage.head(*metric, head)).collect()
 }
 
 /// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are

@@ -13,7 +13,7 @@ use crate::{
     EngineError, Result,
     figures::Figures,
     folding::{attempt, writing},
-    late::{Found, refer},
+    late::refer,
     processor::{Group, Processor},
 };
 
@@ -59,15 +59,12 @@ impl Processor {
         let raw_names = names.spans(raw::GRANULARITY);
         let needed = head.removal_raw_needs(layout, &span, raw_names);
         let ranges = names.range(raw::GRANULARITY, needed).into_iter().collect();
-        let read = async |ranges| -> Result<Found> {
-            self.read_each(&[ranges]).await?.pop().expect("one answer per list").map_err(damaged)
-        };
-        let points = read(ranges).await?;
+        let points = self.read_some(ranges).await?.map_err(damaged)?;
         let position = record.position.0;
         let removed: Result<LateRows, _> =
             attempt(|| head.remove_points(layout, position, &span, &refer(&points))).map_err(damaged)?;
         let changed = removed.map_err(|error| damaged(error.to_string()))?;
-        let buckets = read(names.ranges_of(&changed)).await?;
+        let buckets = self.read_some(names.ranges_of(&changed)).await?.map_err(damaged)?;
         let written = attempt(|| {
             head.set_late_rows(layout, &changed, &refer(&buckets))?;
             head.reopen(layout, |granularity| names.spans(granularity).to_vec());

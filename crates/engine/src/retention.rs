@@ -12,20 +12,16 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::{
-    aggregates::StoreError,
-    incoming::{Consume, IncomingError, Position},
-};
+use gnudi_drivers::incoming::{Consume, IncomingError, Position};
 use gnudi_indexer::{
     Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
 };
 use gnudi_model::{
     Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
 };
-use gnudi_series::head::Head;
 use uuid::Uuid;
 
-use crate::{Engine, Result, figures::Figures, last_measure::HEADS_AT_ONCE, revival::MICROSECOND};
+use crate::{Engine, Result, damage, figures::Figures, last_measure::HEADS_AT_ONCE, revival::MICROSECOND};
 
 /// Resources processed at once.
 const RESOURCES_AT_ONCE: usize = 1000;
@@ -177,15 +173,10 @@ impl Engine {
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
             let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
             for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
-                let applied = match head {
-                    Ok(Some(bytes)) => Head::decode(&bytes).ok().map(|head| Position(head.applied())),
-                    Ok(None) => Some(Position::default()),
-                    Err(StoreError::Damaged(_)) => None,
-                    Err(error) => return Err(error.into()),
-                };
+                let applied = damage::decode(&head)?.map(|head| head.map_or(0, |head| head.applied()));
                 // An unreadable head proves nothing: the resource stays.
                 let quiet = untouched.contains(&Sack::of(metric.id, numbering.count))
-                    || applied.is_some_and(|applied| applied <= begin.newest(metric.id));
+                    || applied.is_ok_and(|applied| Position(applied) <= begin.newest(metric.id));
                 if busy.contains(&unit_of(metric)) || !quiet || metric.created_at >= created_before {
                     active.insert(metric.id);
                 }
