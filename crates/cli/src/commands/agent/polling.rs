@@ -14,7 +14,7 @@ use gnudi_telemetry::{
         agent::{Chance, Counts, PollingAgent, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::{Cloud, CloudOptions},
-        compute::{self, Inspector, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
+        compute::{self, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
         discovery::Discovery,
         dynamic,
         figures::PollingFigures,
@@ -261,12 +261,12 @@ type Instances = (Vec<Arc<dyn Pollster>>, Arc<dyn Discovery>);
 fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Instances> {
     let kind = config.text("DEFAULT", "libvirt_type").unwrap_or("kvm");
     let uri = config.text("DEFAULT", "libvirt_uri");
-    let inspector: Arc<dyn Inspector> = Arc::new(LibvirtInspector::new(LibvirtOptions {
+    let inspector = LibvirtInspector::new(LibvirtOptions {
         uri: uri.unwrap_or_else(|| compute::libvirt::uri_of(kind)).to_owned(),
         library: PathBuf::from(compute::libvirt::LIBRARY),
         timeout: config.seconds(POLLING, "libvirt_timeout"),
         report_stopped: config.bool("compute", "report_stopped_instance_metrics"),
-    }));
+    });
     let pollsters = compute::pollsters(&inspector, &super::reserved_metadata(config));
     let method = config.text("compute", "instance_discovery_method").unwrap_or("libvirt_metadata");
     let discovery: Arc<dyn Discovery> = match (method, cloud) {

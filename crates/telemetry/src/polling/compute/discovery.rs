@@ -1,12 +1,12 @@
 //! Discovers the instances on this machine through libvirt.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use async_trait::async_trait;
 
 use serde_json::Value;
 
-use super::{NovaExtra, inspector::Inspector, instance};
+use super::{LibvirtInspector, NovaExtra, instance};
 use crate::polling::{
     cycle::Cycle,
     discovery::{AgentGroup, Discovery, DiscoveryError},
@@ -15,7 +15,7 @@ use crate::polling::{
 
 /// `local_instances`, from the metadata that Nova stores in libvirt.
 pub struct LocalInstances {
-    pub inspector: Arc<dyn Inspector>,
+    pub inspector: LibvirtInspector,
     /// This machine's host name in the cloud.
     pub host: String,
     /// Fetches further data from Nova; `None`: nothing is fetched.

@@ -1,6 +1,6 @@
-//! The interface to a hypervisor.
+//! What a hypervisor reports about instances.
 
-use async_trait::async_trait;
+use gnudi_libvirt::{BlockInfo, BlockStatistics, InterfaceStatistics};
 use serde_json::{Map, Number};
 
 /// Why an instance cannot be inspected.
@@ -47,7 +47,7 @@ pub struct InstanceStatistics {
     pub cache_misses: Option<Number>,
 }
 
-/// A network interface and its counters since the instance was started.
+/// A network interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vnic {
     pub name: String,
@@ -56,51 +56,24 @@ pub struct Vnic {
     pub filter: Option<String>,
     /// The filter's parameters, the port id and the bridge.
     pub parameters: Map<String, serde_json::Value>,
-    pub rx_bytes: i64,
-    pub rx_packets: i64,
-    pub rx_errors: i64,
-    pub rx_drop: i64,
+    pub counters: InterfaceStatistics,
     /// Since the last inspection; 0 at the first.
     pub rx_bytes_delta: i64,
-    pub tx_bytes: i64,
-    pub tx_packets: i64,
-    pub tx_errors: i64,
-    pub tx_drop: i64,
     pub tx_bytes_delta: i64,
 }
 
-/// A disk and its counters since the instance was started.
+/// A disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
     pub device: String,
-    pub read_requests: i64,
-    pub read_bytes: i64,
-    pub write_requests: i64,
-    pub write_bytes: i64,
+    pub counters: BlockStatistics,
     pub read_time_ns: Option<Number>,
     pub write_time_ns: Option<Number>,
 }
 
-/// A disk's size, in bytes.
+/// A disk's size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskSize {
     pub device: String,
-    pub capacity: u64,
-    pub allocation: u64,
-    pub physical: u64,
-}
-
-/// A hypervisor on this machine.
-#[async_trait]
-pub trait Inspector: Send + Sync {
-    /// All instances, running or not.
-    async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError>;
-
-    async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError>;
-
-    async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError>;
-
-    async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError>;
-
-    async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError>;
+    pub size: BlockInfo,
 }

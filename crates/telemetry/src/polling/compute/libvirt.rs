@@ -1,18 +1,17 @@
-//! The libvirt inspector.
+//! Asks libvirt about the instances of this machine.
 //!
 //! Its calls block, as long as a hypervisor hangs. They run on a few threads of their own, and callers wait up to a
 //! deadline. A hanging thread keeps its permit until the call returns.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
-use gnudi_libvirt::{Connection, Domain, Error, InterfaceStatistics, Libvirt};
+use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, InterfaceStatistics, Libvirt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    inspector::{Disk, DiskSize, DomainDescription, InspectError, Inspector, InstanceStatistics, Vnic},
+    inspector::{Disk, DiskSize, DomainDescription, InspectError, InstanceStatistics, Vnic},
     statistics::{number, running, stopped},
 };
 use crate::xml::Element;
@@ -169,11 +168,9 @@ impl LibvirtInspector {
         let since = |now: i64, before: i64| if now < before { now } else { now - before };
         before.map_or((0, 0), |(rx, tx)| (since(now.rx_bytes, rx), since(now.tx_bytes, tx)))
     }
-}
 
-#[async_trait]
-impl Inspector for LibvirtInspector {
-    async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError> {
+    /// All instances, running or not.
+    pub async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError> {
         let domains = self
             .call(|_, connection| connection.domains()?.iter().map(describe).collect::<Result<Vec<_>, _>>())
             .await?;
@@ -183,7 +180,7 @@ impl Inspector for LibvirtInspector {
         Ok(domains)
     }
 
-    async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError> {
+    pub async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError> {
         let uuid = uuid.to_owned();
         self.call(move |inner, connection| {
             let domain = inner.domain(connection, &uuid, true)?;
@@ -198,7 +195,7 @@ impl Inspector for LibvirtInspector {
         .await
     }
 
-    async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError> {
+    pub async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError> {
         let id = uuid.to_owned();
         let vnics = self
             .call(move |inner, connection| {
@@ -218,26 +215,14 @@ impl Inspector for LibvirtInspector {
             .await?;
         Ok(vnics
             .into_iter()
-            .map(|(vnic, now)| {
-                let (rx_bytes_delta, tx_bytes_delta) = self.delta(uuid, &vnic.name, now);
-                Vnic {
-                    rx_bytes: now.rx_bytes,
-                    rx_packets: now.rx_packets,
-                    rx_errors: now.rx_errors,
-                    rx_drop: now.rx_drop,
-                    rx_bytes_delta,
-                    tx_bytes: now.tx_bytes,
-                    tx_packets: now.tx_packets,
-                    tx_errors: now.tx_errors,
-                    tx_drop: now.tx_drop,
-                    tx_bytes_delta,
-                    ..vnic
-                }
+            .map(|(vnic, counters)| {
+                let (rx_bytes_delta, tx_bytes_delta) = self.delta(uuid, &vnic.name, counters);
+                Vnic { counters, rx_bytes_delta, tx_bytes_delta, ..vnic }
             })
             .collect())
     }
 
-    async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError> {
+    pub async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError> {
         let uuid = uuid.to_owned();
         self.call(move |inner, connection| {
             let domain = inner.domain(connection, &uuid, false)?;
@@ -255,20 +240,16 @@ impl Inspector for LibvirtInspector {
         .await
     }
 
-    async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError> {
+    pub async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError> {
         let uuid = uuid.to_owned();
         self.call(move |inner, connection| {
             let domain = inner.domain(connection, &uuid, true)?;
             let mut sizes = Vec::new();
             for device in disk_devices(&parse(&domain.xml()?)?) {
                 let info = domain.block_info(&device)?;
-                sizes.push(DiskSize {
-                    device,
-                    // The capacity of a CD image may be less than its aligned physical size.
-                    capacity: info.capacity.max(info.physical),
-                    allocation: info.allocation,
-                    physical: info.physical,
-                });
+                // The capacity of a CD image may be less than its aligned physical size.
+                let capacity = info.capacity.max(info.physical);
+                sizes.push(DiskSize { device, size: BlockInfo { capacity, ..info } });
             }
             Ok(sizes)
         })
@@ -325,18 +306,11 @@ fn nova_metadata(domain: &Domain) -> Result<Option<String>, Error> {
 }
 
 fn disk(domain: &Domain, device: &str) -> Result<Disk, Error> {
-    let statistics = domain.block_statistics(device)?;
+    let counters = domain.block_statistics(device)?;
     let more = domain.block_parameters(device)?;
     let time = |name| more.get(name).and_then(number);
-    Ok(Disk {
-        device: device.to_owned(),
-        read_requests: statistics.read_requests,
-        read_bytes: statistics.read_bytes,
-        write_requests: statistics.write_requests,
-        write_bytes: statistics.write_bytes,
-        read_time_ns: time("rd_total_times"),
-        write_time_ns: time("wr_total_times"),
-    })
+    let (read_time_ns, write_time_ns) = (time("rd_total_times"), time("wr_total_times"));
+    Ok(Disk { device: device.to_owned(), counters, read_time_ns, write_time_ns })
 }
 
 /// Devices of disks that have a medium.

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    inspector::{Disk, DiskSize, InspectError, Inspector, InstanceStatistics, Vnic},
+    inspector::{Disk, DiskSize, InspectError, InstanceStatistics, Vnic},
     instance::{self, whole},
+    libvirt::LibvirtInspector,
 };
 use crate::{
     meters::ReservedMetadata,
@@ -58,38 +59,38 @@ const METERS: [(Meter, ComputeFigure); 36] = [
     (Meter::gauge("perf.instructions", ""), ComputeFigure::Instance(|told| number(told.instructions.as_ref()))),
     (Meter::gauge("perf.cache.references", ""), ComputeFigure::Instance(|told| number(told.cache_references.as_ref()))),
     (Meter::gauge("perf.cache.misses", ""), ComputeFigure::Instance(|told| number(told.cache_misses.as_ref()))),
-    (Meter::cumulative("network.incoming.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.rx_bytes)),
-    (Meter::cumulative("network.incoming.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_packets)),
-    (Meter::cumulative("network.outgoing.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.tx_bytes)),
-    (Meter::cumulative("network.outgoing.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_packets)),
+    (Meter::cumulative("network.incoming.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.counters.rx_bytes)),
+    (Meter::cumulative("network.incoming.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.rx_packets)),
+    (Meter::cumulative("network.outgoing.bytes", "B"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_bytes)),
+    (Meter::cumulative("network.outgoing.packets", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_packets)),
     (Meter::gauge("network.incoming.bytes.rate", "B/s"), ComputeFigure::Rate),
     (Meter::gauge("network.outgoing.bytes.rate", "B/s"), ComputeFigure::Rate),
-    (Meter::cumulative("network.incoming.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_drop)),
-    (Meter::cumulative("network.outgoing.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_drop)),
-    (Meter::cumulative("network.incoming.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.rx_errors)),
-    (Meter::cumulative("network.outgoing.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.tx_errors)),
+    (Meter::cumulative("network.incoming.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.rx_drop)),
+    (Meter::cumulative("network.outgoing.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_drop)),
+    (Meter::cumulative("network.incoming.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.rx_errors)),
+    (Meter::cumulative("network.outgoing.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_errors)),
     (delta("network.incoming.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.rx_bytes_delta)),
     (delta("network.outgoing.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.tx_bytes_delta)),
-    (Meter::cumulative("disk.device.read.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.read_requests.into()))),
-    (Meter::cumulative("disk.device.read.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.read_bytes.into()))),
-    (Meter::cumulative("disk.device.write.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.write_requests.into()))),
-    (Meter::cumulative("disk.device.write.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.write_bytes.into()))),
+    (Meter::cumulative("disk.device.read.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.counters.read_requests.into()))),
+    (Meter::cumulative("disk.device.read.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.counters.read_bytes.into()))),
+    (Meter::cumulative("disk.device.write.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.counters.write_requests.into()))),
+    (Meter::cumulative("disk.device.write.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.counters.write_bytes.into()))),
     (Meter::cumulative("disk.device.read.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.read_time_ns.as_ref()))),
     (Meter::cumulative("disk.device.write.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.write_time_ns.as_ref()))),
-    (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|size| size.capacity)),
-    (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|size| size.allocation)),
-    (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|size| size.physical)),
+    (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|disk| disk.size.capacity)),
+    (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|disk| disk.size.allocation)),
+    (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|disk| disk.size.physical)),
     (Meter::gauge("disk.root.size", "GiB"), ComputeFigure::RootSize),
     (Meter::gauge("disk.ephemeral.size", "GiB"), ComputeFigure::EphemeralSize),
 ];
 
 /// All pollsters of the namespace `compute`.
-pub fn pollsters(inspector: &Arc<dyn Inspector>, reserved: &ReservedMetadata) -> Vec<Arc<dyn Pollster>> {
+pub fn pollsters(inspector: &LibvirtInspector, reserved: &ReservedMetadata) -> Vec<Arc<dyn Pollster>> {
     let started = Instant::now();
     METERS
         .into_iter()
         .map(|(meter, figure)| {
-            let (inspector, reserved) = (Arc::clone(inspector), reserved.clone());
+            let (inspector, reserved) = (inspector.clone(), reserved.clone());
             Arc::new(InstancePollster { meter, figure, inspector, reserved, started }) as Arc<dyn Pollster>
         })
         .collect()
@@ -98,7 +99,7 @@ pub fn pollsters(inspector: &Arc<dyn Inspector>, reserved: &ReservedMetadata) ->
 struct InstancePollster {
     meter: Meter,
     figure: ComputeFigure,
-    inspector: Arc<dyn Inspector>,
+    inspector: LibvirtInspector,
     reserved: ReservedMetadata,
     /// Origin of the monotonic time in samples.
     started: Instant,
