@@ -11,7 +11,6 @@ pub mod change_log;
 pub mod conformance;
 pub mod defaults;
 pub mod error;
-pub mod feed;
 pub mod filter;
 pub mod memory;
 pub mod metric;
@@ -32,7 +31,6 @@ pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use change_log::{ChangeLog, Changes, Subscription};
 pub use defaults::{create_default_archive_policies, has_no_archive_policies};
 pub use error::{IndexerError, Result};
-pub use feed::{Feed, FeedEntry};
 pub use filter::{Comparison, Filter, FilterValue, Pattern};
 /// The location of an index.
 pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};
@@ -46,7 +44,7 @@ pub use resource::{
     ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
-pub use sql::{OpenError, SqlIndexer};
+pub use sql::{FeedEntry, OpenError, SqlIndexer};
 pub use touched::{Touched, Which};
 
 /// All metadata: an implementation covers every noun.

@@ -11,7 +11,7 @@ use std::{
 use engines::database::{Database, Kind};
 use fastrand::Rng;
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, Feed, FollowOptions,
+    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
     ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
     conformance::{new_metric, new_resource, with_back_window},

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{CachedIndexer, caches::Caches};
-use crate::{Feed, FeedEntry, Indexer, Result, Touched};
+use crate::{FeedEntry, Result, SqlIndexer, Touched};
 
 /// How the caches of several processes are kept coherent.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl Drop for Follower {
     }
 }
 
-impl<I: Indexer + Feed> CachedIndexer<I> {
+impl CachedIndexer<SqlIndexer> {
     /// Starts to follow the changes of other processes, if the index is shared. Clears the caches.
     pub async fn follow(&self, options: FollowOptions) -> Result<()> {
         if !self.index.is_shared() {
@@ -65,8 +65,8 @@ struct FeedPosition {
     at: Instant,
 }
 
-async fn follow<I: Feed>(
-    index: Arc<I>,
+async fn follow(
+    index: Arc<SqlIndexer>,
     caches: Arc<Caches>,
     options: FollowOptions,
     mut place: FeedPosition,
@@ -102,7 +102,7 @@ async fn follow<I: Feed>(
 }
 
 /// Invalidates everything changed since an entry; returns the latest one.
-async fn poll<I: Feed>(index: &I, caches: &Caches, mut seen: i64) -> Result<i64> {
+async fn poll(index: &SqlIndexer, caches: &Caches, mut seen: i64) -> Result<i64> {
     loop {
         let entries = index.entries_from(seen).await?;
         // The known entry comes first. Numbers are contiguous, unless entries were removed, or the database was

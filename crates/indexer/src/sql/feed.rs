@@ -3,10 +3,8 @@
 //! Write transactions are serialised across processes. A number is one more than the highest so far, so numbers are in
 //! the order of commits, and a reader that has seen a number has seen all before it.
 
-use async_trait::async_trait;
-
 use super::{Connection, Dialect, SqlIndexer, Statement};
-use crate::{Feed, FeedEntry, Result, Touched};
+use crate::{Result, Touched};
 
 /// Rows kept. A process that is further behind clears its caches.
 const ROWS_KEPT: i64 = 10_000;
@@ -14,6 +12,14 @@ const ROWS_KEPT: i64 = 10_000;
 const ROWS_REMOVED_MIN: i64 = 500;
 /// Rows per read.
 const ROWS_READ_MAX: usize = 1000;
+
+/// The changes of one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedEntry {
+    /// Contiguous in the order of commits.
+    pub number: i64,
+    pub touched: Touched,
+}
 
 /// Appends a row, within the transaction that it describes.
 pub(super) async fn append(
@@ -47,19 +53,22 @@ pub(super) async fn prune(connection: &mut Connection) -> Result<(), gnudi_sql::
     Ok(())
 }
 
-#[async_trait]
-impl Feed for SqlIndexer {
-    fn is_shared(&self) -> bool {
+impl SqlIndexer {
+    /// Whether other processes can write to the index.
+    pub fn is_shared(&self) -> bool {
         self.readers.dialect().is_server()
     }
 
-    async fn latest(&self) -> Result<i64> {
+    /// The number of the latest entry in the feed.
+    pub async fn latest(&self) -> Result<i64> {
         let select = self.readers.statement("SELECT MAX(number) FROM index_change");
         let number: Option<i64> = self.readers.fetch_one(select).await?.try_get(0)?;
         Ok(number.unwrap_or_default())
     }
 
-    async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
+    /// Entries of the feed from this number on, in order, up to a limit. Missing entries were removed, or were lost
+    /// when the database was restored.
+    pub async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
         let select = format!(
             "SELECT number, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
         );

@@ -27,6 +27,7 @@ mod types;
 mod verify;
 mod writer;
 
+pub use feed::FeedEntry;
 pub use verify::FileCheck;
 
 use std::{path::Path, sync::Arc};
