@@ -4,6 +4,7 @@
 mod engine;
 #[path = "engines/server.rs"]
 mod server;
+mod support;
 
 use std::{
     collections::HashSet,
@@ -19,7 +20,7 @@ use engine::{DURABLE, RedisCluster, RedisSentinels, RedisServer};
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError,
+        AggregateStore, Fence, MetricWrite, StoreError,
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
     clients::redis::{RedisDurability, RedisOptions},
@@ -28,7 +29,8 @@ use gnudi_drivers::{
         redis::{RedisIncoming, RedisIncomingOptions},
     },
 };
-use gnudi_model::{MetricId, Sack, SackCount, SackId, Timespan, Timestamp};
+use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use support::aggregate_items::{all_blocks, key, metric, write};
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
@@ -60,12 +62,8 @@ async fn aggregates(url: &str) -> Arc<RedisAggregates> {
     RedisAggregates::open(RedisAggregatesOptions::new(redis_options(url)), CLUSTER).await.unwrap()
 }
 
-fn metric(id: u128) -> MetricId {
-    MetricId(Uuid::from_u128(id))
-}
-
 /// A batch whose measure counts identify it.
-fn batch(metrics: &[u128], number: u32) -> Batch {
+fn batch(metrics: &[usize], number: u32) -> Batch {
     let mut batch = Batch::default();
     for id in metrics {
         batch.push(metric(*id), number, |out| out.extend_from_slice(b"points"));
@@ -80,10 +78,6 @@ async fn waiting(driver: &RedisIncoming, sack: Sack) -> Vec<(Position, u32)> {
 
 async fn numbers(driver: &RedisIncoming, sack: Sack) -> Vec<u32> {
     waiting(driver, sack).await.into_iter().map(|(_, number)| number).collect()
-}
-
-fn write(id: u128, head: &'static str) -> MetricWrite {
-    MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head: head.into() }
 }
 
 fn first_sack(driver: &RedisIncoming) -> Sack {
@@ -131,7 +125,7 @@ async fn what_was_answered_survives_a_kill() {
     let sack = first_sack(&driver);
     let before = waiting(&driver, sack).await;
     driver.acknowledge(sack, before[9].0).await.unwrap();
-    assert!(store.write(Fence::EVERYTHING, vec![write(7, "kept")]).await[0].is_ok());
+    assert!(store.write(Fence::EVERYTHING, vec![write(7, "kept", &[])]).await[0].is_ok());
     store.sync().await.unwrap();
     server.process.stop();
     server.process.start_again();
@@ -161,7 +155,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     assert!(matches!(driver.positions(&[first_sack(&driver)]).await, Err(IncomingError::Unavailable(_))));
     assert!(matches!(store.read_heads(&[metric(0)]).await[0], Err(StoreError::Unavailable(_))));
     assert!(matches!(
-        store.write(Fence::EVERYTHING, vec![write(0, "h")]).await[0],
+        store.write(Fence::EVERYTHING, vec![write(0, "h", &[])]).await[0],
         Err(StoreError::Unavailable(_))
     ));
     assert!(started.elapsed() < SLACK, "a refused connection takes no time: {:?}", started.elapsed());
@@ -178,7 +172,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     );
     assert!(driver.split().await.unwrap().draining);
     eventually("heads are written", async || {
-        store.write(Fence::EVERYTHING, vec![write(0, "h")]).await.remove(0)
+        store.write(Fence::EVERYTHING, vec![write(0, "h", &[])]).await.remove(0)
     })
     .await;
 }
@@ -191,12 +185,7 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
     server.process.pause();
     let started = Instant::now();
     let sack = first_sack(&driver);
-    let ranges = [BlockRange {
-        metric: metric(0),
-        granularity: Timespan::from_secs(1),
-        from: Timestamp(0),
-        to: Timestamp::MAX,
-    }];
+    let ranges = [all_blocks(0)];
     let (appended, read, blocks) = tokio::join!(
         driver.append(batch(&[0], 2)),
         driver.pending(sack, Position(0), 1000),
@@ -220,7 +209,7 @@ async fn acknowledged_appends_survive_a_failover() {
     let sack = first_sack(&driver);
     let fence = Fence { sack, token: 9 };
     store.raise(fence).await.unwrap();
-    assert!(store.write(fence, vec![write(0, "kept")]).await[0].is_ok());
+    assert!(store.write(fence, vec![write(0, "kept", &[])]).await[0].is_ok());
     store.sync().await.unwrap();
     let (stop, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let appender = tokio::spawn({
@@ -268,7 +257,7 @@ async fn acknowledged_appends_survive_a_failover() {
     assert!(lost.is_empty(), "acknowledged, but lost: {lost:?}");
     // Fences and aggregates survive, too.
     assert_eq!(store.read_heads(&[metric(0)]).await.remove(0).unwrap().unwrap(), "kept");
-    let late = store.write(Fence { token: 8, ..fence }, vec![write(0, "too late")]).await.remove(0);
+    let late = store.write(Fence { token: 8, ..fence }, vec![write(0, "too late", &[])]).await.remove(0);
     assert!(matches!(late, Err(StoreError::Fenced { held: 9, .. })), "{late:?}");
 }
 
@@ -281,12 +270,12 @@ async fn a_write_that_arrives_after_its_repetition_is_refused() {
     let sack = first_sack(&*incoming(&server.url()).await);
     let fence = Fence { sack, token: 9 };
     later.raise(fence).await.unwrap();
-    assert!(later.write(fence, vec![write(0, "repeated")]).await[0].is_ok());
-    let late = earlier.write(fence, vec![write(0, "late")]).await.remove(0);
+    assert!(later.write(fence, vec![write(0, "repeated", &[])]).await[0].is_ok());
+    let late = earlier.write(fence, vec![write(0, "late", &[])]).await.remove(0);
     assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
     assert_eq!(later.read_heads(&[metric(0)]).await.remove(0).unwrap().unwrap(), "repeated");
     // The numbers of another lease are its own.
-    assert!(earlier.write(Fence { token: 10, ..fence }, vec![write(0, "next")]).await[0].is_ok());
+    assert!(earlier.write(Fence { token: 10, ..fence }, vec![write(0, "next", &[])]).await[0].is_ok());
 }
 
 /// A server that takes over without the newest entries does not reuse their positions, even if its clock is
@@ -375,25 +364,18 @@ async fn another_clusters_place_is_refused() {
 }
 
 /// A worker's pass over a sack without folding: reads, writes and acknowledges.
-async fn pass(driver: &RedisIncoming, store: &RedisAggregates, sack: Sack, metrics: &[MetricId]) -> u64 {
+async fn pass(driver: &RedisIncoming, store: &RedisAggregates, sack: Sack, ids: &[usize]) -> u64 {
     let trips = || driver.figures().trips + store.figures().trips;
     let before = trips();
     let records = driver.pending(sack, Position(0), 8 << 20).await.unwrap().records;
-    assert_eq!(records.len(), metrics.len());
-    assert!(store.read_heads(metrics).await.into_iter().all(|head| head.is_ok()));
-    let granularity = Timespan::from_secs(1);
-    let range = |metric: &MetricId| BlockRange {
-        metric: *metric,
-        granularity,
-        from: Timestamp(0),
-        to: Timestamp::MAX,
-    };
-    let ranges: Vec<BlockRange> = metrics.iter().map(range).collect();
+    assert_eq!(records.len(), ids.len());
+    let metrics: Vec<MetricId> = ids.iter().map(|id| metric(*id)).collect();
+    assert!(store.read_heads(&metrics).await.into_iter().all(|head| head.is_ok()));
+    let ranges: Vec<_> = ids.iter().map(|id| all_blocks(*id)).collect();
     assert!(store.read_blocks(&ranges).await.into_iter().all(|blocks| blocks.is_ok()));
-    let writes = metrics.iter().map(|metric| {
-        let key = BlockKey { metric: *metric, granularity, first: Timestamp(0), last: Timestamp(9) };
-        let blocks = vec![(key, vec![7; 500].into())];
-        MetricWrite { metric: *metric, blocks, expired: Vec::new(), head: vec![1; 1000].into() }
+    let writes = ids.iter().map(|id| {
+        let blocks = vec![(key(*id, 0), vec![7; 500].into())];
+        MetricWrite { blocks, head: vec![1; 1000].into(), ..write(*id, "", &[]) }
     });
     let writes = store.write(Fence { sack, token: 1 }, writes.collect()).await;
     assert!(writes.into_iter().all(|written| written.is_ok()));
@@ -417,12 +399,11 @@ async fn the_trips_of_a_pass_do_not_grow_with_its_metrics() {
     let mut trips = Vec::new();
     for count in [10, 1000] {
         // Sack 0 of 4 covers 32 of 128 shards.
-        let ids: Vec<u128> = (0..count).map(|id| 4 * id).collect();
+        let ids: Vec<usize> = (0..count).map(|id| 4 * id).collect();
         let before = driver.figures().trips;
         driver.append(batch(&ids, 1)).await.unwrap();
         assert_eq!(driver.figures().trips - before, 1, "an append is one trip");
-        let metrics: Vec<MetricId> = ids.into_iter().map(metric).collect();
-        trips.push(pass(&driver, &store, sack, &metrics).await);
+        trips.push(pass(&driver, &store, sack, &ids).await);
     }
     // pending, heads, blocks, write, acknowledge, trim
     assert_eq!(trips, [6, 6]);
@@ -471,15 +452,8 @@ async fn damage_is_told_and_its_neighbours_stay() {
     driver.append(batch(&[0], 2)).await.unwrap();
     assert_eq!(numbers(&driver, sack).await, [1, 2]);
     assert_eq!(server.ask::<Vec<String>>(&["LRANGE", "{gnudi:in:0}:damaged", "0", "-1"]), ["damaged"]);
-    let granularity = Timespan::from_secs(1);
-    let key = |first: i64| BlockKey {
-        metric: metric(5),
-        granularity,
-        first: Timestamp::from_secs(first),
-        last: Timestamp::from_secs(first + 9),
-    };
-    let blocks = vec![(key(0), "one".into()), (key(10), "two".into())];
-    store.write(Fence::EVERYTHING, vec![MetricWrite { blocks, ..write(5, "head") }]).await.remove(0).unwrap();
+    let written = write(5, "head", &[(key(5, 0), "one"), (key(5, 60), "two")]);
+    store.write(Fence::EVERYTHING, vec![written]).await.remove(0).unwrap();
     let mut client = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let (heads, mut of_blocks) = ("{gnudi:ag:5}:h", b"{gnudi:ag:5}:b:".to_vec());
     of_blocks.extend_from_slice(metric(5).0.as_bytes());
@@ -487,10 +461,9 @@ async fn damage_is_told_and_its_neighbours_stay() {
     let first = names.iter().min().unwrap();
     redis::cmd("HSET").arg(&of_blocks).arg(first).arg("rubbish").exec(&mut client).unwrap();
     redis::cmd("HSET").arg(heads).arg(metric(5).0.as_bytes()).arg("rubbish").exec(&mut client).unwrap();
-    let everything = BlockRange { metric: metric(5), granularity, from: Timestamp(0), to: Timestamp::MAX };
     for _ in 0..2 {
-        let found = store.read_blocks(&[everything]).await.remove(0).unwrap();
-        assert_eq!((found.whole, found.damaged.len()), (vec![(key(10), "two".into())], 1));
+        let found = store.read_blocks(&[all_blocks(5)]).await.remove(0).unwrap();
+        assert_eq!((found.whole, found.damaged.len()), (vec![(key(5, 60), "two".into())], 1));
         assert!(matches!(store.read_heads(&[metric(5)]).await[0], Err(StoreError::Damaged(_))));
     }
     assert_eq!(server.ask::<u64>(&["HLEN", "{gnudi:ag:5}:damaged"]), 2);
@@ -525,11 +498,11 @@ async fn damage_at_the_end_does_not_keep_a_sack_from_being_idle() {
 async fn a_node_of_a_cluster_ends_and_comes_back() {
     let mut cluster = RedisCluster::start(&[DURABLE, &["--cluster-require-full-coverage", "no"]].concat());
     let (driver, store) = (incoming(&cluster.url()).await, aggregates(&cluster.url()).await);
-    let ids: Vec<u128> = (0..100).collect();
+    let ids: Vec<usize> = (0..100).collect();
     for number in 0..10 {
         driver.append(batch(&ids, number)).await.unwrap();
     }
-    let writes = ids.iter().map(|id| write(*id, "head")).collect();
+    let writes = ids.iter().map(|id| write(*id, "head", &[])).collect();
     assert!(store.write(Fence::EVERYTHING, writes).await.into_iter().all(|written| written.is_ok()));
     cluster.nodes[1].process.stop();
     let metrics: Vec<MetricId> = ids.iter().map(|id| metric(*id)).collect();
@@ -555,7 +528,7 @@ async fn a_node_of_a_cluster_ends_and_comes_back() {
 async fn slots_of_a_cluster_move() {
     let cluster = RedisCluster::start(&[]);
     let (driver, store) = (incoming(&cluster.url()).await, aggregates(&cluster.url()).await);
-    let ids: Vec<u128> = (0..64).collect();
+    let ids: Vec<usize> = (0..64).collect();
     let mut taken = Vec::new();
     for number in 0..5 {
         driver.append(batch(&ids, number)).await.unwrap();
@@ -564,7 +537,7 @@ async fn slots_of_a_cluster_move() {
             // Appends refused while their keys move do not exist; accepted ones must.
             async move { driver.append(batch(&ids, 100 + number)).await.is_ok() }
         });
-        let writes = ids.iter().map(|id| write(*id, "head")).collect();
+        let writes = ids.iter().map(|id| write(*id, "head", &[])).collect();
         assert!(store.write(Fence::EVERYTHING, writes).await.into_iter().all(|written| written.is_ok()));
         // The first group of the incoming store, and some shard.
         for tag in ["{gnudi:in:0}", "{gnudi:ag:3}"] {
