@@ -31,7 +31,7 @@ mod support;
 use radosgw::s3_at as options;
 use server::fresh_name;
 use support::{
-    proxy::{Mood, Proxy, impatient, troubled},
+    proxy::{Mood, Proxy, create_names, impatient, troubled},
     random::Random,
 };
 
@@ -91,25 +91,15 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     let drivers = join_all(drivers).await;
     let direct = S3Objects::open(&options(engine), "proxy").await.unwrap();
     // Equal bytes: only the creator's id distinguishes them.
-    let bytes = |name: &str, creator: usize, equal: bool| {
-        Bytes::from(if equal { format!("{name} of anyone") } else { format!("{name} of {creator}") })
+    let bytes = |number: usize, creator: usize| {
+        let of = if number % 2 == 0 { "anyone".to_owned() } else { creator.to_string() };
+        Bytes::from(format!("{number} of {of}"))
     };
-    let creating = (0..NAMES).map(async |number| {
-        let (name, equal) = (&format!("name/{number}"), number % 2 == 0);
-        let creates = (0..2).map(|creator| drivers[creator].create(name, bytes(name, creator, equal)));
-        let answers = join_all(creates).await;
-        let winners: Vec<usize> = (0..2).filter(|creator| answers[*creator].is_ok()).collect();
-        assert_eq!(winners.len(), 1, "{name}: {answers:?}");
-        assert_eq!(answers[1 - winners[0]], Err(ObjectError::Exists(name.clone())));
-        let there = direct.get(name).await.unwrap().unwrap();
-        assert_eq!(there, bytes(name, winners[0], equal));
-        assert_eq!(drivers[0].get(name).await.unwrap().unwrap(), there);
-    });
-    join_all(creating).await;
+    create_names(&drivers, &direct, NAMES, bytes).await;
     assert_eq!(drivers[0].list("name/").await.unwrap().len(), NAMES);
     let puts = (0..NAMES).map(async |number| {
         let name = format!("put/{number}");
-        drivers[number % 2].put(&name, bytes(&name, 0, true)).await.unwrap();
+        drivers[number % 2].put(&name, Bytes::from(name.clone())).await.unwrap();
         assert_eq!(direct.get_range(&name, 0, 3).await.unwrap().unwrap(), "put");
     });
     join_all(puts).await;

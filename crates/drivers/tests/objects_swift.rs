@@ -12,7 +12,6 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::join_all;
 use gnudi_drivers::{
     conformance,
     coordination::{Arbiter, CoordinationError, memory::MemoryArbiter},
@@ -37,7 +36,7 @@ mod support;
 use radosgw::{Radosgw, swift_at as options};
 use server::fresh_name;
 use support::{
-    proxy::{Proxy, impatient, troubled},
+    proxy::{Proxy, create_names, impatient, troubled},
     random::Random,
 };
 
@@ -161,19 +160,8 @@ async fn nothing_is_claimed_twice(gateway: &Radosgw) {
     let impatient = SwiftOptions { http: impatient(), ..options(&format!("{}/auth/1.0", proxy.endpoint())) };
     let drivers = [open(&impatient, "proxy", &arbiter).await, open(&impatient, "proxy", &arbiter).await];
     let direct = open(&options(&gateway.swift_auth()), "proxy", &arbiter).await;
-    let creating = (0..NAMES).map(async |number| {
-        let name = format!("name/{number}");
-        let creates = drivers
-            .iter()
-            .enumerate()
-            .map(|(creator, driver)| driver.create(&name, Bytes::from(format!("{name} of {creator}"))));
-        let answers = join_all(creates).await;
-        let winners: Vec<usize> = (0..2).filter(|creator| answers[*creator].is_ok()).collect();
-        assert_eq!(winners.len(), 1, "{name}: {answers:?}");
-        assert_eq!(answers[1 - winners[0]], Err(ObjectError::Exists(name.clone())));
-        assert_eq!(direct.get(&name).await.unwrap().unwrap(), format!("{name} of {}", winners[0]));
-    });
-    join_all(creating).await;
+    let bytes = |number: usize, creator: usize| Bytes::from(format!("{number} of {creator}"));
+    create_names(&drivers, &direct, NAMES, bytes).await;
     let names = drivers[0].list("").await.unwrap();
     assert_eq!(names.len(), NAMES);
     drivers[1].delete(&names).await.unwrap();

@@ -3,7 +3,8 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use gnudi_drivers::objects::HttpOptions;
+use futures_util::future::join_all;
+use gnudi_drivers::objects::{HttpOptions, ObjectError, Objects};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, StatusCode, Uri, body::Incoming, service::service_fn};
 use hyper_util::{
@@ -115,6 +116,28 @@ pub fn troubled(random: &mut Random) -> Mood {
         4 => Mood::Late(Duration::from_millis(900)),
         _ => Mood::Pass,
     }
+}
+
+/// Two drivers create the same names concurrently: each name has one creator, which knows it, and whose bytes are
+/// stored.
+pub async fn create_names<D: Objects>(
+    drivers: &[Arc<D>],
+    direct: &D,
+    names: usize,
+    bytes: impl Fn(usize, usize) -> Bytes,
+) {
+    let creating = (0..names).map(async |number| {
+        let name = format!("name/{number}");
+        let creates = (0..2).map(|creator| drivers[creator].create(&name, bytes(number, creator)));
+        let answers = join_all(creates).await;
+        let winners: Vec<usize> = (0..2).filter(|creator| answers[*creator].is_ok()).collect();
+        assert_eq!(winners.len(), 1, "{name}: {answers:?}");
+        assert_eq!(answers[1 - winners[0]], Err(ObjectError::Exists(name.clone())));
+        let there = direct.get(&name).await.unwrap().unwrap();
+        assert_eq!(there, bytes(number, winners[0]));
+        assert_eq!(drivers[0].get(&name).await.unwrap().unwrap(), there);
+    });
+    join_all(creating).await;
 }
 
 /// Options of a client that soon tries again in such a network.
