@@ -20,56 +20,15 @@ struct Shape {
     durability: Durability,
 }
 
-const SHAPES: [Shape; 7] = [
-    Shape {
-        name: "1 measure, 1 caller",
-        appenders: 1,
-        metrics_each: 1,
-        points_bytes: 17,
-        durability: Durability::Sync,
-    },
-    Shape {
-        name: "1 measure, 64 callers",
-        appenders: 64,
-        metrics_each: 1,
-        points_bytes: 17,
-        durability: Durability::Sync,
-    },
-    Shape {
-        name: "1 measure, 64 callers, os",
-        appenders: 64,
-        metrics_each: 1,
-        points_bytes: 17,
-        durability: Durability::Os,
-    },
-    Shape {
-        name: "5,000 measures, 8 callers",
-        appenders: 8,
-        metrics_each: 1,
-        points_bytes: 45_000,
-        durability: Durability::Sync,
-    },
-    Shape {
-        name: "5,000 measures, 64 callers",
-        appenders: 64,
-        metrics_each: 1,
-        points_bytes: 45_000,
-        durability: Durability::Sync,
-    },
-    Shape {
-        name: "5,000 measures, 64 callers, os",
-        appenders: 64,
-        metrics_each: 1,
-        points_bytes: 45_000,
-        durability: Durability::Os,
-    },
-    Shape {
-        name: "1,000 metrics x 5, 8 callers",
-        appenders: 8,
-        metrics_each: 1000,
-        points_bytes: 40,
-        durability: Durability::Sync,
-    },
+/// The fields of each shape, in their order.
+const SHAPES: [(&str, u64, u64, usize, Durability); 7] = [
+    ("1 measure, 1 caller", 1, 1, 17, Durability::Sync),
+    ("1 measure, 64 callers", 64, 1, 17, Durability::Sync),
+    ("1 measure, 64 callers, os", 64, 1, 17, Durability::Os),
+    ("5,000 measures, 8 callers", 8, 1, 45_000, Durability::Sync),
+    ("5,000 measures, 64 callers", 64, 1, 45_000, Durability::Sync),
+    ("5,000 measures, 64 callers, os", 64, 1, 45_000, Durability::Os),
+    ("1,000 metrics x 5, 8 callers", 8, 1000, 40, Durability::Sync),
 ];
 
 const RUN: Duration = Duration::from_secs(3);
@@ -84,9 +43,10 @@ fn main() {
         "{:32} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}",
         "", "appends/s", "MB/s", "per sync", "ms/sync", "cpu us", "p50 us"
     );
-    for shape in &SHAPES {
+    for (name, appenders, metrics_each, points_bytes, durability) in SHAPES {
+        let shape = Shape { name, appenders, metrics_each, points_bytes, durability };
         let dir = tempfile::tempdir_in(&root).unwrap();
-        runtime.block_on(run(shape, dir.path()));
+        runtime.block_on(run(&shape, dir.path()));
     }
     for (metrics_each, appends) in [(1, 400_000), (1000, 1000)] {
         let dir = tempfile::tempdir_in(&root).unwrap();
