@@ -120,20 +120,9 @@ impl Consumer {
     /// Starts to consume; must be called within a Tokio runtime. Fails if a name is too long.
     pub fn start(broker: BrokerOptions, listening: ConsumerOptions) -> Result<(Self, Inbox)> {
         listening.check()?;
-        let (inbox, deliveries, outcomes) = Inbox::new();
         let (stage, wanted) = watch::channel(Stage::Consume);
-        let figures = Arc::new(ConsumerFigures::default());
-        let worker = Worker {
-            broker,
-            listening,
-            deliveries,
-            outcomes,
-            wanted,
-            figures: figures.clone(),
-            ledger: Ledger::default(),
-            earlier: Vec::new(),
-            session: 0,
-        };
+        let (worker, inbox) = Worker::new(broker, listening, wanted);
+        let figures = worker.figures.clone();
         Ok((Consumer { stage, task: tokio::spawn(worker.run()), figures }, inbox))
     }
 
@@ -176,6 +165,18 @@ struct Consumers {
 }
 
 impl Worker {
+    fn new(
+        broker: BrokerOptions,
+        listening: ConsumerOptions,
+        wanted: watch::Receiver<Stage>,
+    ) -> (Self, Inbox) {
+        let (inbox, deliveries, outcomes) = Inbox::new();
+        let (figures, ledger, earlier, session) = Default::default();
+        let worker =
+            Worker { broker, listening, deliveries, outcomes, wanted, figures, ledger, earlier, session };
+        (worker, inbox)
+    }
+
     async fn run(mut self) {
         let (mut failures, mut turn) = (0, 0);
         loop {
@@ -461,19 +462,10 @@ mod tests {
 
     #[test]
     fn what_earlier_connections_have_delivered_counts_until_it_is_settled() {
-        let (_inbox, deliveries, outcomes) = Inbox::new();
         let (_stage, wanted) = watch::channel(Stage::Consume);
-        let mut worker = Worker {
-            broker: BrokerOptions::new("rabbit://a/".parse().unwrap(), "test"),
-            listening: listening(None),
-            deliveries,
-            outcomes,
-            wanted,
-            figures: Arc::default(),
-            ledger: Ledger::default(),
-            earlier: Vec::new(),
-            session: 1,
-        };
+        let broker = BrokerOptions::new("rabbit://a/".parse().unwrap(), "test");
+        let (mut worker, _inbox) = Worker::new(broker, listening(None), wanted);
+        worker.session = 1;
         for (tag, bytes) in [(1, 100), (2, 50), (3, 10)] {
             worker.ledger.opened(tag, bytes);
         }
