@@ -1,7 +1,7 @@
 //! Validates documents, with voluptuous' error texts: `expected str for dictionary value @ data['name']`.
 //!
-//! A check is a function of a value. [`each_entry`] checks an object's keys in the document's order, so that the
-//! first error is the one that Gnocchi reports.
+//! A check is a function of a value. [`each_entry`] checks an object's keys in the document's order, so that
+//! the first error is the one that Gnocchi reports.
 
 use gnudi_model::{STORED_CHARACTERS_MAX, Timespan, is_storable};
 

@@ -48,8 +48,8 @@ pub(crate) async fn measures(
     Ok(answers)
 }
 
-/// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in between
-/// are then seen twice, which joining resolves, and never missed.
+/// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in
+/// between are then seen twice, which joining resolves, and never missed.
 pub(crate) async fn heads(
     store: &dyn AggregateStore,
     on_damage: OnDamage,

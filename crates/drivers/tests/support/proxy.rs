@@ -118,8 +118,8 @@ pub fn troubled(random: &mut Random) -> Mood {
     }
 }
 
-/// Two drivers create the same names concurrently: each name has one creator, which knows it, and whose bytes are
-/// stored.
+/// Two drivers create the same names concurrently: each name has one creator, which knows it, and whose bytes
+/// are stored.
 pub async fn create_names<D: Objects>(
     drivers: &[Arc<D>],
     direct: &D,

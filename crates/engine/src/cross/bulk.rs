@@ -130,10 +130,10 @@ impl Bulk {
         (order, reads.into())
     }
 
-    /// Reads items in chunks, each on a processor. `order` has the items' original indexes, `chunk_end` returns
-    /// the end of the chunk that begins at an index. `read` returns the result of each item of a chunk, and how
-    /// many points that holds: at most `points_max` in all. Results are in the original order; the guard counts
-    /// their points while held.
+    /// Reads items in chunks, each on a processor. `order` has the items' original indexes, `chunk_end`
+    /// returns the end of the chunk that begins at an index. `read` returns the result of each item of a
+    /// chunk, and how many points that holds: at most `points_max` in all. Results are in the original order;
+    /// the guard counts their points while held.
     pub(crate) async fn in_chunks<T, F>(
         &self,
         order: &[usize],

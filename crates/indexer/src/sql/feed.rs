@@ -66,8 +66,8 @@ impl SqlIndexer {
         Ok(number.unwrap_or_default())
     }
 
-    /// Entries of the feed from this number on, in order, up to a limit. Missing entries were removed, or were lost
-    /// when the database was restored.
+    /// Entries of the feed from this number on, in order, up to a limit. Missing entries were removed, or were
+    /// lost when the database was restored.
     pub async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
         let select = format!(
             "SELECT number, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"

@@ -1,7 +1,7 @@
 //! Instances on this machine: discovered and measured through their hypervisor.
 //!
-//! [`instance`] describes an instance as Nova does; [`libvirt`] asks the hypervisor, [`inspector`] has its answers;
-//! [`meters`] makes samples of both. [`extra`] and [`nova`] ask Nova, if configured.
+//! [`instance`] describes an instance as Nova does; [`libvirt`] asks the hypervisor, [`inspector`] has its
+//! answers; [`meters`] makes samples of both. [`extra`] and [`nova`] ask Nova, if configured.
 
 pub mod discovery;
 pub mod extra;

@@ -4,8 +4,8 @@
 //! functions and methods ([`functions`], [`methods`]), and comprehensions; everything else is rejected at compilation.
 //! It has no side effects and no access to files, modules or attributes. The work of an evaluation is bounded.
 
-/// Defines what expressions can call: an enum, with each one's name in Python, and its minimum and maximum number of
-/// arguments.
+/// Defines what expressions can call: an enum, with each one's name in Python, and its minimum and maximum
+/// number of arguments.
 macro_rules! callables {
     ($callable:ident: $($variant:ident($name:literal, $min:expr, $max:expr),)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
