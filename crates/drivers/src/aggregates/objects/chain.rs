@@ -26,8 +26,8 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use futures_util::future::join_all;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
