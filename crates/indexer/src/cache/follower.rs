@@ -77,7 +77,7 @@ async fn follow(
         let asked = Instant::now();
         // While the caches are in use, a poll may not take longer than they may go without.
         let since = if is_shut { asked } else { place.at };
-        let looked = timeout_at(since + options.unseen_max, poll(&*index, &caches, place.seen)).await;
+        let looked = timeout_at(since + options.unseen_max, poll(&index, &caches, place.seen)).await;
         match looked {
             Ok(Ok(seen)) => {
                 place = FeedPosition { seen, at: asked };
