@@ -92,7 +92,7 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     let direct = S3Objects::open(&options(engine), "proxy").await.unwrap();
     // Equal bytes: only the creator's id distinguishes them.
     let bytes = |number: usize, creator: usize| {
-        let of = if number % 2 == 0 { "anyone".to_owned() } else { creator.to_string() };
+        let of = if number.is_multiple_of(2) { "anyone".to_owned() } else { creator.to_string() };
         Bytes::from(format!("{number} of {of}"))
     };
     create_names(&drivers, &direct, NAMES, bytes).await;

@@ -191,7 +191,9 @@ mod tests {
         ];
         let mut whole = Vec::new();
         for (query, series) in results.iter().enumerate() {
-            series.iter().for_each(|series| write_frames(query, series, &mut whole));
+            for series in series {
+                write_frames(query, series, &mut whole);
+            }
         }
         let mut writer = FrameWriter::new(results);
         let next = || Some(writer.piece()).filter(|piece| !piece.is_empty());
