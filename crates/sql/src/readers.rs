@@ -1,15 +1,21 @@
 //! Reads of a `SQLite` file through rusqlite connections, each used by one thread at a time.
 //!
-//! A statement takes one trip to a blocking thread, and all its rows come back together; sqlx, which is used for
-//! writing, wakes the reader for each row and copies each value.
+//! A short statement runs on the caller's thread; one that takes longer than [`SHORT_MAX`] is stopped there and runs
+//! again on a blocking thread, since the trip there and back takes longer than most statements. All rows come back
+//! together; sqlx, which is used for writing, wakes the reader for each row and copies each value.
 //!
 //! A statement has a deadline, as on servers: `SQLite` stops it there, so that it does not keep its connection and its
 //! thread.
 
-use std::{ffi::c_int, io, sync::Arc, time::Instant};
+use std::{
+    ffi::c_int,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
-use rusqlite::{CachedStatement, Connection, OpenFlags};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
 use sqlx::error::{DatabaseError, ErrorKind};
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
@@ -24,6 +30,10 @@ use crate::{
 
 /// Steps of `SQLite`'s virtual machine between two looks at the clock: less than a millisecond.
 const STEPS_UNTIMED: c_int = 10_000;
+/// How long a statement may keep the caller's thread, and the steps between two looks at the clock: each may read a page
+/// from the disk.
+const SHORT_MAX: Duration = Duration::from_micros(300);
+const STEPS_UNTIMED_SHORT: c_int = 100;
 
 /// Limits open connections.
 #[derive(Debug)]
@@ -54,14 +64,24 @@ impl SqliteReaders {
         let deadline = Instant::now().checked_add(limit);
         let permit = timeout(self.options.busy_timeout, self.permits.clone().acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let known = self.idle.lock().pop();
+        if let Some(connection) = &known {
+            let short = Instant::now() + SHORT_MAX;
+            match read(connection, &statement, rows_max, Some(short), STEPS_UNTIMED_SHORT) {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {}
+                rows => {
+                    self.idle.lock().extend(known);
+                    return rows.map(into_rows).map_err(failure);
+                }
+            }
+        }
         let (options, idle) = (self.options.clone(), self.idle.clone());
         let fetched = blocking(move || {
-            let known = idle.lock().pop();
             let connection = known.map_or_else(|| connect(&options), Ok)?;
-            let rows = read(&connection, &statement, rows_max, deadline);
+            let rows = read(&connection, &statement, rows_max, deadline, STEPS_UNTIMED);
             idle.lock().push(connection);
             drop(permit);
-            Ok(rows?.into_iter().flat_map(Buffer::into_rows).collect())
+            rows.map(into_rows)
         });
         fetched.await.map_err(|error| if is_interrupted(&error) { no_answer(limit) } else { error })
     }
@@ -108,9 +128,10 @@ fn read(
     statement: &Statement,
     rows_max: usize,
     deadline: Option<Instant>,
+    steps_untimed: c_int,
 ) -> Result<Vec<Buffer>, rusqlite::Error> {
     let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    connection.progress_handler(STEPS_UNTIMED, Some(is_late))?;
+    connection.progress_handler(steps_untimed, Some(is_late))?;
     if statement.is_kept {
         let mut prepared: CachedStatement<'_> = connection.prepare_cached(statement.sql())?;
         step(&mut prepared, &statement.values, rows_max)
@@ -149,6 +170,10 @@ fn step(
     }
     buffers.push(buffer);
     Ok(buffers)
+}
+
+fn into_rows(buffers: Vec<Buffer>) -> Vec<Row> {
+    buffers.into_iter().flat_map(Buffer::into_rows).collect()
 }
 
 /// As sqlx would report the failure.
@@ -293,6 +318,27 @@ mod tests {
             assert!(error::reason(&error).contains("no answer within 100 ms"), "{error}");
             assert_eq!(readers.fetch(statement("SELECT n FROM t"), usize::MAX).await.unwrap().len(), 4);
         }
+    }
+
+    #[test]
+    fn a_short_statement_needs_no_other_thread_and_a_long_one_gets_one() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).enable_all().build().unwrap();
+        let folder = TempDir::new().unwrap();
+        runtime.block_on(async {
+            let readers = readers(&folder, 1).await;
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let busy = spawn_blocking(move || released.recv());
+            assert_eq!(readers.fetch(statement("SELECT n FROM t"), usize::MAX).await.unwrap().len(), 4);
+            let long = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200000) \
+                SELECT x FROM n";
+            let mut fetched = std::pin::pin!(readers.fetch(statement(long), usize::MAX));
+            assert!(timeout(Duration::from_millis(50), &mut fetched).await.is_err(), "it waits for a thread");
+            release.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            let rows = fetched.await.unwrap();
+            assert_eq!((rows.len(), rows[199_999].try_get::<i64>(0).unwrap()), (200_000, 200_000));
+        });
     }
 
     #[tokio::test]
