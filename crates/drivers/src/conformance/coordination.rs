@@ -278,8 +278,8 @@ async fn what_is_renewed_stays(setup: &CoordinationSetup) {
     let one = setup.one();
     let a = one.join("a", "{}", setup.ttl).await.unwrap();
     let held = token(one, a, 1).await;
-    for _ in 0..4 {
-        (setup.pass)(setup.ttl / 2).await;
+    for _ in 0..8 {
+        (setup.pass)(setup.ttl / 4).await;
         one.renew(a, "{}").await.unwrap();
     }
     assert_eq!(owned(setup.two()).await, [(sack(1), a, held)]);
