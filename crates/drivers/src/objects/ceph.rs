@@ -100,8 +100,8 @@ impl CephObjects {
 
     async fn read(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
         // Never allocate more than the object's size, whatever the length, nor overflow at a huge start.
-        let (mut len_max, length) =
-            (READ_BYTES.min(length as usize), usize::try_from(length).unwrap_or(usize::MAX));
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut len_max = READ_BYTES.min(length);
         let start = start.min(i64::MAX as u64 - (1 << 40));
         // An object that was replaced by a larger one meanwhile is read again: never half of each.
         loop {

@@ -5,9 +5,9 @@
 //!
 //! - Versions are removed by eras of [`ERA_VERSIONS`](super::manifest::ERA_VERSIONS), the oldest first, of an
 //!   era its first version before the others, and none of the last two. (Of the others those with tables in use stay
-//!   longer.) So if the first version of the era
-//!   before `v`'s exists *after* `v + 1` was found absent, `v + 1` never existed: `v` is the newest. The id
-//!   identifies that first version: a suspended writer may have created its name again.
+//!   longer.) So if the first version of the era before `v`'s exists *after* `v + 1` was found absent, `v + 1` never
+//!   existed: `v` is the newest. The id identifies that first version: a suspended writer may have created its name
+//!   again.
 //! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its second successor began. So a process
 //!   that saw `v` as the newest less than [`CONFIRMED_MS`] ago, by its own two clocks, need not check.
 //!
@@ -131,7 +131,7 @@ impl Shard {
 
     /// Caches a manifest, unless a newer one is cached.
     fn learn(&self, manifest: Arc<Manifest>, confirmed: Option<Moment>) {
-        // Both at once: whoever sees that no version is in doubt finds the one that was.
+        // Under both locks: a thread that reads that no version is in doubt also reads the manifest that resolved it.
         let mut known = self.known.lock();
         let mut in_doubt = self.in_doubt.lock();
         if *in_doubt <= manifest.version {
@@ -325,13 +325,11 @@ impl Requests {
             if change.apply(&mut draft)? == Effect::IsThere {
                 return Ok(manifest);
             }
-            let table = match change.table() {
-                Some((name, bytes)) if draft.begins_era() => {
-                    self.put(name, bytes).await?;
-                    &[][..]
-                }
-                table => table.map_or(&[][..], |(_, bytes)| bytes),
-            };
+            let mut table = change.table();
+            if let Some((name, bytes)) = table.take_if(|_| draft.begins_era()) {
+                self.put(name, bytes).await?;
+            }
+            let table: &[u8] = table.map_or(&[], |(_, bytes)| bytes);
             match self.create(shard, &manifest, draft, table).await {
                 Ok(Created::Ours(manifest)) => return Ok(manifest),
                 Ok(Created::Anothers) => {}

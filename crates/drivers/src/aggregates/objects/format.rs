@@ -22,7 +22,8 @@ const VERSION_USED: u32 = 5;
 /// A store created by a move: without a state it is not complete. Programs that know no states must not open
 /// it.
 const VERSION_FILLED: u32 = 6;
-/// Two before, manifests' objects had no tables. Versions before were of development versions.
+/// The numbers of both kinds before manifests' objects could hold tables: two less each. Earlier ones are of development
+/// versions.
 const VERSIONS_WITHOUT_TABLES: RangeInclusive<u32> = 3..=4;
 
 #[derive(Serialize, Deserialize)]
