@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub mod ceph;
+pub mod clock;
 pub mod file;
 pub(crate) mod http;
 pub mod memory;

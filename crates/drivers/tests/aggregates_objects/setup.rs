@@ -11,12 +11,13 @@ use std::{
 use gnudi_drivers::{
     aggregates::{
         Fence,
-        objects::{
-            ObjectAggregates, ObjectAggregatesOptions,
-            clock::{Clock, Moment},
-        },
+        objects::{ObjectAggregates, ObjectAggregatesOptions},
     },
-    objects::{Objects, memory::MemoryObjects},
+    objects::{
+        Objects,
+        clock::{Clock, Moment},
+        memory::MemoryObjects,
+    },
 };
 use gnudi_model::{Sack, SackCount, SackId};
 use uuid::Uuid;

@@ -32,7 +32,6 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{
-    clock::Moment,
     manifest::{Decoded, Manifest},
     names,
     requests::Requests,
@@ -40,7 +39,7 @@ use super::{
 use crate::{
     aggregates::{Result, StoreError},
     fence::Fence,
-    objects::ObjectError,
+    objects::{ObjectError, clock::Moment},
 };
 
 /// Within this time no successor of the newest known version can have been removed.

@@ -20,7 +20,6 @@
 
 mod cache;
 mod chain;
-pub mod clock;
 mod damage;
 mod format;
 mod listing;
@@ -50,13 +49,18 @@ use uuid::Uuid;
 
 use self::{
     chain::Shard,
-    clock::{Clock, SystemClock},
     maintenance::Maintenance,
     requests::Requests,
     write::{Entries, enter, enter_deletion, shard_of},
 };
 use super::{Access, AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Result, StoreError};
-use crate::{Figure, OpenError, objects::Objects};
+use crate::{
+    Figure, OpenError,
+    objects::{
+        Objects,
+        clock::{Clock, SystemClock},
+    },
+};
 
 /// Limits of the store; memory limits are per process.
 #[derive(Clone, Debug)]

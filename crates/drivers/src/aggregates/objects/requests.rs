@@ -12,15 +12,13 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use super::{
-    ObjectAggregatesOptions,
-    cache::Cache,
-    clock::{Clock, Moment},
-    damage::Damage,
-};
+use super::{ObjectAggregatesOptions, cache::Cache, damage::Damage};
 use crate::{
     aggregates::{Result, StoreError},
-    objects::{ObjectError, Objects},
+    objects::{
+        ObjectError, Objects,
+        clock::{Clock, Moment},
+    },
 };
 
 /// Attempts of a request that is read-only or idempotent.

@@ -10,7 +10,7 @@
 //! missing number. Nobody writes there any more, so all processes find the same one, and continue where the
 //! generation begins.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -25,28 +25,11 @@ use super::{
 };
 use crate::{
     incoming::{IncomingError, Result},
-    objects::ObjectError,
+    objects::{ObjectError, clock::Moment},
 };
 
 /// Most objects read at once while there is more to read.
 const READ_AHEAD_MAX: u64 = 16;
-
-/// A moment by both clocks: one of them advances while a machine is suspended.
-#[derive(Clone, Copy)]
-pub struct Moment {
-    at: Instant,
-    wall: SystemTime,
-}
-
-impl Moment {
-    pub fn now() -> Self {
-        Self { at: Instant::now(), wall: SystemTime::now() }
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        self.at.elapsed().max(self.wall.elapsed().unwrap_or_default())
-    }
-}
 
 /// The state of reading. Its lock's holder reads; others wait and share the result.
 pub struct Tail {

@@ -23,12 +23,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use super::{
     LogState, names,
     object::{BATCHES_MAX, Grouped, Head, LogObjectKind, Object, encode},
-    tail::Moment,
     unavailable,
 };
 use crate::{
     incoming::{IncomingError, Result},
-    objects::ObjectError,
+    objects::{ObjectError, clock::Moment},
 };
 
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
-//! Time, as an argument.
+//! Time by two clocks, for protocols that must notice that a machine was suspended or its clock set.
 
 use std::{
     sync::OnceLock,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// A moment by two clocks: the roughly synchronised wall clock, and a monotonic one.
@@ -15,14 +15,28 @@ pub struct Moment {
 }
 
 impl Moment {
+    pub fn now() -> Self {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            wall_ms: wall.as_millis() as u64,
+            running_ms: START.get_or_init(Instant::now).elapsed().as_millis() as u64,
+        }
+    }
+
     /// Milliseconds since `earlier`: the larger of both clocks' values. The wall clock may be set back; the
     /// monotonic one stands still while a machine is suspended.
     pub fn since_ms(self, earlier: Moment) -> u64 {
         let wall_ms = self.wall_ms.saturating_sub(earlier.wall_ms);
         wall_ms.max(self.running_ms.saturating_sub(earlier.running_ms))
     }
+
+    pub fn elapsed(self) -> Duration {
+        Duration::from_millis(Self::now().since_ms(self))
+    }
 }
 
+/// Time as an argument, which tests control.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Moment;
 }
@@ -33,11 +47,6 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        static START: OnceLock<Instant> = OnceLock::new();
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Moment {
-            wall_ms: wall.as_millis() as u64,
-            running_ms: START.get_or_init(Instant::now).elapsed().as_millis() as u64,
-        }
+        Moment::now()
     }
 }
