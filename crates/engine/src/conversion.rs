@@ -41,9 +41,10 @@ impl Processor {
         group: &Group,
         stored: &Stored,
     ) -> Result<Option<(Group, Stored)>> {
-        let id = group.metric.id;
+        let id = group.metric;
         let Some((metric, policy)) = self.indexer.current_metric(id).await? else { return Ok(None) };
-        let group = Group { metric, layout: Layout::of(&policy).into(), records: group.records.clone() };
+        let (layout, records) = (Layout::of(&policy).into(), group.records.clone());
+        let group = Group { metric: id, resource_id: metric.resource_id, layout, records };
         let head = self.decode_head(id, stored)?;
         if head.fits(&group.layout) {
             return Ok(Some((group, stored.clone())));
@@ -64,7 +65,7 @@ impl Processor {
 
     /// The write of a converted metric; without `reads` its stored blocks are ignored.
     async fn converted(&self, group: &Group, mut head: Head, reads: bool) -> Result<MetricWrite> {
-        let metric = group.metric.id;
+        let metric = group.metric;
         let damaged = |reason: String| EngineError::Damaged { metric, reason };
         let mut granularities: Vec<Timespan> = head.granularities().chain([raw::GRANULARITY]).collect();
         granularities.extend(group.layout.granularities());

@@ -6,6 +6,7 @@
 
 use std::{
     any::Any,
+    cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -75,7 +76,7 @@ impl Processor {
         points: &mut Vec<Measure>,
     ) -> Result<Option<Folded>> {
         let whole = attempt(|| {
-            let mut head = self.decode_head(group.metric.id, stored)?;
+            let mut head = self.decode_head(group.metric, stored)?;
             if !head.fits(&group.layout) {
                 return Ok((Folded { work: Work::Convert, latest: None }, Totals::default()));
             }
@@ -89,7 +90,7 @@ impl Processor {
             }
             Ok(Err(error)) => Err(error),
             Err(panic) => {
-                let metric = group.metric.id;
+                let metric = group.metric;
                 tracing::error!(%metric, panic, "folding a metric panicked: its requests are tried one by one");
                 self.fold_one_by_one(group, stored, records, points)
             }
@@ -103,7 +104,7 @@ impl Processor {
         records: &[Record],
         points: &mut Vec<Measure>,
     ) -> Result<Option<Folded>> {
-        let mut head = match attempt(|| self.decode_head(group.metric.id, stored)) {
+        let mut head = match attempt(|| self.decode_head(group.metric, stored)) {
             Ok(head) => head?,
             Err(panic) => {
                 self.set_aside(records, &panic);
@@ -219,7 +220,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 
 /// The write of a folded head: sealed blocks leave it, and superseded blocks are deleted.
 fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
-    let metric = group.metric.id;
+    let metric = group.metric;
     let key = |granularity, (first, last)| BlockKey { metric, granularity, first, last };
     let blocks = head.take_sealed(&group.layout).into_iter();
     let blocks: Vec<(BlockKey, Bytes)> = blocks
@@ -227,14 +228,24 @@ fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
         .collect();
     let removed = head.take_removed().into_iter().map(|(granularity, span)| key(granularity, span));
     let expired = removed.filter(|removed| blocks.iter().all(|(new, _)| new != removed)).collect();
-    let mut bytes = Vec::with_capacity(1024);
-    head.encode(&mut bytes);
-    MetricWrite { metric, blocks, expired, head: bytes.into() }
+    MetricWrite { metric, blocks, expired, head: encoded(head) }
+}
+
+/// The stored form of a head, in memory of its size: a pass holds thousands of them.
+fn encoded(head: &Head) -> Bytes {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.clear();
+        head.encode(buffer);
+        Bytes::copy_from_slice(buffer)
+    })
 }
 
 /// Ranges of blocks that the metric's policy no longer keeps.
 fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
-    let metric = group.metric.id;
+    let metric = group.metric;
     let of_buckets = group.layout.granularities().map(|granularity| {
         let oldest = head.oldest_kept(&group.layout, granularity);
         (granularity, oldest)

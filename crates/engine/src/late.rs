@@ -76,7 +76,7 @@ impl Processor {
     pub(crate) async fn list_names(&self, groups: &[&Group]) -> Result<Vec<Names>> {
         let of = |group: &&Group| {
             let granularities = group.layout.granularities().chain([raw::GRANULARITY]);
-            (group.metric.id, granularities.collect::<Vec<_>>())
+            (group.metric, granularities.collect::<Vec<_>>())
         };
         self.list_names_of(&groups.iter().map(of).collect::<Vec<_>>()).await
     }
@@ -145,7 +145,7 @@ impl Processor {
         let Merging { group, mut folded, merged, .. } = metric;
         let merged = merged.and_then(|(mut head, _)| attempt(|| writing(&mut head, group)));
         merged.unwrap_or_else(|reason| {
-            let (metric, points) = (group.metric.id, folded.drop_late());
+            let (metric, points) = (group.metric, folded.drop_late());
             tracing::error!(%metric, points, reason, "late points cannot be merged: dropped");
             Figures::add(&self.figures.measures_set_aside, points as u64);
             writing(&mut folded, group)

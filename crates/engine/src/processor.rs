@@ -6,19 +6,20 @@
 //! measured resources -> acknowledge. A crash anywhere replays the records, and heads ignore those already
 //! applied. `metricd` decides when a pass runs.
 
-use std::{collections::HashMap, ops::Range, sync::Arc, time::Instant};
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
     incoming::{Consume, Pending, Position, Record},
 };
 use gnudi_indexer::Indexer;
-use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Timestamp};
+use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Text, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
     raw, removal,
 };
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::{
     EngineError, Result,
@@ -59,9 +60,34 @@ pub type Fold = fn(&mut Head, &Layout, u64, &mut Vec<Measure>) -> FoldOutcome;
 
 /// The records of one metric in a pass.
 pub(crate) struct Group {
-    pub(crate) metric: Arc<Metric>,
+    pub(crate) metric: MetricId,
+    pub(crate) resource_id: Option<Uuid>,
     pub(crate) layout: Arc<Layout>,
     pub(crate) records: Range<usize>,
+}
+
+/// What a pass must know of a metric.
+#[derive(Clone, Copy)]
+struct Known {
+    resource_id: Option<Uuid>,
+    /// The index of its policy's name.
+    policy: usize,
+}
+
+/// The names of the policies of a pass's metrics: few.
+#[derive(Default)]
+struct Policies(Vec<Text>);
+
+impl Policies {
+    fn known(&mut self, metric: &Metric) -> Known {
+        let name = &metric.archive_policy_name;
+        let policy = self.0.iter().position(|known| Text::ptr_eq(known, name) || known == name);
+        let policy = policy.unwrap_or_else(|| {
+            self.0.push(name.clone());
+            self.0.len() - 1
+        });
+        Known { resource_id: metric.resource_id, policy }
+    }
 }
 
 impl Processor {
@@ -222,7 +248,7 @@ impl Processor {
     }
 
     async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<()> {
-        let ids: Vec<MetricId> = groups.iter().map(|group| group.metric.id).collect();
+        let ids: Vec<MetricId> = groups.iter().map(|group| group.metric).collect();
         let _permits = self.heads.acquire_many(ids.len() as u32).await.expect("never closed");
         let heads = self.store.read_own_heads(fence, &ids).await;
         let mut converted = Vec::new();
@@ -277,29 +303,41 @@ impl Processor {
             }
         }
         let ids: Vec<MetricId> = ranges.iter().map(|(metric, _)| *metric).collect();
-        let metrics = self.indexer.metrics(&ids).await?;
-        let mut layouts: HashMap<String, Arc<Layout>> = HashMap::new();
+        let (known, policies) = self.known(&ids).await?;
+        let mut layouts = Vec::with_capacity(policies.0.len());
+        for name in &policies.0 {
+            layouts.push(Arc::new(Layout::of(&*self.policy(name).await?)));
+        }
         let mut groups = Vec::with_capacity(ranges.len());
-        for ((_, range), metric) in ranges.into_iter().zip(metrics) {
-            let Some(metric) = metric else {
+        for ((metric, range), known) in ranges.into_iter().zip(known) {
+            let Some(Known { resource_id, policy }) = known else {
                 let orphaned = records[range].iter().map(|record| u64::from(record.measures)).sum();
                 Figures::add(&self.figures.measures_orphaned, orphaned);
                 continue;
             };
-            let layout = if let Some(layout) = layouts.get(&*metric.archive_policy_name) {
-                layout.clone()
-            } else {
-                let layout = Arc::new(Layout::of(&*self.policy(&metric).await?));
-                layouts.insert(metric.archive_policy_name.to_string(), layout.clone());
-                layout
-            };
-            groups.push(Group { metric, layout, records: range });
+            groups.push(Group { metric, resource_id, layout: layouts[policy].clone(), records: range });
         }
         Ok(groups)
     }
 
-    async fn policy(&self, metric: &Metric) -> Result<Arc<ArchivePolicy>> {
-        let name = &metric.archive_policy_name;
+    /// What a pass must know of the metrics; `None` for those that are deleted.
+    async fn known(&self, ids: &[MetricId]) -> Result<(Vec<Option<Known>>, Policies)> {
+        let mut policies = Policies::default();
+        let mut known = vec![None; ids.len()];
+        self.indexer.visit_cached_metrics(ids, &mut |index, metric| {
+            known[index] = Some(policies.known(metric));
+        });
+        let missing: Vec<usize> = (0..ids.len()).filter(|index| known[*index].is_none()).collect();
+        if !missing.is_empty() {
+            let wanted: Vec<MetricId> = missing.iter().map(|index| ids[*index]).collect();
+            for (index, metric) in missing.into_iter().zip(self.indexer.metrics(&wanted).await?) {
+                known[index] = metric.map(|metric| policies.known(&metric));
+            }
+        }
+        Ok((known, policies))
+    }
+
+    async fn policy(&self, name: &str) -> Result<Arc<ArchivePolicy>> {
         self.indexer.archive_policy(name).await?.ok_or_else(|| {
             // A policy in use cannot be deleted, so the index was changed by other means.
             gnudi_indexer::IndexerError::NoSuchArchivePolicy(name.to_string()).into()
@@ -346,7 +384,7 @@ impl<'a> Folding<'a> {
             Work::MergeLate(head) => self.late.push((group, *head)),
             Work::Convert => return false,
         }
-        self.seen.add(group.metric.resource_id, latest);
+        self.seen.add(group.resource_id, latest);
         true
     }
 }

@@ -25,7 +25,7 @@ impl Processor {
         mut group: Group,
         record: &Record,
     ) -> Result<Option<MetricWrite>> {
-        let metric = group.metric.id;
+        let metric = group.metric;
         let stored = self.store.read_own_heads(fence, &[metric]).await.pop().expect("one answer per metric");
         if let Ok(None) = stored {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Processor {
     }
 
     async fn try_to_remove(&self, group: &Group, record: &Record, mut head: Head) -> Result<MetricWrite> {
-        let (metric, layout) = (group.metric.id, &*group.layout);
+        let (metric, layout) = (group.metric, &*group.layout);
         let damaged = |reason: String| EngineError::Damaged { metric, reason };
         let span = removal::decode(&record.points).map_err(|error| damaged(error.to_string()))?;
         let names = self.list_names(&[group]).await?.pop().expect("one answer per metric");

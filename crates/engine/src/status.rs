@@ -1,7 +1,7 @@
 //! The backlog, as `/v1/status` shows it.
 //!
-//! Counting waiting metrics requires reading the backlog, so a result is cached while nothing changes, and
-//! for [`STATUS_AGE_MAX`] while the backlog is large.
+//! Counting waiting metrics requires reading the backlog, so a result is cached while nothing changes; while the
+//! backlog is large it is cached for a second, and for twenty times as long as the counting took.
 
 use std::{
     collections::HashMap,
@@ -15,8 +15,10 @@ use tokio::sync::Mutex;
 
 use crate::Result;
 
-/// Maximum age of a large backlog's figures.
+/// How long a large backlog's count is used at least.
 pub const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
+/// And for so many times as long as the counting took: who asks all the time must not slow down the workers.
+const STATUS_AGE_SHARE: u32 = 20;
 /// A backlog up to this size is counted at each request.
 pub const STATUS_FRESH_BYTES_MAX: u64 = 1 << 20;
 
@@ -34,8 +36,15 @@ pub(crate) struct StatusCache(Mutex<Option<Counted>>);
 #[derive(Debug)]
 struct Counted {
     at: Instant,
+    took: Duration,
     backlog: Backlog,
     by_metric: Arc<HashMap<MetricId, u64>>,
+}
+
+impl Counted {
+    fn age_max(&self) -> Duration {
+        STATUS_AGE_MAX.max(self.took * STATUS_AGE_SHARE)
+    }
 }
 
 impl StatusCache {
@@ -44,15 +53,16 @@ impl StatusCache {
         let backlog = incoming.backlog().await?;
         let fits = cached.as_ref().is_some_and(|counted| {
             counted.backlog == backlog && backlog.measures == 0
-                || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.at.elapsed() < STATUS_AGE_MAX
+                || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.at.elapsed() < counted.age_max()
         });
         if !fits {
+            let began = Instant::now();
             let by_metric = match backlog.measures {
                 0 => HashMap::new(),
                 _ => incoming.backlog_by_metric().await?,
             };
-            *cached =
-                Some(Counted { at: Instant::now(), backlog: backlog.clone(), by_metric: by_metric.into() });
+            let (at, took) = (Instant::now(), began.elapsed());
+            *cached = Some(Counted { at, took, backlog: backlog.clone(), by_metric: by_metric.into() });
         }
         let by_metric = &cached.as_ref().expect("filled above").by_metric;
         Ok(ProcessingStatus {

@@ -22,6 +22,7 @@ const ASKED_FOR: u8 = 0x80;
 const KIND: u8 = 0x7f;
 
 const PLACES_MIN: usize = 8;
+const VISITED_AT_ONCE: usize = 16;
 
 /// An entry, with its key.
 pub(super) trait Entry: Debug {
@@ -61,12 +62,56 @@ const fn kind_of(hash: u64) -> u8 {
 
 impl<E: Entry> ClockTable<E> {
     pub(super) fn get(&self, key: E::Key, hash: u64) -> Option<&Arc<E>> {
-        let place = self.find(key, hash)?;
+        self.asked_for(self.find(key, hash)?)
+    }
+
+    /// The entry of a used slot, which is marked as read.
+    fn asked_for(&self, place: usize) -> Option<&Arc<E>> {
         let mark = self.marks[place].load(Ordering::Relaxed);
         if mark & ASKED_FOR == 0 {
             self.marks[place].store(mark | ASKED_FOR, Ordering::Relaxed);
         }
         self.places[place].as_ref()
+    }
+
+    /// Passes the entries of the keys that are there to `visit`, each with the key's index.
+    ///
+    /// In a large table each look-up waits for memory three times. In groups, step by step, the processor waits for the
+    /// memory of several look-ups at once.
+    pub(super) fn visit(
+        &self,
+        keys: &mut dyn Iterator<Item = (usize, E::Key, u64)>,
+        visit: &mut dyn FnMut(usize, &Arc<E>),
+    ) {
+        if self.marks.is_empty() {
+            return;
+        }
+        let mut group = [None; VISITED_AT_ONCE];
+        loop {
+            let mut count = 0;
+            for (place, key) in group.iter_mut().zip(&mut *keys) {
+                *place = Some(key);
+                count += 1;
+            }
+            let group = || group[..count].iter().flatten().copied();
+            let mut first = [None; VISITED_AT_ONCE];
+            for (first, (_, _, hash)) in first.iter_mut().zip(group()) {
+                *first = self.places[hash as usize & self.mask()].as_ref();
+            }
+            let mut is_first = [false; VISITED_AT_ONCE];
+            for ((is_first, first), (_, key, _)) in is_first.iter_mut().zip(first).zip(group()) {
+                *is_first = first.is_some_and(|entry| entry.key() == key);
+            }
+            for (is_first, (index, key, hash)) in is_first.into_iter().zip(group()) {
+                let place = if is_first { Some(hash as usize & self.mask()) } else { self.find(key, hash) };
+                if let Some(entry) = place.and_then(|place| self.asked_for(place)) {
+                    visit(index, entry);
+                }
+            }
+            if count < VISITED_AT_ONCE {
+                return;
+            }
+        }
     }
 
     /// Inserts or replaces an entry; returns whether it is new.
@@ -243,6 +288,14 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(table.len, model.len());
+                let keys = (0..60).flat_map(|n| [n, n << 100]).map(|n| MetricId(Uuid::from_u128(n)));
+                let mut keys = keys.map(|id| (id.0.as_u128() as usize, id, Metric::hash(id)));
+                let mut visited = HashMap::new();
+                table.visit(&mut keys, &mut |index, metric| {
+                    assert_eq!(index, metric.id.0.as_u128() as usize);
+                    visited.insert(metric.id, metric.clone());
+                });
+                prop_assert_eq!(&visited, &model);
                 for (id, metric) in &model {
                     prop_assert_eq!(table.find(*id, Metric::hash(*id)).and_then(|place| table.places[place].as_ref()), Some(metric));
                 }

@@ -42,11 +42,18 @@ impl MetricCache {
         self.metrics.get(id)
     }
 
+    /// The cached ones of some metrics, in order.
+    pub(super) fn get_all(&self, ids: &[MetricId]) -> Vec<Option<Arc<Metric>>> {
+        let mut found = vec![None; ids.len()];
+        self.metrics.visit(ids, &mut |place, metric| found[place] = Some(Arc::clone(metric)));
+        let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none());
+        self.metrics.count_misses(missing.map(|(id, _)| *id));
+        found
+    }
+
     /// See [`crate::Indexer::visit_cached_metrics`].
     pub(super) fn visit(&self, ids: &[MetricId], visit: &mut dyn FnMut(usize, &Metric)) {
-        for (place, id) in ids.iter().enumerate() {
-            self.metrics.with(*id, |metric| visit(place, metric));
-        }
+        self.metrics.visit(ids, &mut |place, metric| visit(place, metric));
     }
 
     /// A resource's metric with this name.

@@ -207,7 +207,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     }
 
     async fn metrics(&self, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
-        let mut found: Vec<_> = ids.iter().map(|id| self.caches.metrics.get(*id)).collect();
+        let mut found = self.caches.metrics.get_all(ids);
         let missing: Vec<usize> = (0..ids.len()).filter(|index| found[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted = missing.iter().map(|index| ids[*index]).collect();

@@ -81,17 +81,41 @@ impl<E: Entry> Shards<E> {
     }
 
     pub(super) fn get(&self, key: E::Key) -> Option<Arc<E>> {
-        self.with(key, Arc::clone)
-    }
-
-    /// The result of `read` on an entry, while its shard is locked: cheaper than a reference to the entry.
-    pub(super) fn with<T>(&self, key: E::Key, read: impl FnOnce(&Arc<E>) -> T) -> Option<T> {
         let hash = E::hash(key);
         let shard = self.shard(hash);
-        let found = shard.table.read().entries.get(key, hash).map(read);
+        let found = shard.table.read().entries.get(key, hash).cloned();
         let counter = if found.is_some() { &shard.hits } else { &shard.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
+    }
+
+    /// Passes the cached entries of the keys to `visit`, each with the key's index, in any order. A shard is locked while
+    /// its entries are visited. Counts hits only.
+    pub(super) fn visit(&self, keys: &[E::Key], visit: &mut dyn FnMut(usize, &Arc<E>)) {
+        let shards = self.parts.len();
+        let mut by_shard: Vec<(u64, u32)> =
+            keys.iter().zip(0..).map(|(key, index)| (E::hash(*key), index)).collect();
+        by_shard.sort_unstable_by_key(|(hash, _)| shard_of(*hash, shards));
+        for of_shard in
+            by_shard.chunk_by(|(one, _), (next, _)| shard_of(*one, shards) == shard_of(*next, shards))
+        {
+            let shard = self.shard(of_shard[0].0);
+            let mut hits = 0;
+            let mut wanted =
+                of_shard.iter().map(|(hash, index)| (*index as usize, keys[*index as usize], *hash));
+            shard.table.read().entries.visit(&mut wanted, &mut |index, entry| {
+                hits += 1;
+                visit(index, entry);
+            });
+            shard.hits.fetch_add(hits, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts misses that [`Shards::visit`] has left out.
+    pub(super) fn count_misses(&self, keys: impl Iterator<Item = E::Key>) {
+        keys.for_each(|key| {
+            self.shard(E::hash(key)).misses.fetch_add(1, Ordering::Relaxed);
+        });
     }
 
     /// Take it before reading the index.
@@ -210,6 +234,19 @@ mod tests {
         assert!(ids.iter().all(|id| cache.get(*id).is_some()));
         let (hits, misses) = cache.hits_and_misses();
         assert_eq!((hits, misses), (10_000, 0));
+    }
+
+    #[test]
+    fn visits_find_what_single_calls_find() {
+        let cache = Shards::new(20_000);
+        let ids: Vec<_> = (0..5_000).map(|number| insert(&cache, 3 * number)).collect();
+        let wanted: Vec<_> = (0..9_000).map(|number| metric(number * 2 % 17_000).id).collect();
+        let mut visited = vec![None; wanted.len()];
+        cache.visit(&wanted, &mut |index, found| visited[index] = Some(found.clone()));
+        assert_eq!(visited, wanted.iter().map(|id| cache.get(*id)).collect::<Vec<_>>());
+        let there = visited.iter().flatten().count() as u64;
+        assert!(there > 0 && wanted.iter().filter(|id| ids.contains(id)).count() as u64 == there);
+        assert_eq!(cache.hits_and_misses(), (2 * there, wanted.len() as u64 - there));
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Reads: from the recent layers first, then the runs, newest first.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use gnudi_model::MetricId;
@@ -79,7 +76,7 @@ impl Shared {
             Head::Memory(bytes) => Ok(Some(bytes)),
             Head::Log(value) => self.opened(&value, &Key::head(*metric), items[index].take()).map(Some),
             Head::Damaged(at) => Err(StoreError::Damaged(self.place(at))),
-            Head::InRuns => from_runs.remove(&index).unwrap_or(Ok(None)),
+            Head::InRuns => from_runs[index].take().unwrap_or(Ok(None)),
         };
         heads.into_iter().zip(metrics).enumerate().map(read).collect()
     }
@@ -316,13 +313,13 @@ struct RecentBlocks {
     blocks: Vec<(Key, Option<Block>)>,
 }
 
-/// The heads of `metrics[wanted]`, each from the newest run that has an entry for it.
+/// The heads of `metrics[wanted]`, each from the newest run that has an entry for it; `None` for the others.
 fn read_run_heads(
     runs: &[Arc<Run>],
     metrics: &[MetricId],
     mut wanted: Vec<usize>,
-) -> HashMap<usize, Result<Option<Bytes>, StoreError>> {
-    let mut heads = HashMap::new();
+) -> Vec<Option<Result<Option<Bytes>, StoreError>>> {
+    let mut heads = vec![None; metrics.len()];
     for run in runs.iter().rev() {
         let asked: Vec<usize> =
             wanted.iter().copied().filter(|index| run.may_contain(metrics[*index])).collect();
@@ -335,9 +332,9 @@ fn read_run_heads(
                 Ok(Some(Found::Damaged(place))) => Err(StoreError::Damaged(place)),
                 Err(error) => Err(error),
             };
-            heads.insert(index, head);
+            heads[index] = Some(head);
         }
-        wanted.retain(|index| !heads.contains_key(index));
+        wanted.retain(|index| heads[*index].is_none());
         if wanted.is_empty() {
             break;
         }

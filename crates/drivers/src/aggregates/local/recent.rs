@@ -7,7 +7,7 @@
 //! metrics, each with its name and its head. Item payloads start with the 40 bytes of the key; the tag is the
 //! type.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
 
 use bytes::Bytes;
 use gnudi_model::{MetricId, MetricMap, MetricSet};
@@ -155,11 +155,18 @@ impl Layer {
 
     /// Writes a head to memory only.
     pub fn write_head(&mut self, metric: MetricId, head: &[u8]) {
-        let slot = match self.heads.get(&metric) {
-            Some(Recent::Dirty(slot)) => self.dirty.replace(*slot, metric, head),
-            _ => self.dirty.add(metric, head),
-        };
-        self.heads.insert(metric, Recent::Dirty(slot));
+        match self.heads.entry(metric) {
+            Entry::Occupied(mut known) => {
+                let slot = match known.get() {
+                    Recent::Dirty(slot) => self.dirty.replace(*slot, metric, head),
+                    _ => self.dirty.add(metric, head),
+                };
+                known.insert(Recent::Dirty(slot));
+            }
+            Entry::Vacant(new) => {
+                new.insert(Recent::Dirty(self.dirty.add(metric, head)));
+            }
+        }
     }
 
     /// The metric's head, if it is dirty.

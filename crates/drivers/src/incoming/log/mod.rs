@@ -18,7 +18,7 @@ mod writer;
 
 use std::{
     collections::HashMap,
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, resume_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -335,19 +335,10 @@ impl Append for LocalIncoming {
     }
 
     async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        let mut measures: HashMap<MetricId, u64> = HashMap::new();
-        for sack in self.shared.sack_count.iter() {
-            let mut after = Position(0);
-            loop {
-                let parts = self.shared.index.pending(sack, after, BACKLOG_READ_BYTES);
-                let Some(last) = parts.last() else { break };
-                after = last.position();
-                for record in self.shared.read(sack, &parts).records {
-                    *measures.entry(record.metric).or_default() += u64::from(record.measures);
-                }
-            }
-        }
-        Ok(measures)
+        let shared = Arc::clone(&self.shared);
+        // It may read gigabytes.
+        let counted = tokio::task::spawn_blocking(move || shared.backlog_by_metric()).await;
+        Ok(counted.unwrap_or_else(|error| resume_unwind(error.into_panic())))
     }
 }
 
@@ -410,6 +401,3 @@ impl Consume for LocalIncoming {
         self.shared.index.arrivals().await.into_iter().map(|id| Sack { count, id }).collect()
     }
 }
-
-/// How many bytes of the backlog are in memory while it is counted.
-const BACKLOG_READ_BYTES: usize = 1 << 20;

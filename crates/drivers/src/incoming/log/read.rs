@@ -11,12 +11,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use gnudi_model::SackId;
+use gnudi_model::{MetricId, SackId};
 
 use super::{LogState, entries, index::Stored};
 use crate::{
     disk::read_exact_at,
-    incoming::Record,
+    incoming::{Position, Record},
     segments::{
         Segment,
         frame::{ITEM_HEADER_BYTES, open_item},
@@ -121,6 +121,25 @@ impl LogState {
             return ItemRead::Damaged;
         }
         ItemRead::Whole
+    }
+
+    /// The waiting measures of each metric.
+    pub(super) fn backlog_by_metric(&self) -> HashMap<MetricId, u64> {
+        /// How many bytes of the backlog are in memory at once.
+        const READ_BYTES: usize = 1 << 20;
+        let mut measures: HashMap<MetricId, u64> = HashMap::new();
+        for sack in self.sack_count.iter() {
+            let mut after = Position(0);
+            loop {
+                let items = self.index.pending(sack, after, READ_BYTES);
+                let Some(last) = items.last() else { break };
+                after = last.position();
+                for record in self.read(sack, &items).records {
+                    *measures.entry(record.metric).or_default() += u64::from(record.measures);
+                }
+            }
+        }
+        measures
     }
 
     fn report(&self, what: &str, stored: &Stored, bytes: &[u8]) {
