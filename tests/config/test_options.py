@@ -130,6 +130,12 @@ def test_config_prints_every_option_as_a_file_that_can_be_used(tmp_path):
     assert {"api", "archive_policy", "cors", "incoming", "indexer", "metricd", "storage"} <= set(parser.sections())
 
 
+@pytest.mark.parametrize("arguments", [(), ("--ceilometer",)])
+def test_config_prints_each_section_once(arguments):
+    sections = [line for line in program.run("config", *arguments).stdout.splitlines() if line.startswith("[")]
+    assert len(sections) > 10 and len(set(sections)) == len(sections), sections
+
+
 def test_gnocchis_program_names_are_those_programs(tmp_path):
     upgrade = program.run("--data-dir", tmp_path / "data", name="gnocchi-upgrade", directory=tmp_path)
     assert upgrade.returncode == 0, upgrade.stderr

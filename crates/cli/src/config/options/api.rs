@@ -10,8 +10,7 @@ pub const OPTIONS: &[Spec] = &options! {
     option port(PORT, "8041", "Port to listen on; 0 for any free one.");
     option auth_mode(Kind::Choice(&["basic", "keystone", "remoteuser"]), "basic",
         "Authentication of callers. basic: the user's name, with a password only if password_file is set; `admin` is \
-         the administrator. remoteuser: a proxy in front names the user. keystone: by the tokens that they \
-         bring.");
+         the administrator. remoteuser: a proxy in front names the user. keystone: by tokens of Keystone.");
     text password_file("",
         "gnudi: users and their passwords for auth_mode basic, as `gnudi passwd` and `htpasswd -B` write them; \
          read again on SIGHUP and when the file changes. Unset: any password is accepted, as in Gnocchi.");
@@ -20,57 +19,57 @@ pub const OPTIONS: &[Spec] = &options! {
     option remoteuser_proxies(Kind::List, "",
         "gnudi: addresses and networks (192.0.2.1, 192.0.2.0/24) from which that header is trusted; auth_mode \
          remoteuser needs them.");
-    option max_limit(POSITIVE, "1000", "Most items in one answer of a listing.");
+    option max_limit(POSITIVE, "1000", "Maximum items in one response of a listing.");
     option operation_timeout(ANY, "10",
         "Timeout in seconds of a request that waits for processing (refresh); then 503.");
     option enable_proxy_headers_parsing(Kind::Bool, "false",
         "Trust Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
     option body_bytes_max(POSITIVE, "33554432", "gnudi: largest request body; a larger one is answered 413.");
     option bodies_bytes_max(POSITIVE, "536870912",
-        "gnudi: bytes of all request bodies that are read or worked on, half of them from one address; more are \
-         answered 503.");
+        "gnudi: maximum bytes of all request bodies that are read or processed, half of it from one address; \
+         beyond it requests get 503.");
     option body_grace_ms(POSITIVE, "10000",
         "gnudi: how long a client may stall within a body, or send less than 8 KiB a second, before its connection \
          is closed.");
     option answers_bytes_max(POSITIVE, "536870912",
-        "gnudi: bytes of points in all answers that clients have not read yet; more are answered 503.");
+        "gnudi: maximum bytes of points in all responses that clients have not read yet; beyond it 503.");
     option request_measures_max(Kind::Int { min: 1, max: 4_194_304 }, "500000",
-        "gnudi: most measures in one request; more are answered 413.");
+        "gnudi: maximum measures in one request; beyond it 413.");
     option empty_answers(Kind::Bool, "false",
         "gnudi: aggregates without data (no resource, no metric with the name, no common points) \
-         are empty, in place of 404 and 400, unless a request says `empty=false`. `empty=true` asks for it one \
-         request at a time.");
+         are empty, instead of 404 and 400, unless a request has `empty=false`. `empty=true` does it for one \
+         request.");
     option prometheus_labels(Kind::Choice(&["all", "none"]), "all",
         "gnudi: which labels of Prometheus' series, besides job and instance, are part of the names of metrics. \
-         none: as in Gnocchi, where series that differ in other labels are one metric, of which the last in a \
-         request counts.");
+         none: as in Gnocchi, where series that differ in other labels are one metric, and the last one of a \
+         request is stored.");
     text prometheus_archive_policy("raw",
-        "gnudi: archive policy of the metrics that /api/v1/write and /api/v1/otlp/v1/metrics make. Empty, or where \
-         there is no such policy: what the archive policy rules say.");
+        "gnudi: archive policy of metrics created by /api/v1/write and /api/v1/otlp/v1/metrics. If it is empty or \
+         does not exist, the archive policy rules apply.");
     option prometheus_ceilometer_names(Kind::Bool, "true",
-        "gnudi: whether PromQL finds metrics also by the names that Ceilometer's exporters give them: \
+        "gnudi: whether PromQL finds metrics also by their names in Ceilometer's exporters: \
          ceilometer_disk_device_read_bytes is disk.device.read.bytes.");
     option prometheus_delayed_name_removal(Kind::Bool, "false",
         "gnudi: whether PromQL drops metric names only at the end of a query, so that label_replace and \
          aggregations by __name__ still see them: Prometheus' feature promql-delayed-name-removal.");
-    option connections_max(POSITIVE, "10000", "gnudi: most connections at the same time.");
-    option header_timeout_ms(POSITIVE, "10000", "gnudi: how long a client may take to send a request's head.");
+    option connections_max(POSITIVE, "10000", "gnudi: maximum concurrent connections.");
+    option header_timeout_ms(POSITIVE, "10000", "gnudi: timeout of a request's head.");
     text tls_certificate("",
         "gnudi: the server's certificate and its chain, in PEM; the API then uses HTTPS only. \
          Read again on SIGHUP and when the file changes.");
     text tls_key("", "gnudi: the certificate's private key, in PEM.");
     option project_metrics_max(ANY, "",
-        "gnudi: most active metrics that a project (with other auth_modes than keystone: a user) may have \
-         created; more are answered 429. Unset: no limit.");
+        "gnudi: maximum active metrics that a project (with other auth_modes than keystone: a user) may have \
+         created; beyond it 429. Unset: no limit.");
     option project_measures_per_second(POSITIVE, "",
-        "gnudi: measures that a project may post a second, ten seconds' worth at once; more are answered 429. \
+        "gnudi: measures that a project may post per second, ten seconds' worth at once; beyond it 429. \
          Unset: no limit.");
     option project_request_cost_per_second(POSITIVE, "",
-        "gnudi: what a project's requests may cost a second, ten seconds' worth at once: a request costs 1, and \
-         1 more for each 100 metrics that it reads across and for each 64 KiB that it is answered. More are \
-         answered 429. Unset: no limit.");
+        "gnudi: what a project's requests may cost per second, ten seconds' worth at once: a request costs 1, and \
+         1 more for each 100 metrics that it reads across and for each 64 KiB of its response. Beyond it 429. \
+         Unset: no limit.");
     text limits_file("",
-        "gnudi: YAML file of limits of single projects in place of these: `id: {metrics_max: .., \
+        "gnudi: YAML file of limits of single projects, which override these: `id: {metrics_max: .., \
          measures_per_second: .., request_cost_per_second: ..}`; read at the start.");
     text metrics_listen("",
         "gnudi: host:port of /metrics, if not the API's own address, where every client of the API can read it \

@@ -14,8 +14,8 @@ pub const OPTIONS: &[Spec] = &options! {
         "Coordinator of members and sacks: URL of a database, Redis or etcd. Unset: the indexer's \
          database. Not used with the embedded store.");
     option start_timeout(ANY, "60",
-        "gnudi: seconds for which a program that starts waits for an engine that does not answer, before it \
-         gives up.");
+        "gnudi: seconds for which a program that starts retries an engine that does not answer, before it \
+         exits.");
     idle log_options("true", LOGS);
     text log_file("", LOG_FILE);
     text log_dir("", LOG_DIR);

@@ -8,14 +8,14 @@ pub const STORAGE: &[Spec] = &options! {
     [storage]
     option driver(Kind::Choice(&["local", "file", "redis", "ceph", "s3", "swift"]), "local",
         "local: the embedded store in the data directory, which belongs to one process. redis, ceph, s3, swift: \
-         shared by any number, and so is file where [indexer] url names a shared database: a folder that all \
-         hosts have mounted; without such a database file means local.");
+         shared by any number of processes, and so is file if [indexer] url names a shared database: a folder that \
+         all hosts have mounted; without such a database file means local.");
     text file_basepath("",
-        "The data directory of the embedded store, where --data-dir names none (unset: ./gnudi-data), or the \
+        "The data directory of the embedded store, which --data-dir overrides (unset: ./gnudi-data), or the \
          shared folder.");
     idle file_subdir_len("2", "the layout does not depend on it");
     option engine_timeout(Kind::Seconds, "10",
-        "gnudi: seconds that one call to the engine may take before it counts as down (503).");
+        "gnudi: timeout of one call to the engine, in seconds; then 503.");
     secret redis_url(Kind::Url(&["redis", "rediss", "unix"]),
         "redis://[[user]:password@]host[:port][/db]; rediss:// for TLS, redis+cluster:// for a cluster, \
          ?sentinel=master&sentinel_fallback=host:port for Sentinel, as in Gnocchi.")
@@ -23,28 +23,29 @@ pub const STORAGE: &[Spec] = &options! {
     text redis_prefix("gnudi", "gnudi: prefix of all keys.");
     option redis_replicas_min(ANY, "",
         "gnudi: replicas that must acknowledge a write before it is acknowledged. Unset: one if Sentinels \
-         name the primary and it has a replica, so that a lone survivor keeps working; a number always applies.");
+         name the primary and it has a replica, so that the last server left accepts writes; a number always \
+         applies.");
     text ceph_pool("gnocchi", "Pool of the objects.");
     text ceph_username("", "Ceph's user without `client.` before it. Unset: admin.");
     secret ceph_secret(Kind::Text, "Key of that user. Unset: from the keyring.");
     text ceph_keyring("", "File with the key. Unset: as in ceph_conffile.");
-    option ceph_timeout(POSITIVE, "30", "Seconds to connect to Ceph; a call takes engine_timeout at most.");
+    option ceph_timeout(POSITIVE, "30", "Timeout of connecting to Ceph, in seconds; that of a call is engine_timeout.");
     text ceph_conffile("/etc/ceph/ceph.conf", "Ceph's own configuration, which names its monitors.");
     text ceph_namespace("gnudi",
         "gnudi: prefix of the namespaces in the pool, so that two clusters can share it.");
-    option s3_endpoint_url(Kind::Url(&["http", "https"]), "", "Where S3 is. Unset: Amazon's, by region.");
+    option s3_endpoint_url(Kind::Url(&["http", "https"]), "", "URL of S3. Unset: Amazon's, by region.");
     text s3_region_name("", "Region. Unset: us-east-1.") { environment: "AWS_DEFAULT_REGION" };
     secret s3_access_key_id(Kind::Text, "Access key.") { environment: "AWS_ACCESS_KEY_ID" };
     secret s3_secret_access_key(Kind::Text, "Secret key.") { environment: "AWS_SECRET_ACCESS_KEY" };
     text s3_bucket_prefix("gnocchi", "Prefix of bucket names.");
     text s3_cacert("", "gnudi: file of trusted certificates (PEM). Unset: the system's.");
     idle s3_check_consistency_timeout("60", "S3 is consistent since 2020; other implementations must be, too");
-    option s3_max_pool_connections(POSITIVE, "50", "Most connections at the same time.");
+    option s3_max_pool_connections(POSITIVE, "50", "Maximum concurrent connections.");
     option swift_auth_version(Kind::Choice(&["1", "1.0", "2", "2.0", "3"]), "1",
         "How to log in: 1, or 3 for Keystone.");
-    option swift_auth_insecure(Kind::Bool, "false", "Do not check the servers' certificates.");
+    option swift_auth_insecure(Kind::Bool, "false", "Do not verify the servers' certificates.");
     text swift_url("", "Swift's URL. Unset: from the login.");
-    option swift_authurl(Kind::Url(&["http", "https"]), "http://localhost:8080/auth/v1.0", "Where to log in.");
+    option swift_authurl(Kind::Url(&["http", "https"]), "http://localhost:8080/auth/v1.0", "URL of the login.");
     secret swift_preauthtoken(Kind::Text, "Token to use instead of logging in.");
     text swift_cacert("", "File of trusted certificates (PEM). Unset: the system's.");
     text swift_region("", "Region, of those that Keystone lists.");
@@ -59,7 +60,7 @@ pub const STORAGE: &[Spec] = &options! {
     option swift_endpoint_type(Kind::Choice(&["publicURL", "internalURL", "adminURL"]), "publicURL",
         "Which of the URLs that Keystone lists.");
     text swift_service_type("object-store", "Type of the service in Keystone's list.");
-    idle swift_timeout("300", "engine_timeout counts");
+    idle swift_timeout("300", "engine_timeout applies");
 };
 
 /// In `[incoming]`.

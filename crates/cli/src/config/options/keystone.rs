@@ -15,7 +15,7 @@ pub const OPTIONS: &[Spec] = &options! {
     option auth_url(Kind::Url(&["http", "https"]), "",
         "Keystone's URL, with or without /v3; required by auth_mode keystone.");
     option www_authenticate_uri(Kind::Url(&["http", "https"]), "",
-        "URL at which clients are told to get a token. Unset: auth_url.");
+        "URL of Keystone for clients, in responses with 401. Unset: auth_url.");
     text username("", "gnudi's user, by name ...");
     text user_domain_name("", "... within the domain of this name ...");
     text user_domain_id("", "... or of this id.");
@@ -25,28 +25,27 @@ pub const OPTIONS: &[Spec] = &options! {
     text project_domain_name("", "... within the domain of this name ...");
     text project_domain_id("", "... or of this id.");
     text project_id("", "Project that gnudi logs in to, by id.");
-    text default_domain_name("", "Domain of the user and of the project where no other is named ...");
+    text default_domain_name("", "Domain of the user and of the project if no other is given ...");
     text default_domain_id("", "... or its id.");
     text application_credential_id("", "Id of an application credential, for auth_type v3applicationcredential.");
     secret application_credential_secret(Kind::Text, "Its secret.");
     text region_name("", "Region of Keystone in the catalogue. Unset: any.");
     option interface(Kind::Choice(&["public", "internal", "admin"]), "internal",
-        "Which of Keystone's endpoints in the catalogue is asked; where there is none, auth_url.");
+        "Which of Keystone's endpoints in the catalogue is used; if there is none, auth_url.");
     text cafile("", "File of trusted certificates for Keystone (PEM). Unset: the system's.");
     option insecure(Kind::Bool, "false", "Do not verify Keystone's certificate.");
     text certfile("", "File of gnudi's client certificate (PEM).");
     text keyfile("", "Its key. Unset: in certfile.");
     option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     option http_connect_timeout(POSITIVE, "10",
-        "Seconds that a request to Keystone may take; where it takes longer, callers whose token is not \
-         remembered get 503.");
+        "Timeout of a request to Keystone, in seconds; then callers whose token is not cached get 503.");
     option token_cache_time(Kind::Int { min: -1, max: i64::MAX }, "300",
-        "Seconds for which a valid token is cached, 300 at most: so long may one be accepted after \
-         it was revoked. 0 and -1: not at all.");
+        "Seconds for which a valid token is cached, 300 at most: a revoked token may be accepted for so long. \
+         0 and -1: not at all.");
     option tokens_max(POSITIVE, "100000", "gnudi: maximum number of cached tokens.");
     option service_token_roles(Kind::List, "service",
-        "Roles one of which makes the token in X-Service-Token that of a service, whose users' tokens may have \
-         ended lately.");
+        "Roles of services. With a token in X-Service-Token that has one of them, the user's token may have \
+         expired recently.");
     option service_token_roles_required(Kind::Bool, "true",
         "Whether a token in X-Service-Token without such a role is refused.");
     text service_type("metric", "Type of this service in access rules of application credentials.");

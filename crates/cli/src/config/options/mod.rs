@@ -126,7 +126,7 @@ const LOGS: &str = "logs go to standard error, or to log_file";
 const LOG_FILE: &str =
     "File that services log to, in oslo.log's format. Unset: standard error, if log_dir is unset, too.";
 const LOG_DIR: &str =
-    "Directory of the log file. Without log_file it is named as the program: gnocchi-api.log.";
+    "Directory of the log file. Without log_file it is named as the program, such as gnocchi-api.log.";
 const LOG_DATE_FORMAT: &str = "Time format in the log file, as in strftime; milliseconds follow.";
 const WATCH_LOG_FILE: &str = "A moved or removed log file is created again. Always on, also at SIGHUP.";
 const WSGI: &str = "belongs to Gnocchi's Python web server";

@@ -13,8 +13,7 @@ pub const OPTIONS: &[Spec] = &options! {
         "File of rules that override Gnocchi's defaults, one by one. A relative path is searched \
          beside the configuration file, then in /etc/gnocchi. If it is set, it must exist.");
     text policy_default_rule("default",
-        "Rule that stands for those that rules refer to and nobody has written; where it is not there either, \
-         they deny.");
+        "Rule that replaces undefined rules that others refer to. If it is undefined, too, they deny.");
     option policy_dirs(Kind::List, "policy.d",
         "Folders of more such files, read by name after policy_file; missing ones are skipped.");
     idle remote_content_type("application/x-www-form-urlencoded", REMOTE);

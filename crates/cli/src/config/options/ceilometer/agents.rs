@@ -42,13 +42,13 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [meter]
     option meter_definitions_dirs(Kind::Lines, "/etc/ceilometer/meters.d",
-        "Directories of meter definitions (*.yaml). Where none of them has any, those that come with gnudi \
-         count.");
+        "Directories of meter definitions (*.yaml); the first definition of a meter's name applies. Unset: this \
+         one, then the built-in definitions.");
 
     [event]
     text definitions_cfg_file("event_definitions.yaml", "Definitions of events.");
     option drop_unmatched_notifications(Kind::Bool, "false",
-        "Make no event of a notification without a matching definition.");
+        "Create no event for a notification without a matching definition.");
     option store_raw(Kind::Lines, "",
         "Priorities whose events include the notification: info, error.");
 
@@ -66,13 +66,13 @@ pub const OPTIONS: &[Spec] = &options! {
     [polling]
     text cfg_file("polling.yaml", "File of what to poll, and how often.");
     text partitioning_group_prefix("", "Prefix of the names of the groups that share the work.");
-    option batch_size(ANY, "50", "Most samples of a message.");
+    option batch_size(ANY, "50", "Maximum samples of a message.");
     // Ceilometer declares it in both sections, and reads it in this one.
     option pollsters_definitions_dirs(Kind::Lines, "/etc/ceilometer/pollsters.d",
         "Directories of dynamic pollsters (*.yaml).")
         { formerly: &[("DEFAULT", "pollsters_definitions_dirs")] };
     option identity_name_discovery(Kind::Bool, "false",
-        "Ask Keystone for the names of polled samples' users and projects, once for each in [cache] \
+        "Query Keystone for the names of polled samples' users and projects, once for each in [cache] \
          expiration_time.")
         { formerly: &[("polling", "tenant_name_discovery")] };
     option enable_notifications(Kind::Bool, "true", "Publish samples to the broker.");
@@ -86,7 +86,7 @@ pub const OPTIONS: &[Spec] = &options! {
     text prometheus_tls_certfile("", "File of the certificate, in PEM, for prometheus_tls_enable.");
     text prometheus_tls_keyfile("", "File of its key.");
     option jitter(Kind::Pause, "30",
-        "gnudi: the first round begins within this many seconds, so that agents that start together do not ask \
+        "gnudi: the first round begins within this many seconds, so that agents that start together do not poll \
          together; with 0 at once, as Ceilometer's.");
     option requests_max(POSITIVE, "4",
         "gnudi: concurrent requests of an agent to all services together.");
@@ -115,7 +115,7 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [coordination]
     secret backend_url(Kind::Text,
-        "Where polling agents find each other, Ceilometer's included: etcd's or Redis' URL. Unset: each polls \
+        "Coordinator of polling agents, Ceilometer's included: URL of etcd or Redis. Unset: each polls \
          everything.");
     option lease_seconds(Kind::Seconds, "30",
         "gnudi: seconds without a heartbeat after which a polling agent counts as dead, and others take over.");

@@ -9,7 +9,7 @@ const LOGINS: &[&str] =
 pub const SERVICE: &[Spec] = &options! {
     [service_credentials]
     option auth_type(Kind::Choice(LOGINS), "",
-        "How to log in. Unset: password where there is an auth_url.");
+        "How to log in. Unset: password if there is an auth_url.");
     text auth_url("", "Keystone's URL.");
     text username("", "User.")
         { formerly: &[("service_credentials", "user_name"), ("service_credentials", "os_username")] };
@@ -22,7 +22,7 @@ pub const SERVICE: &[Spec] = &options! {
     text project_id("", "The same, by id.") { formerly: &[("service_credentials", "tenant_id")] };
     text project_domain_id("", "Domain of the project, by id.");
     text project_domain_name("", "The same, by name.");
-    text default_domain_id("", "Domain of user and project where none is named, by id.");
+    text default_domain_id("", "Domain of user and project if none is given, by id.");
     text default_domain_name("", "The same, by name.");
     text application_credential_id("", "Application credential, by id.");
     secret application_credential_secret(Kind::Text, "Its secret.");
@@ -30,12 +30,12 @@ pub const SERVICE: &[Spec] = &options! {
     option interface(Kind::Choice(&["public", "internal", "admin", "publicURL", "internalURL", "adminURL"]),
         "public", "Which of a service's endpoints to use.");
     text cafile("", "Trusted certificates for the services (PEM). Unset: the system's.");
-    option insecure(Kind::Bool, "false", "Trust any server, whatever its certificate.");
+    option insecure(Kind::Bool, "false", "Do not verify the services' certificates.");
     option timeout(Kind::Seconds, "", "Timeout of a request in seconds. Unset: 60.");
     text user("", "With gnocchi-basic: the user.");
     text roles("admin", "With gnocchi-noauth: the roles.");
     text endpoint("", "With gnocchi-basic and gnocchi-noauth: Gnocchi's URL.");
-    text certfile("", "File of a certificate, in PEM, for services that ask for one.");
+    text certfile("", "File of a certificate, in PEM, for services that require one.");
     text keyfile("", "Its key. Unset: in certfile.");
     option system_scope(Kind::Choice(&["all"]), "", "Log in to the whole cloud instead of a project: all.");
     idle collect_timing("false", "look at /metrics");
@@ -60,6 +60,12 @@ pub const GNOCCHI_ONLY: &[Spec] = &options! {
          service_credentials.");
 };
 
+pub const ZAQAR_ONLY: &[Spec] = &options! {
+    [zaqar]
+    option auth_section(Kind::Choice(&["service_credentials", "zaqar"]), "service_credentials",
+        "Section with the credentials for Zaqar.");
+};
+
 const SERVICE_TYPE: &str = "Type of the service in Keystone's catalogue.";
 
 pub const OTHERS: &[Spec] = &options! {
@@ -82,12 +88,8 @@ pub const OTHERS: &[Spec] = &options! {
     [rgw_client]
     option implicit_tenants(Kind::Bool, "false", "Whether radosgw has a tenant per project.");
     text rgw_service_name("", "Name of radosgw in Keystone's catalogue.");
-    option insecure(Kind::Bool, "true", "Trust any server as radosgw, whatever its certificate.");
+    option insecure(Kind::Bool, "true", "Do not verify radosgw's certificate.");
     text cafile("", "Trusted certificates for radosgw (PEM).");
     idle tls_min_version("", "TLS 1.2 and 1.3");
     idle tls_max_version("", "TLS 1.2 and 1.3");
-
-    [zaqar]
-    option auth_section(Kind::Choice(&["service_credentials", "zaqar"]), "service_credentials",
-        "Section with the credentials for Zaqar.");
 };

@@ -24,13 +24,13 @@ pub const OPTIONS: &[Spec] = &options! {
         "Concurrent requests to all services together.");
     option graceful_shutdown_timeout(POSITIVE, "60",
         "Grace period in seconds when an agent is stopped; the remaining messages stay in the broker.");
-    option polling_namespaces(Kind::Lines, "", "What `agent polling` polls: compute, central. Unset: both.");
+    option polling_namespaces(Kind::Lines, "", "What `agent polling` polls: compute, central, ipmi. Unset: compute and central.");
     text libvirt_uri("", "How to connect to libvirt. Unset: by libvirt_type.");
     option libvirt_type(Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]), "kvm", "Type of libvirt's domains.");
     text reseller_prefix("AUTH_", "Prefix of Swift's account names.");
     idle hypervisor_inspector("libvirt", "libvirt is the only one");
     idle rootwrap_config("/etc/ceilometer/rootwrap.conf", ROOTWRAP);
-    idle executor_thread_pool_size("64", "[notification] workers counts");
+    idle executor_thread_pool_size("64", "[notification] workers applies");
     idle rpc_response_timeout("60", "nothing is called by RPC");
     idle rpc_ping_enabled("false", "nothing is called by RPC");
     idle log_options("true", LOGS);

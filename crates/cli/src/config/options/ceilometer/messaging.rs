@@ -28,7 +28,7 @@ pub const RABBIT: &[Spec] = &options! {
         "Prefetch count of each queue; 0: gnudi's own default.");
     option heartbeat_timeout_threshold(PORT, "60",
         "Heartbeat timeout in seconds; 0: no heartbeats.");
-    option ssl(Kind::Bool, "false", "Speak TLS.");
+    option ssl(Kind::Bool, "false", "Use TLS.");
     text ssl_ca_file("", "Trusted certificates for the broker (PEM). Unset: the system's.");
     text ssl_cert_file("", "Client certificate (PEM).");
     text ssl_key_file("", "Its key, in PEM (PKCS#8).");
@@ -39,7 +39,7 @@ pub const RABBIT: &[Spec] = &options! {
     option rabbit_interval_max(POSITIVE, "30", "Maximum delay between attempts, in seconds.");
     option kombu_failover_strategy(Kind::Choice(&["round-robin", "shuffle"]), "round-robin",
         "Order in which hosts are tried.");
-    idle kombu_reconnect_delay("1.0", "rabbit_retry_interval counts");
+    idle kombu_reconnect_delay("1.0", "rabbit_retry_interval applies");
     idle kombu_reconnect_splay("0.0", "a quarter of each pause is random");
     idle kombu_missing_consumer_retry_timeout("60", RPC);
     option kombu_compression(Kind::Choice(&["gzip", "zlib", "bz2", "bzip2", "bzip"]), "",

@@ -18,7 +18,8 @@ pub const GROUPS: &[&[Spec]] = &[
     credentials::SERVICE,
     credentials::SERVICE_ONLY,
     &credentials::GNOCCHI,
-    &credentials::ZAQAR,
     credentials::GNOCCHI_ONLY,
+    &credentials::ZAQAR,
+    credentials::ZAQAR_ONLY,
     credentials::OTHERS,
 ];
