@@ -7,7 +7,7 @@ from support import gnudi as program
 
 def test_it_says_how_the_store_is(gnudi_prints):
     table = gnudi_prints("status")
-    for part in (" metrics, 128 sacks, 0 measures wait", "measures/s taken", "free", "one process has the store to itself"):
+    for part in (" metrics, 128 sacks, 0 measures wait", "measures/s accepted", "free", "one process has the store to itself"):
         assert part in table, table
     status = json.loads(gnudi_prints("status", "-f", "json"))
     figures = status["server"]
@@ -44,6 +44,10 @@ def test_a_folder_is_asked_for_its_own_server_and_no_other(gnudi, tmp_path):
     server = gnudi(prefix="/below")
     of_folder = ["--data-dir", server.data_dir]
     assert ask(*of_folder, "-f", "value", "-c", "sacks").stdout == "128\n"
+    # Whatever the environment says.
+    asked = ["status", *of_folder, "-f", "value", "-c", "sacks"]
+    done = program.run(*asked, env={"GNOCCHI_ENDPOINT": "http://127.0.0.1:1"})
+    assert (done.returncode, done.stdout) == (0, "128\n"), done.stderr
     assert server.stop() == 0
     done = ask(*of_folder)
     assert (done.returncode, done.stdout) == (1, "") and f"{server.data_dir}: no process has the store open" in done.stderr

@@ -42,7 +42,7 @@ pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
             "no answer from {endpoint} ({reason}): start a server with `gnudi serve`, or name one with --endpoint or GNOCCHI_ENDPOINT"
         ),
         Some(ClientError::Refused { refused, .. }) if refused.status == 401 => anyhow!(
-            "{endpoint} does not accept who asks (HTTP 401): --user and GNOCCHI_PASSWORD, or Keystone's OS_* variables, say who it is"
+            "{endpoint} refuses the credentials (HTTP 401): set --user and GNOCCHI_PASSWORD, or Keystone's OS_* variables"
         ),
         Some(ClientError::Refused { refused, .. }) => {
             anyhow!("{} (HTTP {})", in_words(&refused.message).trim_end_matches('.'), refused.status)
@@ -51,7 +51,7 @@ pub fn explained(error: anyhow::Error, endpoint: &str) -> anyhow::Error {
     }
 }
 
-/// The message of an error response, which may be an object: `{"cause": ..., "detail": ...}`.
+/// The message of an error response, which may be an object: `{"cause": ..., "reason": ..., "detail": ...}`.
 fn in_words(message: &str) -> String {
     fn words(value: &Value) -> String {
         match value {
@@ -65,12 +65,11 @@ fn in_words(message: &str) -> String {
             other => other.to_string(),
         }
     }
-    let described = serde_json::from_str::<Value>(message).ok();
-    match described.as_ref().and_then(|value| Some((value.get("cause")?.as_str()?, value.get("detail")))) {
-        Some((cause, None | Some(Value::Null))) => cause.to_owned(),
-        Some((cause, Some(detail))) => format!("{cause}: {}", words(detail)),
-        None => message.to_owned(),
-    }
+    let Ok(described) = serde_json::from_str::<Value>(message) else { return message.to_owned() };
+    let Some(cause) = described.get("cause").and_then(Value::as_str) else { return message.to_owned() };
+    let parts = ["detail", "reason"].into_iter().filter_map(|name| described.get(name));
+    let parts = parts.filter(|part| !part.is_null()).map(words).filter(|text| !text.is_empty());
+    std::iter::once(cause.to_owned()).chain(parts).collect::<Vec<_>>().join(": ")
 }
 
 /// Pagination of a listing.
@@ -157,6 +156,8 @@ mod tests {
                 r#"{"cause": "No method", "detail": {"metric": "m", "method": "x"}}"#,
                 "No method: metric m, method x",
             ),
+            (r#"{"cause": "Invalid input", "reason": "bad time", "detail": []}"#, "Invalid input: bad time"),
+            (r#"{"cause": "No", "reason": "Must be 1", "detail": "limit"}"#, "No: limit: Must be 1"),
             (r#"["cause"]"#, r#"["cause"]"#),
         ] {
             assert_eq!(in_words(message), expected);

@@ -81,7 +81,10 @@ impl StatusSource {
             return Ok(StatusSource::Engines(Box::new(store)));
         }
         let mut server = args.server.clone();
-        server.endpoint = server.named();
+        // A directory on the command line takes precedence over a server in the environment.
+        if args.store.data_dir.is_none() {
+            server.endpoint = server.named();
+        }
         if server.endpoint.is_none() {
             let named = args.store.data_dir.is_some() || config.is_set("storage", "file_basepath");
             let of_store = if named { of_store(&deployment)? } else { None };
@@ -229,7 +232,7 @@ fn tell(args: &StatusArgs) -> Result<()> {
         if look.is_processed() {
             return Ok(());
         }
-        let reason = "nobody processes measures: start `gnudi metricd`, or `gnudi serve` with workers";
+        let reason = "no process processes measures: start `gnudi metricd`, or `gnudi serve` with workers";
         bail!(Unhealthy::Nobody(reason.to_owned()))
     })
 }

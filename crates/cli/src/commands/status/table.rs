@@ -12,7 +12,7 @@ pub fn write(look: &StatusReport) -> String {
     let mut text = summary(status);
     text += &look.server.as_ref().map(server).unwrap_or_default();
     if !look.is_processed() {
-        text += "nobody processes measures\n";
+        text += "no process processes measures\n";
     }
     if status.processes.is_empty() {
         text += "one process has the store to itself\n";
@@ -30,7 +30,7 @@ fn server(figures: &ServerFigures) -> String {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), |rate| grouped(rate.round() as u64));
     let size = |size: Option<f64>| size.map(|size| bytes(size as u64));
     let mut text = format!(
-        "gnudi {}: {} measures/s taken, {} processed, {} requests/s",
+        "gnudi {}: {} measures/s accepted, {} processed, {} requests/s",
         figures.version.as_deref().unwrap_or("?"),
         rate(figures.measures_taken_per_second),
         rate(figures.measures_processed_per_second),
@@ -239,14 +239,14 @@ nobody        1  2
         let mut look = StatusReport { cluster: cluster.unwrap(), server: Some(figures) };
         let expected = "\
 1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
-gnudi 1.2.3: 1,234 measures/s taken, ? processed, ? requests/s, the longest wait 0.2 s
+gnudi 1.2.3: 1,234 measures/s accepted, ? processed, ? requests/s, the longest wait 0.2 s
 5.0 GB free, 50.0 MB of memory
 a merge of aggregates waits for disk space
 one process has the store to itself
 ";
         assert_eq!(write(&look), expected);
         look.server = None;
-        assert!(write(&look).contains("\nnobody processes measures\n"), "{}", write(&look));
+        assert!(write(&look).contains("\nno process processes measures\n"), "{}", write(&look));
     }
 
     #[test]
