@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 # A few posts make a run.
 CONFIG = "[storage]\nrecent_bytes_max = 20000\ndirty_bytes_max = 20000\n"
-PRINTED = re.compile(r"(\d+) files, (\d+) bytes copied, (\d+) bytes kept")
+PRINTED = re.compile(r"(\d+) files, (\d+) bytes copied, (\d+) bytes reused")
 ROUNDS = 3
 
 

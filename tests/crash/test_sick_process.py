@@ -75,7 +75,7 @@ def test_a_thread_that_dies_ends_the_process(gnudi, name, what):
 
         wait_until(is_gone, SOON_S, f"the end of the process without {name}")
     assert server.process.child.wait() == 1
-    assert f"{what} has ended" in server.log() and "the process cannot go on" in server.log(), server.log()[-3000:]
+    assert f"{what} has ended" in server.log() and "the process cannot continue" in server.log(), server.log()[-3000:]
     server.start()
     there = set(seconds(server.client(), metric))
     assert set(taken) <= there, f"lost: {sorted(set(taken) - there)[:10]}"

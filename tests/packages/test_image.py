@@ -101,7 +101,7 @@ def copy_in(tree, stage_steps):
 
 @pytest.mark.parametrize("words, ready", [
     ("uwsgi /etc/gnocchi/gnocchi-api-uwsgi.ini", "serving HTTP address=127.0.0.1:8041"),
-    ("gnocchi-statsd --config-file /etc/gnocchi/gnocchi.conf", "taking statsd's datagrams"),
+    ("gnocchi-statsd --config-file /etc/gnocchi/gnocchi.conf", "receiving statsd's datagrams"),
     ("ceilometer-agent-notification", "not connected to the broker"),
     ("ceilometer-polling --polling-namespaces central", "no service is polled"),
     ("ceilometer-polling --polling-namespaces compute", "instances"),

@@ -88,7 +88,7 @@ def test_all_work_and_make_no_call_that_is_filtered(tree, built, tmp_path):
     with contextlib.ExitStack() as stack:
         for name, ready in [
             ("gnudi-serve", "serving HTTP"),
-            ("gnudi-statsd", "taking statsd's datagrams"),
+            ("gnudi-statsd", "receiving statsd's datagrams"),
             ("gnudi-amqpd", "not connected to the broker"),
             ("gnudi-agent-notification", "not connected to the broker"),
             ("gnudi-agent-polling", "no service is polled"),

@@ -195,8 +195,8 @@ impl Args for Files {
                 FILE,
                 "config-file",
                 "FILE",
-                "A configuration file; of several the last counts most [default: where oslo.config looks, such as \
-                 /etc/gnocchi/gnocchi.conf]",
+                "A configuration file; can be repeated, the last takes precedence [default: those of oslo.config, \
+                 such as /etc/gnocchi/gnocchi.conf]",
             ))
             .arg(arg(
                 DIRECTORY,

@@ -44,9 +44,9 @@ pub enum Command {
     Metricd(MetricdArgs),
     /// Create or upgrade the data directory and the default archive policies (also: gnocchi-upgrade).
     Upgrade(UpgradeArgs),
-    /// Print who processes measures, the backlog, rates and disk space. With `--endpoint` a server is asked, otherwise
-    /// the engines that the configuration names. Exit status: 0 somebody processes measures, 1 nobody does, 2 no
-    /// answer, 3 there is no store, or none was prepared.
+    /// Print which processes process measures, the backlog, rates and disk space: of a server (`--endpoint`, or the one
+    /// that has the embedded store open), or of the configured engines. Exit status: 0 at least one process processes
+    /// measures, 1 none does, 2 no response, 3 there is no store, or it was not prepared.
     Status(Box<StatusArgs>),
     /// List, show, create and delete metrics.
     #[command(subcommand)]
@@ -256,7 +256,7 @@ pub struct ServeArgs {
     /// API's address].
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
     pub metrics_listen: Option<String>,
-    /// Do not create the archive policies bool, low, medium, high and the rule `default`.
+    /// Do not create the archive policies bool, low, medium, high and raw, and the rule `default`.
     #[arg(long)]
     pub skip_archive_policies_creation: bool,
     /// Disable a collector. `host`: this machine's own figures.
@@ -403,7 +403,7 @@ pub struct UpgradeArgs {
     /// Skip the incoming measures.
     #[arg(long)]
     pub skip_incoming: bool,
-    /// Do not create the archive policies bool, low, medium, high and the rule `default`.
+    /// Do not create the archive policies bool, low, medium, high and raw, and the rule `default`.
     #[arg(long)]
     pub skip_archive_policies_creation: bool,
     /// Number of sacks of a new data directory (1 to 65535) [default: [incoming] sacks].

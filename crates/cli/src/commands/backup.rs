@@ -36,7 +36,7 @@ pub fn run(args: &BackupArgs) -> Result<()> {
         .context("copying the index")?;
     let figures = backup.finish(&mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
     println!(
-        "{}: {} files, {} bytes copied, {} bytes kept, {:.1} s",
+        "{}: {} files, {} bytes copied, {} bytes reused, {:.1} s",
         path.display(),
         figures.files,
         figures.copied_bytes,

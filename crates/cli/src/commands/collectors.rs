@@ -116,7 +116,7 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::StatsdSer
     let socket =
         UdpSocket::bind((host, port)).await.with_context(|| format!("listening on {host}:{port} (UDP)"))?;
     let address: SocketAddr = socket.local_addr()?;
-    tracing::info!(%address, endpoint = client.base_url(), "taking statsd's datagrams");
+    tracing::info!(%address, endpoint = client.base_url(), "receiving statsd's datagrams");
     let options = statsd::StatsdOptions {
         resource: config.text("statsd", "resource_id").unwrap_or(STATSD_RESOURCE).to_owned(),
         archive_policy_name: config.text("statsd", "archive_policy_name").map(str::to_owned),
@@ -224,7 +224,7 @@ impl Collectors {
 /// Runs an agent, and logs why it ended.
 async fn logged(name: &'static str, running: impl Future<Output = Result<()>>) {
     if let Err(error) = running.await {
-        tracing::error!(%error, "{name} cannot go on");
+        tracing::error!(%error, "{name} cannot continue");
     }
 }
 

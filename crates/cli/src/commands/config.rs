@@ -40,7 +40,7 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
     }
     match faults.len() {
         0 => Ok(()),
-        count => bail!("the configuration would stop a start: {count} of its values"),
+        count => bail!("a program would not start with this configuration: {count} errors"),
     }
 }
 

@@ -147,7 +147,7 @@ fn exit_on_fault(fault: impl Fn() -> Option<Fault> + Send + 'static) {
         loop {
             tokio::time::sleep(FAULTS_LOOK_DELAY).await;
             if let Some(fault) = fault() {
-                tracing::error!(%fault, "the process cannot go on: ending it");
+                tracing::error!(%fault, "the process cannot continue: exiting");
                 std::process::exit(1);
             }
         }

@@ -75,12 +75,12 @@ fn refuse_other_moves(config: &Config, target: &Config) -> Result<()> {
     for spec in kept {
         ensure!(
             config.text(spec.section, spec.name) == target.text(spec.section, spec.name),
-            "[{}] {} is otherwise ({}) than it was ({}): a move changes [storage] only, from which [incoming] inherits what it does \
-             not say itself",
+            "[{}] {} differs in the two files ({} and {}): a move changes [storage] only; set in [incoming] what it \
+             inherits from [storage]",
             spec.section,
             spec.name,
-            target.place(spec.section, spec.name),
-            config.place(spec.section, spec.name)
+            config.place(spec.section, spec.name),
+            target.place(spec.section, spec.name)
         );
     }
     Ok(())

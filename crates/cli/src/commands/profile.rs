@@ -34,7 +34,7 @@ fn explained(error: ClientError, endpoint: &str, user: Option<&str>) -> anyhow::
     match (&error, error.status()) {
         (ClientError::NoAnswer { .. }, _) | (_, Some(401)) => client::explained(error.into(), endpoint),
         (_, Some(403)) => {
-            let who = user.unwrap_or("who asks");
+            let who = user.unwrap_or("the caller");
             anyhow!("{endpoint} gives profiles to administrators only, and {who} is none")
         }
         (_, Some(404)) => anyhow!("{endpoint} has no /debug/flamegraph: it is no gnudi, or an old one"),

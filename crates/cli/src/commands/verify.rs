@@ -172,7 +172,7 @@ fn repair(
     let id = index.cluster_id.filter(|_| is_own);
     let repaired = runtime.block_on(verify::repair(dir, plain, id, checked, judge, sacks))?;
     println!(
-        "repaired: {} metrics marked as lost, {} made anew from the log of measures, {} deleted that the index does not know",
+        "repaired: {} metrics marked as lost, {} rebuilt from the log of measures, {} deleted that are not in the index",
         repaired.lost, repaired.replayed, repaired.deleted
     );
     Ok(if !index.faults.is_empty() || !is_own { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })

@@ -109,7 +109,7 @@ impl Deployment {
         let Some(index) = index else {
             if let Some((place, engine)) = named.first() {
                 bail!(
-                    "{place} = {engine}: whoever shares it shares the index, too: [indexer] url must be postgresql://... or mysql://...; --data-dir uses the embedded store instead"
+                    "{place} = {engine}: a shared engine needs a shared index: [indexer] url must be postgresql://... or mysql://...; --data-dir uses the embedded store instead"
                 );
             }
             return Ok((Deployment::Embedded(embedded_dir(config)?), Vec::new()));
@@ -146,7 +146,7 @@ fn embedded_dir(config: &Config) -> Result<PathBuf> {
         && !url.trim_start_matches("sqlite:").trim_matches('/').is_empty()
     {
         bail!(
-            "{}: the embedded index lies in the data directory, beside everything else: [storage] file_basepath or --data-dir says where",
+            "{}: the embedded index is in the data directory, with everything else: set [storage] file_basepath or --data-dir instead",
             config.place("indexer", "url")
         );
     }

@@ -139,6 +139,6 @@ fn what_to_do(dir: &DataDir) -> Result<String> {
     let parts = dir.parts()?.join(" and ");
     Ok(format!(
         "without it the metrics of the measures in {parts} are unknown. Restore it from a backup of this store, or \
-         move {parts} away to begin anew"
+         move {parts} away to start with an empty store"
     ))
 }

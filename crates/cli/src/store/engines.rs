@@ -20,7 +20,7 @@ pub fn index(config: &Config) -> Result<ServerOptions> {
     let place = || config.place("indexer", "url");
     let url = config.text("indexer", "url").unwrap_or_default();
     let DatabaseOptions::Server(mut options) = DatabaseOptions::from_url(url).with_context(place)? else {
-        bail!("{}: an index that processes share lies in PostgreSQL or MySQL", place());
+        bail!("{}: an index that processes share must be in PostgreSQL or MySQL", place());
     };
     options.readers_max = config.size("indexer", "connections_max") as u32;
     options.timeout = config.seconds("indexer", "timeout");

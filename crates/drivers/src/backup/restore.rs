@@ -99,7 +99,7 @@ fn check_empty(data_dir: &Path, ignored: &[&str]) -> Result<(), OpenError> {
     for entry in entries.into_iter().flatten() {
         let name = entry.map_err(OpenError::io(data_dir))?.file_name();
         if !ignored.iter().any(|ignored| name == **ignored) {
-            let reason = "not empty: a backup is restored into a directory of its own".to_owned();
+            let reason = "not empty: a backup is restored into a missing or empty directory".to_owned();
             return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
         }
     }
