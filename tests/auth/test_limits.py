@@ -101,7 +101,7 @@ def test_without_limits_projects_are_not_shown(gnudi):
 @pytest.mark.parametrize("text, said", [
     ("a: 1\n", "limits.yaml"),
     ("a: {metrics: 1}\n", "line 1"),
-    ("a: {measures_per_second: 0}\n", "would never let anything in"),
+    ("a: {measures_per_second: 0}\n", "would refuse every request"),
 ])
 def test_a_wrong_file_stops_the_start(tmp_path, text, said):
     limits, config = tmp_path / "limits.yaml", tmp_path / "gnocchi.conf"

@@ -46,7 +46,7 @@ def start(made, config=None):
 def replaced(made):
     """What the logs say of logs of measures in place of others."""
     lines = [line for process in [*made.apis, *made.workers] for line in process.log().splitlines()]
-    return [line for line in lines if " ERROR " in line and "in place of the log" in line]
+    return [line for line in lines if " ERROR " in line and "instead of the log" in line]
 
 
 def place(made):
@@ -137,7 +137,7 @@ def test_processes_end_when_their_log_is_gone(cloud, request):
     for process in processes:
         assert process.process.child.wait() == 1
         log = process.log()
-        assert "in place of log 1" in log and "the log of objects that this process follows has ended" in log, log
+        assert "instead of log 1" in log and "the log of objects that this process follows has ended" in log, log
     start(made_of)
     post_seconds(made_of.client(), metric, [10])
     assert get_seconds(made_of.client(), metric) == [*range(5), 10]

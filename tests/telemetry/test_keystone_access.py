@@ -150,7 +150,7 @@ def test_an_agent_that_comes_before_its_user(keystone, world, rabbitmq, gnudi, a
     ours = agent(rabbitmq, config=world.credentials(user=late), pipeline=FILTERED.format(world.noisy.name)).start()
     theirs, loud = new_id(), new_id()
     notify(rabbitmq.url(), [polled([sample(theirs, volume=1), sample(loud, volume=2, project_id=world.noisy.id)])])
-    wait_until(lambda: "does not let gnudi log in" in ours.log(), TIMEOUT_S, "a refusal")
+    wait_until(lambda: "refuses gnudi's login" in ours.log(), TIMEOUT_S, "a refusal")
     keystone.user(name, roles={world.service_project: ["admin"]})
     client = world.client(store)
     wait_acknowledged(ours, 1)

@@ -34,7 +34,7 @@ impl Figures {
         let figures = Figures::default();
         let api = registry.sub_registry_with_prefix("gnudi_api");
         api.register("requests", "Requests answered", figures.requests.clone());
-        api.register("measures", "Measures taken", figures.measures.clone());
+        api.register("measures", "Measures accepted", figures.measures.clone());
         api.register(
             "irregular_bodies",
             "Bodies of measures that needed the slow parser",

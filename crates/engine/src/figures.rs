@@ -80,7 +80,7 @@ impl Figures {
             ("resources_ended", "Resources ended: no measures for long", value(&self.resources_ended)),
             (
                 "resources_revived",
-                "Ends of resources taken back: measured again",
+                "Ends of resources revoked by new measures",
                 value(&self.resources_revived),
             ),
             ("resources_removed", "Resources deleted: ended long ago", value(&self.resources_removed)),

@@ -86,7 +86,7 @@ impl Judge for StoreJudge {
         };
         let found = found.map_err(|error| error.to_string())?;
         if found != (key.granularity, key.first, key.last) {
-            return Err("it is another one than its name says".to_owned());
+            return Err("its content does not match its name".to_owned());
         }
         if let Some((metric, head)) = &self.head
             && *metric == key.metric

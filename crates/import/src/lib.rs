@@ -84,7 +84,7 @@ pub enum ImportError {
     #[error("the stored state of metric {metric} is damaged: {reason}")]
     Head { metric: uuid::Uuid, reason: String },
     #[error(
-        "workers of gnudi have folded measures in this store already ({0}): import into one that nobody has used"
+        "workers of gnudi have already processed measures in this store ({0}): import into an unused store"
     )]
     TargetInUse(StoreError),
     #[error("writing the index: {0}")]

@@ -177,7 +177,7 @@ impl Session {
             | StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND => {
                 return Err(KeystoneError::Refused(format!(
-                    "{} does not let gnudi log in: {}",
+                    "{} refuses gnudi's login: {}",
                     shared.url, answer.status
                 )));
             }
@@ -263,7 +263,7 @@ impl Session {
             }
             // The old catalogue is the best guess.
             (Err(error), Some(catalog)) => {
-                tracing::warn!(%error, "the catalogue could not be looked up again");
+                tracing::warn!(%error, "the catalogue could not be fetched again; the old one is used");
                 Ok(catalog.clone())
             }
             (Err(error), None) => Err(error),
@@ -296,7 +296,7 @@ impl Session {
         }
         let request = request
             .body(Bytes::new())
-            .map_err(|_| KeystoneError::Unavailable(format!("{url}: not an address that can be asked")))?;
+            .map_err(|_| KeystoneError::Unavailable(format!("{url}: not a valid URL")))?;
         self.send(request).await
     }
 

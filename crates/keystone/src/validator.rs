@@ -201,7 +201,7 @@ impl Validator {
         let now = Instant::now();
         if may_again(*told, ODD_LOG_PAUSE, now) {
             *told = Some(now);
-            tracing::warn!(why, "Keystone's answer to a token is odd");
+            tracing::warn!(why, "unexpected response of Keystone to a token");
         }
     }
 
@@ -251,7 +251,7 @@ impl Validator {
                 Err(KeystoneError::Refused(format!("{address} refuses gnudi's own token: 401")))
             }
             StatusCode::FORBIDDEN => Err(KeystoneError::Refused(format!(
-                "{address} does not let gnudi's user validate tokens: 403; it needs the role admin or service"
+                "{address} forbids gnudi's user to validate tokens (403): it needs the role admin or service"
             ))),
             // These mean retry later, whatever the token.
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {

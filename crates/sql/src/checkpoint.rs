@@ -93,7 +93,7 @@ impl Checkpoints {
             Ok(pages) => Some(pages.max(0) as u64),
             Err(error) if is_io_error(&error) => {
                 let reason = format!(
-                    "folding its log into its file failed, and no changes are taken any more until a restart: {}",
+                    "a checkpoint of its write-ahead log failed, and changes are refused until a restart: {}",
                     reason(&error)
                 );
                 tracing::error!("the index: {reason}");

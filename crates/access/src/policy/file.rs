@@ -106,7 +106,7 @@ fn warnings(policy: &Policy, written: &[Written], default_rule: &str) -> Vec<Str
     for (missing, name) in policy.program.undefined() {
         if let Some(rule) = written.iter().find(|rule| rule.name == *name) {
             let meaning = match policy.program.find(default_rule) {
-                Some(_) => format!("\"{default_rule}\" stands for it"),
+                Some(_) => format!("\"{default_rule}\" replaces it"),
                 None => "it denies".to_owned(),
             };
             warnings.push(format!("{}: there is no rule \"{missing}\": {meaning}", place(rule)));

@@ -70,7 +70,7 @@ impl Overrides {
             let rates = [given.measures_per_second, given.request_cost_per_second];
             if rates.contains(&Limit::Most(0)) {
                 return Err(format!(
-                    "project \"{project}\": a rate of 0 would never let anything in again: leave null for no limit, or 1"
+                    "project \"{project}\": a rate of 0 would refuse every request: write null for no limit, or at least 1"
                 ));
             }
         }

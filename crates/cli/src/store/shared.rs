@@ -259,14 +259,14 @@ impl Opening<'_> {
         let asked = self.config.text(INCOMING, "durability");
         ensure!(
             asked != Some("disk") || promised == RedisDurability::Disk,
-            "{} = disk cannot be promised: Redis keeps what it takes {promised}; set `appendonly yes` and `appendfsync always` \
-             there, or leave the option out",
+            "{} = disk cannot be promised: Redis stores writes {promised}; set `appendonly yes` and `appendfsync always` \
+             there, or remove the option",
             self.config.place(INCOMING, "durability")
         );
         if promised != RedisDurability::Disk && !self.retry.is_command() {
             tracing::warn!(
-                "{}: Redis keeps what it takes {promised}: what was accepted can be lost with its host; `appendonly yes` and \
-                 `appendfsync always` there would keep it",
+                "{}: Redis stores writes {promised}: accepted measures can be lost with its host; `appendonly yes` and \
+                 `appendfsync always` there prevent that",
                 self.place(INCOMING)
             );
         }

@@ -85,7 +85,7 @@ pub(super) async fn succeed(
     found: &str,
 ) -> Result<()> {
     tracing::error!(
-        "{}: {found} lies in place of the log that the aggregates follow, {log}: measures that were accepted there and not yet processed are lost; log {next} begins, above position {}",
+        "{}: found {found} instead of the log that the aggregates follow, {log}: measures that were accepted there and not yet processed are lost; log {next} begins, above position {}",
         next.place,
         next.first.0
     );

@@ -230,7 +230,7 @@ fn connect(options: &CephOptions, namespace: &str) -> Result<Pool, String> {
     let cluster = Cluster::connect(&librados, &connect).map_err(|error| error.to_string())?;
     cluster.open_namespace(&options.pool, namespace).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            format!("there is no such pool: make it with `ceph osd pool create {}`", options.pool)
+            format!("there is no such pool: create it with `ceph osd pool create {}`", options.pool)
         }
         _ => error.to_string(),
     })

@@ -80,7 +80,7 @@ pub fn check(
         let what = format!(
             "heads have applied measures of segment {applied:x}, but the log ends before it: new measures would be taken for old ones"
         );
-        emit(Finding::of(&incoming, what, "the log goes on behind that segment"));
+        emit(Finding::of(&incoming, what, "the log continues after that segment"));
         log.newest_segment = applied;
     }
     Ok(Checked { log, aggregates, missing, is_behind })

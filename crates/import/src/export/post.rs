@@ -428,7 +428,7 @@ fn target_of(path: &str, line: &Line, posted: &Posted) -> Result<String, Failure
 
 fn in_gnocchi(made: Uuid, posted: &Posted) -> Result<Uuid, Failure> {
     let gnocchi = posted.made.get(&made).copied();
-    gnocchi.ok_or_else(|| Failure::Answer(format!("metric {made} was not made: {NO_STATE}")))
+    gnocchi.ok_or_else(|| Failure::Answer(format!("metric {made} was not created: {NO_STATE}")))
 }
 
 const NO_STATE: &str = "the file that ends in .posted is not the one that was written when it was";

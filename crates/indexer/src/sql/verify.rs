@@ -84,7 +84,7 @@ impl SqlIndexer {
         let mended = match rebuild(path, &mending).await {
             Ok(()) => Self::check_file(&mending).await?.is_file_whole,
             Err(error) => {
-                tracing::warn!("the index cannot be made anew: {}", reason(&error));
+                tracing::warn!("the index cannot be rebuilt: {}", reason(&error));
                 false
             }
         };

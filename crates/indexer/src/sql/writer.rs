@@ -442,7 +442,9 @@ impl Context {
         }
         match connect(connector, connection).await {
             Ok(open) => self.checkpoints.now(open).await,
-            Err(error) => tracing::warn!(%error, "the index's log could not be folded to make room"),
+            Err(error) => {
+                tracing::warn!(%error, "the index's write-ahead log could not be checkpointed to free space")
+            }
         }
     }
 

@@ -314,7 +314,7 @@ impl Worker {
             self.figures.pauses.fetch_add(1, Ordering::Relaxed);
             consumers.prefetch = fitting(limit, self.ledger.bytes(), count).min(consumers.prefetch);
             let prefetch = consumers.prefetch;
-            tracing::debug!(bytes, prefetch, "too many bytes in flight: nothing more is taken for a while");
+            tracing::debug!(bytes, prefetch, "too many bytes in flight: consuming pauses");
             consumers.cancel().await?;
         } else if consumers.prefetch < most
             && count >= usize::from(consumers.prefetch)

@@ -162,7 +162,7 @@ impl AmqpOutbox {
 
     /// Forgets the declaration, so that the next message declares the queue again.
     async fn forget_declaration(&self, message: &Outgoing) {
-        tracing::warn!(queue = message.routing_key, "the queue is gone: it is declared anew");
+        tracing::warn!(queue = message.routing_key, "the queue was deleted: it is declared again");
         if let Some(open) = &mut self.line.lock().await.open {
             open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
         }
@@ -215,6 +215,6 @@ impl Outbox for AmqpOutbox {
                 }
             }
         }
-        Err(MessagingError(format!("no queue takes what is sent to {}", message.routing_key)))
+        Err(MessagingError(format!("no queue is bound for messages to {}", message.routing_key)))
     }
 }

@@ -161,7 +161,7 @@ impl<'a> Declarer<'a> {
         if !is_other {
             return Err(MessagingError(format!("{what} {name}: {failure}")));
         }
-        tracing::debug!(what, name, ?way, %failure, "declared otherwise by somebody else");
+        tracing::debug!(what, name, ?way, %failure, "declared with other properties by another program");
         self.channel = self.connection.create_channel().await.map_err(error)?;
         Ok(false)
     }

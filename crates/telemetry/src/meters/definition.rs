@@ -176,7 +176,7 @@ impl MeterDefinition {
         }
         let count = columns[NAME].len();
         if count > SAMPLES_MAX {
-            return Err(LookupError(format!("one notification makes more than {SAMPLES_MAX} samples")));
+            return Err(LookupError(format!("one notification has more than {SAMPLES_MAX} samples")));
         }
         // Fields outside `lookup` have one value for all.
         if count != 1 && ["message", "metadata"].into_iter().any(is_looked_up) {

@@ -232,7 +232,7 @@ impl InFlightMessage {
                 Outcome::Done
             }
             Err(error) => {
-                tracing::error!(%error, "a message cannot be set aside: it goes back");
+                tracing::error!(%error, "a message cannot be set aside: it is requeued");
                 Outcome::Returned
             }
         }

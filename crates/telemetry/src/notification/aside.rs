@@ -98,7 +98,7 @@ impl Aside {
     /// Moves it back to its original queue.
     pub async fn replay(&self, browser: &Browser) -> Result<(), MessagingError> {
         if self.queue.is_empty() {
-            return Err(MessagingError("it does not say which queue it came from".to_owned()));
+            return Err(MessagingError("its headers do not name its original queue".to_owned()));
         }
         // Other agents recognise a compressed message by its header only.
         let compression = Compression::of(&self.held.body);

@@ -96,12 +96,12 @@ impl Figures {
 
     fn counts(&self) -> [(&'static str, &'static str, &Count); 12] {
         [
-            ("messages", "Notifications taken from the broker", &self.messages),
+            ("messages", "Notifications received from the broker", &self.messages),
             ("message_bytes", "Bytes of notifications", &self.bytes),
-            ("samples", "Samples handed to pipelines", &self.samples),
-            ("events", "Events handed to pipelines", &self.events),
-            ("acknowledged", "Notifications whose contents are where they belong", &self.acknowledged),
-            ("duplicates", "Notifications that came twice in short time, left out", &self.duplicates),
+            ("samples", "Samples passed to pipelines", &self.samples),
+            ("events", "Events passed to pipelines", &self.events),
+            ("acknowledged", "Notifications acknowledged to the broker", &self.acknowledged),
+            ("duplicates", "Repeated notifications, skipped", &self.duplicates),
             ("redelivered", "Notifications that the broker delivers again", &self.redelivered),
             ("undecodable", "Notifications that could not be decoded", &self.undecodable),
             ("malformed", "Notifications with missing or wrong fields", &self.malformed),
@@ -136,7 +136,7 @@ impl Collector for NotificationFiguresCollector {
                 "Acknowledgements sent, each for one notification or many",
                 acknowledgements,
             ),
-            ("pauses", "How often nothing was taken for too many bytes in flight", pauses),
+            ("pauses", "Pauses of consuming, since too many bytes were in flight", pauses),
             (
                 "aside_dropped",
                 "Notifications dropped since too many were set aside",
@@ -151,7 +151,7 @@ impl Collector for NotificationFiguresCollector {
         let aside = load(&self.0.aside.waiting) as f64;
         for (own, help, value) in [
             ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),
-            ("in_flight", "Notifications taken and not acknowledged", in_flight),
+            ("in_flight", "Notifications received and not yet acknowledged", in_flight),
             ("in_flight_bytes", "Their bytes", in_flight_bytes),
             ("connected", "Brokers that are connected", connected),
             ("aside", "Notifications that wait in the queue for what cannot be published", aside),

@@ -26,9 +26,9 @@ impl PipelineFigures {
                 "Samples dropped since their volume is no number",
                 &self.samples_without_volume,
             ),
-            ("samples_unrouted", "Samples that no pipeline takes", &self.samples_unrouted),
-            ("events", "Events that came to the pipelines", &self.events),
-            ("events_unrouted", "Events that no pipeline takes", &self.events_unrouted),
+            ("samples_unrouted", "Samples without a matching pipeline", &self.samples_unrouted),
+            ("events", "Events received by pipelines", &self.events),
+            ("events_unrouted", "Events without a matching pipeline", &self.events_unrouted),
         ] {
             registry.register(name, help, counter.clone());
         }

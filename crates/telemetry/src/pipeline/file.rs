@@ -176,7 +176,7 @@ impl Reader<'_> {
                 return Err(self.error(
                     entry.line,
                     format!("{at}.name"),
-                    format!("{name} is taken by another of the {list}"),
+                    format!("{name} is the name of another of the {list}"),
                 ));
             }
             all.push(read(&at, name.to_owned(), entry)?);
@@ -242,7 +242,7 @@ impl Reader<'_> {
         let key = format!("{at}.sinks");
         let names = self.texts(at, entry, "sinks")?;
         if names.is_empty() {
-            return Err(self.error(entry.line, key, "names no sink; what the source takes would go nowhere"));
+            return Err(self.error(entry.line, key, "names no sink"));
         }
         let lines = entry.get("sinks").and_then(Located::list).unwrap_or_default();
         let place = |(name, line): (&String, &Located)| {

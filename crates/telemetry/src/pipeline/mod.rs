@@ -52,7 +52,7 @@ pub struct Pipelines {
 
 impl Pipelines {
     /// Reads the files and opens each publisher once per kind and URL. One that cannot be opened is skipped and
-    /// reported (see [`Pipelines::publishers_left_out`]).
+    /// returned by [`Pipelines::publishers_left_out`], for the log.
     pub fn load(
         samples: &PipelineOrigin,
         events: &PipelineOrigin,

@@ -71,7 +71,7 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     if group.is_some() && !resources.is_empty() {
         tracing::warn!(
             source = name,
-            "group_id_coordination_expression counts for sources without resources alone"
+            "group_id_coordination_expression applies to sources without resources only"
         );
     }
     let group = group.filter(|_| resources.is_empty());

@@ -69,6 +69,6 @@ impl Publishers {
 fn samples_only(open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static) -> Opener {
     Box::new(move |url, purpose| match purpose {
         PipelineKind::Samples => open(url),
-        PipelineKind::Events => Err(OpenError("takes samples, and no events".to_owned())),
+        PipelineKind::Events => Err(OpenError("publishes samples only".to_owned())),
     })
 }

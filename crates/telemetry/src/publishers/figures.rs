@@ -23,9 +23,9 @@ impl PublisherFigures {
     /// Names begin with `publisher_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("publisher");
-        let lost = "Samples and events given up, as the publisher's options or nature ask for";
+        let lost = "Samples and events dropped, according to the publisher's kind and options";
         for (name, help, family) in [
-            ("published", "Samples and events handed to a publisher's peer", &self.published),
+            ("published", "Samples and events accepted by a publisher's peer", &self.published),
             ("lost", lost, &self.lost),
             ("retries", "Tries after one that failed", &self.retries),
         ] {

@@ -92,7 +92,7 @@ pub trait Publisher: Send + Sync {
 
     /// Publishers of samples only are opened for nothing else.
     fn events(&self, _events: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("takes samples, and no events".to_owned()))
+        Receipt::failed(PublishError::new("publishes samples only".to_owned()))
     }
 }
 

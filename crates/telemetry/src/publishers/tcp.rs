@@ -74,7 +74,7 @@ impl TcpTarget {
             let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
                 Ok(Ok(())) => return self.trouble.recovered(),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "the peer takes nothing".to_owned(),
+                Err(_) => "the peer does not read".to_owned(),
             };
             *line = None;
             self.trouble.failed(&failed);

@@ -100,7 +100,7 @@ impl PeerHealth {
     /// Logs a failure, unless already logged.
     pub fn failed(&self, error: &dyn fmt::Display) {
         if !self.is_failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(publisher = %self.name, %error, "cannot publish; nothing more is said until it works again");
+            tracing::warn!(publisher = %self.name, %error, "cannot publish; retrying, without further lines until it works");
         }
     }
 

@@ -20,7 +20,7 @@ export interface Figure {
 const of = (name: string) => (samples: Sample[]) => sumOf(samples, name);
 
 export const FIGURES: Figure[] = [
-  { name: "taken", title: "Measures taken", unit: "/s", isRate: true, read: of("gnudi_api_measures_total") },
+  { name: "taken", title: "Measures accepted", unit: "/s", isRate: true, read: of("gnudi_api_measures_total") },
   { name: "folded", title: "Measures folded", unit: "/s", isRate: true, read: of("gnudi_metricd_measures_folded_total"), note: "into aggregates" },
   { name: "backlog", title: "Backlog", unit: "", isRate: false, read: of("gnudi_backlog_measures"), note: "measures that wait" },
   { name: "oldest", title: "Longest wait", unit: "s", isRate: false, read: of("gnudi_metricd_oldest_waiting_seconds"), note: "of a sack for a worker" },

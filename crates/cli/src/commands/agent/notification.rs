@@ -169,7 +169,7 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
         figures,
     )?;
     for publisher in pipelines.publishers_left_out() {
-        tracing::error!(publisher, "a publisher cannot be opened and is skipped");
+        tracing::error!("{publisher}");
     }
     Ok(pipelines)
 }

@@ -131,7 +131,7 @@ impl Shared {
                 let _loan = self.room_for(output).map_err(|error| io::Error::other(error.to_string()))?;
                 self.merge(plan, MayUse::Reserve)?;
                 tracing::info!(
-                    "{} files of aggregates with {input} bytes were merged to give space back: {output} are left",
+                    "{} files of aggregates with {input} bytes were merged to free space: {output} are left",
                     plan.runs.all().count()
                 );
                 return Ok(());

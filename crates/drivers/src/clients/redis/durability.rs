@@ -50,7 +50,7 @@ impl fmt::Display for RedisDurability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             RedisDurability::Memory => {
-                "in memory only: appendonly is off, a restart of the server loses what it took"
+                "in memory only: appendonly is off, a restart of the server loses them"
             }
             RedisDurability::System => {
                 "with appendfsync no: a power cut loses what the system had not written yet"

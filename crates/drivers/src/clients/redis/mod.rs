@@ -404,7 +404,7 @@ impl RedisClient {
             let Some(server) = node.server() else { continue };
             let replicas = self.replicas_min(&node);
             tracing::info!(
-                server = %server.place, replicas, "redis keeps what it takes {}", server.durability
+                server = %server.place, replicas, "redis stores writes {}", server.durability
             );
             if let Some(policy) = server.eviction.filter(|policy| policy.starts_with("allkeys")) {
                 tracing::error!(

@@ -116,7 +116,7 @@ impl Node {
                 tracing::warn!(from = %known.place, to = %server.place, "the redis master has moved");
             }
             if known.durability != server.durability {
-                tracing::warn!(server = %server.place, "redis now keeps what it takes {}", server.durability);
+                tracing::warn!(server = %server.place, "redis now stores writes {}", server.durability);
             }
         }
         *known = Some(server.clone());

@@ -153,7 +153,7 @@ impl Followed {
             let found =
                 found.map_or_else(|| "a new log".to_owned(), |found| format!("another log ({found})"));
             tracing::warn!(
-                "{dir}: {found} lies in place of the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost, from position {} to {}; it goes on behind segment {:x}",
+                "{dir}: found {found} instead of the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost, from position {} to {}; the log continues after segment {:x}",
                 self.log,
                 place(Location::unpack(self.position.0)),
                 place(Location { segment: self.segment, offset: u32::MAX }),
@@ -161,7 +161,7 @@ impl Followed {
             );
         } else if end < wanted {
             tracing::warn!(
-                "{dir}: the log is an older copy, which ends at position {}, where the aggregates follow it up to {}: measures accepted in between are lost unless they were processed; it goes on behind segment {:x}",
+                "{dir}: the log is an older copy, which ends at position {}, where the aggregates follow it up to {}: measures accepted in between are lost unless they were processed; it continues after segment {:x}",
                 place(end),
                 place(wanted),
                 self.segment

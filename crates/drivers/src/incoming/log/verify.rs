@@ -133,7 +133,7 @@ pub(crate) fn check(
         let path = dir.join(crate::segments::file_name(*number));
         let what =
             "a segment is missing, and its measures with it: none of them were in the aggregates for certain";
-        emit(Finding::of(&path, what, "the log goes on without it"));
+        emit(Finding::of(&path, what, "the log continues without it"));
     }
     newest.0 = newest.0.max(followed.map_or(0, |followed| followed.position.0));
     let end = Location { segment: last, offset: end };
@@ -179,7 +179,7 @@ fn check_end(
     newest: Position,
     emit: Emit<'_>,
 ) -> bool {
-    let repair = "the log goes on behind all that was ever applied";
+    let repair = "the log continues after all applied positions";
     if let (Some(followed), Some(found)) = (followed, found)
         && followed.log != found
     {

@@ -161,7 +161,7 @@ impl Registration {
     async fn raise(&self, reached: Position, floor: Position) -> Result<()> {
         let log = self.log();
         if !self.registry.raise_log(&RegisteredLog { floor, reached, ..log.clone() }).await? {
-            return Err(self.give_up(format!("another log has taken the place of log {log}")));
+            return Err(self.give_up(format!("another log has replaced log {log}")));
         }
         let mut log = self.log.lock();
         log.reached = log.reached.max(reached);
@@ -250,7 +250,7 @@ impl LogState {
             }
         };
         let backlog = self.view.lock().backlog();
-        let reason = format!("{}: {what} lies in place of log {log}", self.objects.place());
+        let reason = format!("{}: found {what} instead of log {log}", self.objects.place());
         tracing::error!(
             measures = backlog.measures,
             "{reason}: pending measures there may be lost; nothing is accepted until this process restarts"

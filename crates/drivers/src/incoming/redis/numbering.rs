@@ -107,7 +107,7 @@ impl Store {
         let is_lost = !root.opened && !root.numbering.draining;
         // Requests that wait for the new store read the record every few milliseconds.
         if !self.is_lost.swap(is_lost, Ordering::Relaxed) && is_lost {
-            tracing::error!("{} has lost all its data: it is created anew", self.client.place());
+            tracing::error!("{} has lost all its data: the store is created again", self.client.place());
         }
         self.set_numbering(root.numbering);
         Ok(root)

@@ -75,7 +75,7 @@ impl Store {
         let (reached, sacks) = (Position(reached), self.numbering().count);
         let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await?;
         if !raised && self.replaced.get().is_none() {
-            let reason = format!("another log has taken the place of log {log}");
+            let reason = format!("another log has replaced log {log}");
             tracing::error!(
                 "{}: {reason}: nothing is accepted until this process restarts",
                 self.client.place()

@@ -140,7 +140,7 @@ impl Listed {
                 let status = field(name);
                 let number = statuses::number(statuses, &status);
                 if number == -1 {
-                    tracing::warn!(%status, id = %resource.id, meter = self.meter.name, "unknown status: -1 is told");
+                    tracing::warn!(%status, id = %resource.id, meter = self.meter.name, "unknown status: published as -1");
                 }
                 number.into()
             }

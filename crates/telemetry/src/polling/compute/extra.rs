@@ -134,10 +134,7 @@ impl NovaExtra {
         for id in due {
             let found = match self.cloud.get_json(&format!("{base}/servers/{}", quote(id, "")), &[]).await {
                 Err(CloudError::Refused { status: 404, .. }) => {
-                    tracing::warn!(
-                        id,
-                        "Nova does not know the instance: it is told without a user's own metadata"
-                    );
+                    tracing::warn!(id, "Nova has no such instance: its samples lack user metadata");
                     None
                 }
                 answer => answer?.get("server").map(NovaServer::read),
@@ -177,7 +174,7 @@ impl Cache {
 
     fn pause(&mut self, error: &CloudError, what: &str) {
         let pause_s = PAUSE.as_secs();
-        tracing::error!(%error, what, pause_s, "Nova does not tell: instances are told without");
+        tracing::error!(%error, what, pause_s, "Nova does not respond: samples lack this");
         self.paused_until = Some(Instant::now() + PAUSE);
     }
 }

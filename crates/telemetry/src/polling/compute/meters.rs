@@ -180,7 +180,7 @@ impl InstancePollster {
 }
 
 fn unavailable() -> InspectError {
-    InspectError::Failed("the hypervisor does not tell".to_owned())
+    InspectError::Failed("the hypervisor does not report it".to_owned())
 }
 
 fn disk_part(id: &str, device: &str, volume: Value) -> Part {

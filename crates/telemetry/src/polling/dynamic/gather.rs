@@ -60,7 +60,7 @@ impl Gatherer {
     }
 
     fn cloud(&self) -> Result<&Cloud, PollError> {
-        self.cloud.as_ref().ok_or_else(|| PollError("nobody says who logs in to services".to_owned()))
+        self.cloud.as_ref().ok_or_else(|| PollError("[service_credentials] auth_url is not set".to_owned()))
     }
 
     /// The pages of a definition's source. `names`: variables of its text. `endpoint`: the service's URL, unused for

@@ -51,7 +51,7 @@ pub fn pollsters(
         };
         for definition in definitions {
             match definition {
-                Err(error) => tracing::error!(%error, "a dynamic pollster is left out"),
+                Err(error) => tracing::error!(%error, "a dynamic pollster is skipped"),
                 Ok(definition) if !definition.is_for(namespaces) => {
                     tracing::debug!(name = definition.name, "a dynamic pollster of another namespace");
                 }
@@ -61,7 +61,7 @@ pub fn pollsters(
                 Ok(definition) if cloud.is_none() && definition.asks_services() => {
                     tracing::warn!(
                         name = definition.name,
-                        "[service_credentials] auth_url is not set: a dynamic pollster that asks services is left out"
+                        "[service_credentials] auth_url is not set: a dynamic pollster of a service is skipped"
                     );
                 }
                 Ok(definition) => {

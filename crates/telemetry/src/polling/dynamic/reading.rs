@@ -52,7 +52,7 @@ fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
     let found = mapping.iter().find(|(from, _)| python::is_equal(from, value) || is_written(from, value));
     found.map_or_else(
         || {
-            tracing::warn!(%value, meter = definition.name, "a value that is not mapped: the default is told");
+            tracing::warn!(%value, meter = definition.name, "a value without mapping: the default is used");
             definition.default_value.clone()
         },
         |(_, to)| to.clone(),

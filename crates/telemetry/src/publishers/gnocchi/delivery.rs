@@ -92,7 +92,7 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
 fn fail(shared: &PublisherState, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {
     let samples = batch.fail(part, resource, why);
     shared.store.figures().rejected.inc_by(samples as u64);
-    tracing::warn!("{samples} samples are not taken by the store: {why}");
+    tracing::warn!("the store refuses {samples} samples: {why}");
 }
 
 async fn post(

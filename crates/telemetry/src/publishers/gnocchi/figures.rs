@@ -55,10 +55,10 @@ impl GnocchiFigures {
     /// Registers them; `registry` adds the prefix.
     pub fn register(&self, registry: &mut Registry) {
         for (name, help, counter) in [
-            ("gnocchi_samples", "Samples that the store has taken", &self.samples),
-            ("gnocchi_retries", "Requests to the store that were made again", &self.retries),
-            ("gnocchi_rejected", "Samples that the store does not take", &self.rejected),
-            ("gnocchi_refused", "Changes of resources that the store does not take", &self.refused),
+            ("gnocchi_samples", "Samples accepted by the store", &self.samples),
+            ("gnocchi_retries", "Retried requests to the store", &self.retries),
+            ("gnocchi_rejected", "Samples refused by the store", &self.rejected),
+            ("gnocchi_refused", "Changes of resources refused by the store", &self.refused),
             ("gnocchi_unknown", "Samples of meters that no definition knows", &self.unknown),
             ("gnocchi_filtered", "Samples of the filtered project", &self.filtered),
             ("gnocchi_resources_created", "Resources created", &self.resources_created),

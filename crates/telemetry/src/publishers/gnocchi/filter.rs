@@ -43,13 +43,11 @@ pub async fn project_id(
                 return Some(id);
             }
             Ok(None) => {
-                tracing::warn!(
-                    "filter_project {project} of domain {domain} is not known to Keystone, and ignored"
-                );
+                tracing::warn!("filter_project {project} of domain {domain} is unknown to Keystone: ignored");
                 return None;
             }
             Err(KeystoneError::Unavailable(why)) => {
-                tracing::warn!("filter_project {project}: {why}; asked again");
+                tracing::warn!("filter_project {project}: {why}; retrying");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }

@@ -123,7 +123,7 @@ impl GnocchiPublisher {
         let filter = match (url.filter, &options.identity) {
             (Some(filter), Some(session)) => Some((filter, session.clone(), options.trust.clone())),
             (Some(filter), None) => {
-                tracing::debug!("filter_project {}: no Keystone to ask for it, and ignored", filter.project);
+                tracing::debug!("filter_project {}: no Keystone is configured: ignored", filter.project);
                 None
             }
             (None, _) => None,

@@ -176,7 +176,7 @@ impl Store {
         if self.is_away.swap(true, Ordering::Relaxed) {
             tracing::debug!("{why}");
         } else {
-            tracing::warn!("the store takes nothing now, and is asked again until it does: {why}");
+            tracing::warn!("the store accepts nothing; retrying until it does: {why}");
         }
         tokio::time::sleep(pause).await;
     }

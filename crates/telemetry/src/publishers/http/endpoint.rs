@@ -83,9 +83,8 @@ impl HttpEndpoint {
         let base = format!("{scheme}://{}{}", url.host_and_port(), url.path);
         let query = Some(query.encoded()).filter(|text| !text.is_empty()).map(|text| format!("?{text}"));
         let query = query.unwrap_or_default();
-        let _: Uri = format!("{base}{query}")
-            .parse()
-            .map_err(|_| OpenError(format!("{url} is no URL that can be asked for")))?;
+        let _: Uri =
+            format!("{base}{query}").parse().map_err(|_| OpenError(format!("{url} is not a valid URL")))?;
         Ok(Arc::new(HttpEndpoint {
             client,
             base,

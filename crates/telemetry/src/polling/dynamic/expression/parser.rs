@@ -256,7 +256,7 @@ impl Parser {
         }
         self.needed(")")?;
         if arguments.len() < least || arguments.len() > most {
-            return Err(error(format!("{name}: {} arguments are not what it takes here", arguments.len())));
+            return Err(error(format!("{name}: {} arguments are not supported", arguments.len())));
         }
         Ok(arguments)
     }
