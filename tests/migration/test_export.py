@@ -404,7 +404,7 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "3 left out:" in done.stdout
     assert f"archive policy {made.replace(':', '-')}: Gnocchi has no raw points, method increase\n" in done.stdout, done.stdout
-    assert re.search(f"metric {moved}: it moved from archive policy [a-z]+ to unused, which Gnocchi's API cannot say\n", done.stdout), done.stdout
+    assert re.search(f"metric {moved}: it moved from archive policy [a-z]+ to unused, which Gnocchi's API cannot express\n", done.stdout), done.stdout
     assert f"{segment}: " in done.stdout and "at offset 4096 are damaged" in done.stdout, done.stdout
     # What Gnocchi refuses stops the post, with the line.
     lines = back.file.read_text(encoding="utf-8").splitlines()

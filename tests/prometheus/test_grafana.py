@@ -13,7 +13,7 @@ GET_ONLY = ["/label/", "/status/", "/metadata", "/rules", "/alerts"]
 
 
 def calls():
-    section = PAGE.read_text().split("## What Grafana asks")[1].split("\n## ")[0]
+    section = PAGE.read_text().split("## Requests of Grafana")[1].split("\n## ")[0]
     rows = ROW.findall(section)
     assert len(rows) == section.count("\n| ") - 2
     return [(what, path, in_address or in_form) for what, _, path, in_address, in_form in rows]

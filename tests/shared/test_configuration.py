@@ -148,7 +148,7 @@ def test_durability_is_not_promised_in_vain(tmp_path, postgres):
                 f"[storage]\ndriver = redis\nredis_url = {redis.url}\n[incoming]\n")
         done = run(tmp_path, text, "upgrade")
         assert done.returncode == 0, done.stderr
-        assert "everysec" in done.stderr and done.stderr.count("what was accepted can be lost with its host") == 1
+        assert "everysec" in done.stderr and done.stderr.count("accepted measures can be lost with its host") == 1
         done = run(tmp_path, text + "durability = disk\n", "upgrade")
         assert done.returncode == 1
         assert ":7: [incoming] durability = disk cannot be promised" in done.stderr

@@ -91,7 +91,7 @@ def test_what_was_set_aside_is_looked_at_replayed_and_dropped(queue, agent):
     # Whose queue is gone stays.
     raw_bus(queue, [(ASIDE, b"{}", {"headers": {"queue": "gone", "reason": "x"}}), (ASIDE, b"{}")])
     failed = aside(ours, "replay", "--all", rc=1)
-    assert "there is no queue gone" in failed and "does not say which queue" in failed
+    assert "there is no queue gone" in failed and "do not name its original queue" in failed
     assert len(listed(ours)) == 2
     assert ours.stop() == 0
 

@@ -102,7 +102,7 @@ impl Checkpoints {
             }
             Err(error) => {
                 // Mostly out of space: nothing is lost, and the next transaction tries again.
-                tracing::warn!(error = reason(&error), "the index's log was not folded into its file");
+                tracing::warn!(error = reason(&error), "the index's write-ahead log was not checkpointed");
                 None
             }
         }

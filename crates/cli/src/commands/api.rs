@@ -132,7 +132,7 @@ pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode
             let file = config.text("api", "password_file").map(PathBuf::from);
             let file = args.password_file.clone().or(file);
             let passwords = file.map(|file| Passwords::load(&file, own)).transpose();
-            let passwords = passwords.context("the password file")?.map(Arc::new);
+            let passwords = passwords.context("the password file (`gnudi passwd` creates it)")?.map(Arc::new);
             Ok(AuthMode::Basic { passwords })
         }
         "remoteuser" => remote_user(config, own),

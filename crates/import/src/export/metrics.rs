@@ -180,13 +180,13 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                 let name = ours.name.as_ref().map(Text::as_str);
                 if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
                     report.skipped.push(format!(
-                        "metric {}: it belongs to another resource than in Gnocchi, which its API cannot say",
+                        "metric {}: it belongs to another resource than in Gnocchi, which its API cannot express",
                         ours.id
                     ));
                 }
                 if theirs.archive_policy_name != name_in_gnocchi(&ours.archive_policy_name) {
                     report.skipped.push(format!(
-                        "metric {}: it moved from archive policy {} to {}, which Gnocchi's API cannot say",
+                        "metric {}: it moved from archive policy {} to {}, which Gnocchi's API cannot express",
                         ours.id, theirs.archive_policy_name, ours.archive_policy_name
                     ));
                 }
@@ -194,7 +194,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
             (theirs, Some(new)) => {
                 if theirs.is_some() {
                     report.skipped.push(format!(
-                        "metric {}: Gnocchi deletes it with its former resource: it is created anew, and what it has there is lost",
+                        "metric {}: Gnocchi deletes it with its former resource: it is created again, and what it has there is lost",
                         new.id
                     ));
                 }
@@ -202,7 +202,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                 if !is_created_there(&new, earlier) {
                     if earlier.metrics.place(new.id.0).is_some() {
                         report.skipped.push(format!(
-                            "metric {}: it belongs to another resource than when it was exported: it is created anew, and what it had there is lost",
+                            "metric {}: it belongs to another resource than when it was exported: it is created again, and what it had there is lost",
                             new.id
                         ));
                     }

@@ -298,7 +298,7 @@ impl Changes<'_> {
             let body = next.body(&before, |field| lost.push(field.to_owned()));
             for field in lost {
                 self.skipped.push(format!(
-                    "resource {}: {field} has no value any more, which Gnocchi's API cannot say: it keeps the one it has",
+                    "resource {}: {field} has no value any more, which Gnocchi's API cannot express: it keeps the one it has",
                     revision.id
                 ));
             }

@@ -85,7 +85,7 @@ impl Browser {
             Confirmation::Ack(None) => self.remove(held).await,
             Confirmation::Ack(Some(_)) => Err(MessagingError(format!("there is no queue {queue}"))),
             Confirmation::Nack(_) | Confirmation::NotRequested => {
-                Err(MessagingError("the broker does not take the message".to_owned()))
+                Err(MessagingError("the broker rejects the message".to_owned()))
             }
         }
     }

@@ -211,7 +211,7 @@ impl Outbox for AmqpOutbox {
                 // The queue was deleted after it was declared here: declare it once more.
                 Confirmation::Ack(Some(_)) => self.forget_declaration(message).await,
                 Confirmation::Nack(_) | Confirmation::NotRequested => {
-                    return Err(MessagingError("the broker does not take the message".to_owned()));
+                    return Err(MessagingError("the broker rejects the message".to_owned()));
                 }
             }
         }

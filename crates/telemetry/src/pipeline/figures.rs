@@ -20,7 +20,7 @@ impl PipelineFigures {
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("pipeline");
         for (name, help, counter) in [
-            ("samples", "Samples that came to the pipelines", &self.samples),
+            ("samples", "Samples received by pipelines", &self.samples),
             (
                 "samples_without_volume",
                 "Samples dropped since their volume is no number",

@@ -1,6 +1,6 @@
 //! `gnudi agent aside ...`: manages the broker queue of notifications that could not be published.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, browser::Browser},
@@ -185,7 +185,8 @@ fn walk(program: &ProgramArgs, mut visit: impl AsyncFnMut(&Browser, Aside) -> Re
     let broker = broker::main_broker(&config, &format!("gnudi agent aside on {}", super::host(&config)))?;
     crate::commands::runtime(&config, "aside", Some(1))?.block_on(async {
         let outbox = AmqpOutbox::new(broker);
-        let Some(mut browser) = Browser::open(&outbox, &queue).await? else { return Ok(()) };
+        let browser = Browser::open(&outbox, &queue).await;
+        let Some(mut browser) = browser.context("the broker of `transport_url`")? else { return Ok(()) };
         let outcome = async {
             while let Some(held) = browser.next().await? {
                 visit(&browser, Aside::new(held)).await?;
