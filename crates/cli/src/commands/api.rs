@@ -9,7 +9,7 @@ use gnudi_model::AggregationMethod;
 use gnudi_prometheus_api::{PrometheusApi, PrometheusLabels, PrometheusOptions};
 use gnudi_server::{CorsOptions, HttpLimits, Listener, Tls};
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, runtime::Handle};
+use tokio::{net::TcpListener, runtime::Handle, task::JoinSet};
 
 use super::metrics;
 use crate::{
@@ -40,10 +40,12 @@ pub async fn serve(
     let mut routes = gnudi_api::routes();
     routes.extend(gnudi_prometheus_api::routes(prometheus));
     let app = Arc::new(App::new(store.engine.clone(), options.app, registry, super::now, routes));
+    let mut tasks = JoinSet::new();
     if let Some(figures) = figures {
-        tokio::spawn(metrics::serve(figures, None, app.clone()));
+        tasks.spawn(metrics::serve(figures, None, app.clone()));
     }
-    gnudi_server::serve(listener, app, stop).await.context("serving the API")
+    let serving = async { gnudi_server::serve(listener, app, stop).await.context("serving the API") };
+    super::beside(&mut tasks, serving).await
 }
 
 pub fn options(

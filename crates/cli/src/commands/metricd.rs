@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use prometheus_client::registry::Registry;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::JoinSet};
 
 use super::metrics;
 use crate::{
@@ -30,16 +30,21 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         store.mark_as_used(&config, retry).await?;
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());
+        let mut tasks = JoinSet::new();
         if let Some(listener) = figures {
-            tokio::spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
+            tasks.spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
         }
-        tokio::select! {
-            stop = super::stopped() => stop?,
-            () = nothing_waits(&store, args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0)) => {}
-        }
+        let stops_by_itself = args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0);
+        let until_stopped = async {
+            tokio::select! {
+                stop = super::stopped() => stop.map_err(anyhow::Error::from),
+                () = nothing_waits(&store, stops_by_itself) => Ok(()),
+            }
+        };
+        let outcome = super::beside(&mut tasks, until_stopped).await;
         metricd.stop().await;
         store.close().await;
-        Ok(())
+        outcome
     })
 }
 

@@ -11,6 +11,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpListener,
     sync::Semaphore,
+    task::JoinSet,
 };
 
 use crate::config::Config;
@@ -67,12 +68,18 @@ pub fn bind(argument: Option<&str>, config: &Config, section: &str) -> Result<Op
     Ok(Some(listener))
 }
 
-/// Serves an agent's metrics if the command line or ceilometer.conf names an address, until the runtime ends.
-pub fn serve_if_configured(argument: Option<&str>, config: &Config, registry: Registry) -> Result<()> {
+/// Serves an agent's metrics if the command line or ceilometer.conf names an address, until the returned
+/// tasks are dropped.
+pub fn serve_if_configured(
+    argument: Option<&str>,
+    config: &Config,
+    registry: Registry,
+) -> Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
     if let Some(listener) = bind(argument, config, "agent")? {
-        tokio::spawn(serve(listener, None, Arc::new(registry)));
+        tasks.spawn(serve(listener, None, Arc::new(registry)));
     }
-    Ok(())
+    Ok(tasks)
 }
 
 /// Binds a listener, to be served later.
@@ -137,4 +144,20 @@ async fn respond<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page:
         stream.write_all(body.as_bytes()).await?;
     }
     stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{commands::beside, config::Project, program_args::ProgramArgs};
+
+    #[tokio::test]
+    async fn an_agent_does_not_outlive_its_listener() {
+        let config = Config::load_project(Project::Ceilometer, &ProgramArgs::default()).unwrap();
+        let serve = |address| serve_if_configured(address, &config, Registry::default()).unwrap();
+        assert!(beside(&mut serve(None), std::future::ready(Ok(()))).await.is_ok());
+        let mut tasks = serve(Some("127.0.0.1:0"));
+        tasks.abort_all();
+        assert!(beside(&mut tasks, std::future::pending::<Result<()>>()).await.is_err());
+    }
 }

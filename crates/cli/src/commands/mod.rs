@@ -28,12 +28,13 @@ pub mod verify;
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use gnudi_engine::{Metricd, MetricdOptions};
 use gnudi_model::{Fault, Timespan, Timestamp};
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
 };
 
 use uuid::Uuid;
@@ -154,6 +155,25 @@ fn exit_on_fault(fault: impl Fn() -> Option<Fault> + Send + 'static) {
     });
 }
 
+/// Runs `work` beside the tasks, which may end by themselves.
+///
+/// # Errors
+/// That of `work`, or one of the tasks has panicked.
+async fn beside<T>(tasks: &mut JoinSet<()>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let panicked = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                return error;
+            }
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        outcome = work => outcome,
+        error = panicked => Err(anyhow!("a part of the process has failed: {error}")),
+    }
+}
+
 /// The signals that stop the program: SIGTERM, SIGINT.
 struct StopSignals(Signal, Signal);
 
@@ -186,4 +206,23 @@ fn default_methods(config: &Config) -> Result<std::collections::BTreeSet<gnudi_m
         .iter()
         .map(|name| name.parse().with_context(place))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_panics_ends_the_work() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(std::future::ready(()));
+        tasks.spawn(std::future::pending());
+        let work = async {
+            tokio::task::yield_now().await;
+            Ok(1)
+        };
+        assert_eq!(beside(&mut tasks, work).await.unwrap(), 1);
+        tasks.spawn(async { panic!("a defect") });
+        assert!(beside(&mut tasks, std::future::pending::<Result<()>>()).await.is_err());
+    }
 }

@@ -26,6 +26,7 @@ use super::{broker, credentials, polling};
 use crate::{
     args::AgentArgs,
     commands::{
+        beside,
         collectors::{Sink, until_stopped},
         metrics,
     },
@@ -41,9 +42,10 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationService::new(&config, None, &mut registry)?;
-        metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
+        let mut tasks = metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
         // On a worker thread: this one would have to be woken for every message.
-        tokio::spawn(agent.run(until_stopped())).await??;
+        let running = tokio::spawn(agent.run(until_stopped()));
+        beside(&mut tasks, async { running.await? }).await?;
         tracing::info!("stopped");
         Ok(())
     })

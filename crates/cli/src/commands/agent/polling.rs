@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
@@ -31,7 +31,7 @@ use gnudi_telemetry::{
     wire::Signer,
 };
 use prometheus_client::registry::Registry;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
@@ -41,7 +41,7 @@ use super::{
 };
 use crate::{
     args::PollingArgs,
-    commands::{collectors::until_stopped, metrics},
+    commands::{beside, collectors::until_stopped, metrics},
     config::Config,
 };
 
@@ -65,12 +65,16 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
-        metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry)?;
-        if args.once {
-            agent.poll_once().await;
-        } else {
-            agent.run(until_stopped()).await?;
-        }
+        let mut tasks =
+            metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry)?;
+        let polling = async {
+            if args.once {
+                agent.poll_once().await;
+                return Ok(());
+            }
+            agent.run(until_stopped()).await
+        };
+        beside(&mut tasks, polling).await?;
         tracing::info!("stopped");
         Ok(())
     })
@@ -143,6 +147,7 @@ impl PollingService {
         };
         let polling = async {
             tokio::join!(self.agent.run(stopped), stopping);
+            anyhow::Ok(())
         };
         let outcome = beside(&mut tasks, polling).await;
         // The membership is no longer kept up before it is ended.
@@ -164,25 +169,6 @@ impl PollingService {
         if let Some(outbox) = &self.outbox {
             outbox.close().await;
         }
-    }
-}
-
-/// Runs `work` beside the tasks, which may end by themselves.
-///
-/// # Errors
-/// One of the tasks has panicked.
-async fn beside(tasks: &mut JoinSet<()>, work: impl Future<Output = ()>) -> Result<()> {
-    let panicked = async {
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                return error;
-            }
-        }
-        std::future::pending().await
-    };
-    tokio::select! {
-        () = work => Ok(()),
-        error = panicked => Err(anyhow!("a part of the polling agent has failed: {error}")),
     }
 }
 
@@ -438,19 +424,4 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSen
         new_id: Box::new(new_id),
         messages: std::sync::atomic::AtomicU64::default(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_part_that_panics_ends_the_agent() {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(std::future::ready(()));
-        tasks.spawn(std::future::pending());
-        assert!(beside(&mut tasks, tokio::task::yield_now()).await.is_ok());
-        tasks.spawn(async { panic!("a defect") });
-        assert!(beside(&mut tasks, std::future::pending()).await.is_err());
-    }
 }
