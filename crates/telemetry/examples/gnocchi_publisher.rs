@@ -14,7 +14,7 @@ use gnudi_http::Trust;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
     publishers::{
-        Publisher as _, PublisherUrl, Receipt,
+        Publisher as _, PublisherTasks, PublisherUrl, Receipt,
         gnocchi::{
             GnocchiFigures, GnocchiLimits, GnocchiOptions, GnocchiPublisher, StoreAccess,
             shipped_definitions, upgrade,
@@ -63,6 +63,7 @@ async fn main() {
         &PublisherUrl::parse(&url).expect("a URL"),
         &options,
         GnocchiFigures::default(),
+        &PublisherTasks::watched().0,
     )
     .expect("a publisher");
     let mut receipts: Vec<Receipt> = Vec::new();

@@ -17,8 +17,8 @@ use gnudi_telemetry::{
     messaging::{BrokerOptions, envelope::Version},
     pipeline::{PipelineFigures, PipelineKind, PipelineOrigin, Pipelines},
     publishers::{
-        BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, Publishers, Receipt,
-        bus_opener,
+        BusOptions, NotifierOptions, Publisher, PublisherContext, PublisherFigures, PublisherTasks,
+        Publishers, Receipt, bus_opener,
     },
     sample::{Metadata, Sample},
     wire::{Signer, samples_payload},
@@ -121,6 +121,7 @@ async fn publish(line: &Value) -> Value {
             open: bus_opener(broker, bus),
         },
         figures: PublisherFigures::default(),
+        tasks: PublisherTasks::watched().0,
     });
     let purpose = if line["events"].is_array() { PipelineKind::Events } else { PipelineKind::Samples };
     let publisher = match publishers.open(&text(line, "publish"), purpose) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    OpenError, Opened, Opener, PublisherFigures, PublisherUrl, Publishers, TestPublisher,
+    OpenError, Opened, Opener, PublisherFigures, PublisherTasks, PublisherUrl, Publishers, TestPublisher,
     file::FilePublisher, http::HttpPublisher, notifier::NotifierOptions, notifier::NotifierPublisher,
     opentelemetry::OpentelemetryPublisher, prometheus::PrometheusPublisher, tcp::TcpPublisher,
     udp::UdpPublisher,
@@ -19,6 +19,7 @@ pub struct PublisherContext {
     pub signer: Signer,
     pub notifier: NotifierOptions,
     pub figures: PublisherFigures,
+    pub tasks: PublisherTasks,
 }
 
 impl fmt::Debug for PublisherContext {
@@ -32,7 +33,7 @@ impl Publishers {
     pub fn built_in(context: PublisherContext) -> Self {
         let mut publishers = Publishers::default();
         publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher::default())));
-        let PublisherContext { host, signer, notifier, figures } = context;
+        let PublisherContext { host, signer, notifier, figures, tasks } = context;
         let mut add = |scheme: &'static str, open: Opener| {
             publishers.add(scheme, open);
         };
@@ -59,7 +60,7 @@ impl Publishers {
         add(
             "notifier",
             Box::new(move |url, purpose| {
-                NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone())
+                NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone(), &tasks)
             }),
         );
         publishers

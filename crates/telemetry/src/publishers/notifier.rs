@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
+    OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::begin,
     trouble::{Backoff, PeerHealth},
@@ -110,6 +110,7 @@ impl NotifierPublisher {
         options: &NotifierOptions,
         signer: Signer,
         counts: PublisherCounts,
+        tasks: &PublisherTasks,
     ) -> Opened {
         let mut query = url.query.clone();
         let policy = policy(url)?;
@@ -140,7 +141,7 @@ impl NotifierPublisher {
         });
         if matches!(policy, Policy::Queue { .. }) {
             let shared = shared.clone();
-            tokio::spawn(async move {
+            tasks.spawn("what sends the queue of notifier://", async move {
                 loop {
                     shared.empty_queue().await;
                     if shared.is_closed.load(Ordering::Acquire) && shared.queue.lock().is_empty() {
@@ -346,6 +347,7 @@ mod tests {
             &options,
             Signer::new("s"),
             PublisherCounts::default(),
+            &PublisherTasks::watched().0,
         )
         .unwrap()
     }

@@ -14,8 +14,8 @@ use gnudi_telemetry::{
     },
     pipeline::{PipelineFigures, PipelineOrigin, Pipelines},
     publishers::{
-        BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, Publishers,
-        ZaqarPublisher, bus_opener, gnocchi,
+        BusOptions, NotifierOptions, OpenError, PublisherContext, PublisherFigures, PublisherPanics,
+        PublisherTasks, Publishers, ZaqarPublisher, bus_opener, gnocchi,
     },
     wire::Signer,
 };
@@ -56,6 +56,7 @@ pub struct NotificationService {
     agent: NotificationAgent,
     /// One per broker.
     consumers: Vec<(Consumer, Inbox)>,
+    panics: PublisherPanics,
     outbox: Arc<AmqpOutbox>,
     aside: AsideOptions,
     figures: Arc<Figures>,
@@ -65,7 +66,8 @@ impl NotificationService {
     /// Reads all files and starts to connect. `own` is the server in this process, if there is one. Must be called
     /// within a Tokio runtime.
     pub fn new(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Self> {
-        let pipelines = pipelines(config, own, registry.sub_registry_with_prefix("gnudi"))?;
+        let (tasks, panics) = PublisherTasks::watched();
+        let pipelines = pipelines(config, own, registry.sub_registry_with_prefix("gnudi"), &tasks)?;
         let figures = Arc::new(Figures::default());
         registry.register_collector(Box::new(NotificationFiguresCollector(figures.clone())));
         let handler = MessageHandler {
@@ -92,14 +94,14 @@ impl NotificationService {
                 .context("the notification agent's queues")?;
             consumers.push(consumer);
         }
-        Ok(NotificationService { agent, consumers, outbox, aside, figures })
+        Ok(NotificationService { agent, consumers, panics, outbox, aside, figures })
     }
 
     /// Processes notifications until `stop`, then finishes those in flight.
     ///
     /// # Errors
     /// A part of it has ended before.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<()> {
         let (told, stopped) = watch::channel(false);
         let running = try_join_all(self.consumers.into_iter().map(|(consumer, inbox)| {
             let mut stop = stopped.clone();
@@ -118,6 +120,7 @@ impl NotificationService {
         let outcome = tokio::select! {
             outcome = async { tokio::try_join!(running, stopping) } => outcome.map(drop),
             ended = &mut keeping => Err(anyhow!("the limits of the aside queue are not kept: {ended:?}")),
+            name = self.panics.recv() => Err(anyhow!("{name} has failed")),
         };
         keeping.abort();
         self.outbox.close().await;
@@ -152,7 +155,12 @@ fn check_pipelines(config: &Config) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Pipelines> {
+fn pipelines(
+    config: &Config,
+    own: Option<&Sink>,
+    registry: &mut Registry,
+    tasks: &PublisherTasks,
+) -> Result<Pipelines> {
     let names = check_pipelines(config)?;
     let origin = |pipeline: &str, option: &str| {
         if names.iter().any(|name| name == pipeline) {
@@ -161,7 +169,7 @@ fn pipelines(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Re
             Ok(PipelineOrigin::Nowhere)
         }
     };
-    let publishers = publishers(config, own, registry)?;
+    let publishers = publishers(config, own, registry, tasks)?;
     let figures = PipelineFigures::default();
     figures.register(registry);
     let pipelines = Pipelines::load(
@@ -200,7 +208,12 @@ fn pipeline_file(config: &Config, option: &str) -> Result<PipelineOrigin> {
     Ok(PipelineOrigin::Defaults)
 }
 
-fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> Result<Publishers> {
+fn publishers(
+    config: &Config,
+    own: Option<&Sink>,
+    registry: &mut Registry,
+    tasks: &PublisherTasks,
+) -> Result<Publishers> {
     let figures = PublisherFigures::default();
     figures.register(registry);
     let host = super::host(config);
@@ -224,6 +237,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
             open: bus_opener(broker, bus),
         },
         figures,
+        tasks: tasks.clone(),
     });
     // Only needed if a pipeline publishes to Zaqar.
     let section = config.text("zaqar", "auth_section").unwrap_or("service_credentials");
@@ -239,7 +253,7 @@ fn publishers(config: &Config, own: Option<&Sink>, registry: &mut Registry) -> R
     let figures = gnocchi::GnocchiFigures::default();
     figures.register(registry);
     match credentials::gnocchi(config, own) {
-        Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures)),
+        Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures, tasks.clone())),
         // Only needed if a pipeline publishes to the store.
         Err(error) => {
             let error = gnudi_bench::complaint::of(&error);

@@ -13,7 +13,7 @@ use super::{
     publisher::PublisherState,
 };
 use crate::{
-    publishers::PublishError,
+    publishers::{PublishError, PublisherTasks},
     time::{naive_iso, now},
 };
 
@@ -40,11 +40,11 @@ pub struct Lanes(Vec<mpsc::UnboundedSender<Action>>);
 
 impl Lanes {
     /// Must be called within a Tokio runtime. The queues are bounded by the callers, who wait for their receipts.
-    pub fn start(shared: &Arc<PublisherState>) -> Self {
+    pub fn start(shared: &Arc<PublisherState>, tasks: &PublisherTasks) -> Self {
         let lane = |_| {
             let (sender, mut actions) = mpsc::unbounded_channel();
             let shared = shared.clone();
-            tokio::spawn(async move {
+            tasks.spawn("what publishes events to gnocchi://", async move {
                 while let Some(action) = actions.recv().await {
                     // A panic drops the action with its receipt, and does not end the lane.
                     if AssertUnwindSafe(carry_out(&shared, action)).catch_unwind().await.is_err() {

@@ -23,7 +23,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::{OpenError, Opened, Publisher, PublisherUrl};
+use super::{OpenError, Opened, Publisher, PublisherTasks, PublisherUrl};
 use crate::pipeline::PipelineKind;
 
 pub use definitions::{Definition, Definitions, EventOperation, Metric};
@@ -54,6 +54,7 @@ pub enum GnocchiError {
 pub fn opener(
     options: GnocchiOptions,
     figures: GnocchiFigures,
+    tasks: PublisherTasks,
 ) -> impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static {
     let opened: Mutex<HashMap<String, Arc<dyn Publisher>>> = Mutex::default();
     move |url, _| {
@@ -62,7 +63,7 @@ pub fn opener(
         if let Some(publisher) = opened.get(&key) {
             return Ok(publisher.clone());
         }
-        let publisher = GnocchiPublisher::start(url, &options, figures.clone());
+        let publisher = GnocchiPublisher::start(url, &options, figures.clone(), &tasks);
         let publisher: Arc<dyn Publisher> =
             Arc::new(publisher.map_err(|error| OpenError(error.to_string()))?);
         opened.insert(key, publisher.clone());

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     event::Event,
-    publishers::{PublishError, Publisher, PublisherUrl, Receipt},
+    publishers::{PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt},
     sample::Sample,
     time::now,
 };
@@ -94,7 +94,12 @@ const UNKNOWN_METERS_MAX: usize = 1_000;
 impl GnocchiPublisher {
     /// Loads definitions and certificates, and starts its tasks; sends no request yet. Must be called within a Tokio
     /// runtime.
-    pub fn start(url: &PublisherUrl, options: &GnocchiOptions, figures: GnocchiFigures) -> Result<Self> {
+    pub fn start(
+        url: &PublisherUrl,
+        options: &GnocchiOptions,
+        figures: GnocchiFigures,
+        tasks: &PublisherTasks,
+    ) -> Result<Self> {
         let url = GnocchiUrl::read(url)?;
         let definitions = Definitions::load(
             url.resources_definition_file.as_deref(),
@@ -133,16 +138,16 @@ impl GnocchiPublisher {
             Some((filter, session, trust)) => {
                 let shared = shared.clone();
                 let needs_login = matches!(options.access, StoreAccess::Keystone(_));
-                tokio::spawn(async move {
+                tasks.spawn("what looks up the filtered project of gnocchi://", async move {
                     let id = filter::project_id(&session, &trust, &filter, needs_login).await;
                     shared.open_gate(id.map(Into::into));
                 });
             }
         }
-        let lanes = Lanes::start(&shared);
+        let lanes = Lanes::start(&shared, tasks);
         let create_resource_types = options.create_resource_types;
         let loading = shared.clone();
-        tokio::spawn(async move {
+        tasks.spawn("what publishes samples to gnocchi://", async move {
             prepare(&loading, create_resource_types).await;
             run(loading).await;
         });
@@ -526,8 +531,8 @@ mod tests {
         Session::new(options).unwrap()
     }
 
-    fn publisher(endpoint: String) -> GnocchiPublisher {
-        let options = GnocchiOptions {
+    fn options(endpoint: String) -> GnocchiOptions {
+        GnocchiOptions {
             access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
             endpoint: Some(endpoint),
             trust: Trust::Anyone,
@@ -535,9 +540,16 @@ mod tests {
             config_dirs: Vec::new(),
             create_resource_types: false,
             limits: GnocchiLimits::default(),
-        };
+        }
+    }
+
+    fn start(options: &GnocchiOptions, tasks: &PublisherTasks) -> GnocchiPublisher {
         let url = PublisherUrl::parse("gnocchi://").unwrap();
-        GnocchiPublisher::start(&url, &options, GnocchiFigures::default()).unwrap()
+        GnocchiPublisher::start(&url, options, GnocchiFigures::default(), tasks).unwrap()
+    }
+
+    fn publisher(endpoint: String) -> GnocchiPublisher {
+        start(&options(endpoint), &PublisherTasks::watched().0)
     }
 
     #[tokio::test]
@@ -572,5 +584,16 @@ mod tests {
         assert!(dropped().await.is_err());
         publisher.shared.is_closed.store(true, Ordering::Relaxed);
         assert!(dropped().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_panic_of_a_task_is_reported() {
+        let (endpoint, _) = store().await;
+        let mut options = options(endpoint);
+        // More than a semaphore has.
+        options.limits.requests_max = usize::MAX;
+        let (tasks, mut panics) = PublisherTasks::watched();
+        let _publisher = start(&options, &tasks);
+        assert_eq!(panics.recv().await, "what publishes samples to gnocchi://");
     }
 }
