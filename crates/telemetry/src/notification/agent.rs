@@ -384,6 +384,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn numbers_beyond_floats_leave_the_rest_of_the_metadata() {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        let usual = String::from_utf8(body(&[good()]).to_vec()).unwrap();
+        let text = usual.replace("{}", r#"{\"host\":\"h\",\"x\":[1e999,-1E999]}"#);
+        let text = text.replace(r#"\"counter_volume\":1"#, r#"\"counter_volume\":2e308"#);
+        assert!(text.contains("1e999") && text.contains("2e308"), "{text}");
+        assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        assert_eq!(*taking.metadata.lock(), [json!({"host": "h", "x": ["inf", "-inf"]})]);
+        assert_eq!(*taking.volumes.lock(), ["inf"]);
+        assert!(aside.messages.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn half_a_surrogate_pair_leaves_the_rest_of_the_metadata() {
         let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
         let usual = String::from_utf8(body(&[good()]).to_vec()).unwrap();

@@ -29,7 +29,7 @@ impl Notification<'_> {
     /// with `message_id` and `timestamp`, as oslo.messaging passes them to endpoints.
     ///
     /// # Errors
-    /// A raw payload may still have a number beyond floats, or too many levels.
+    /// A raw payload may still have too many levels, or an integer of too many digits.
     pub fn document(&self) -> Result<Value, MalformedNotification> {
         let payload: Value = serde_json::from_str(self.payload.get())
             .map_err(|error| MalformedNotification(format!("its payload: {error}")))?;

@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 
-use serde::de::IgnoredAny;
-
 use crate::messaging::unescape::next_special;
 
 /// Deeper values are left to the slow path.
 const DEPTH_MAX: u32 = 64;
+
+/// Integers of so many digits are floats, too.
+const PLAIN_BYTES: std::ops::RangeInclusive<usize> = 1..=300;
 
 pub struct Cursor<'a> {
     text: &'a str,
@@ -172,8 +173,10 @@ impl<'a> Cursor<'a> {
     fn skip_number(&mut self) -> Option<()> {
         let number = self.raw_number()?;
         let is_plain = number.len() == 1 || !number.starts_with('0');
-        let is_plain = is_plain && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        (is_plain || serde_json::from_str::<IgnoredAny>(number).is_ok()).then_some(())
+        let is_plain = is_plain && PLAIN_BYTES.contains(&number.len());
+        let is_plain = is_plain && number.bytes().all(|byte| byte.is_ascii_digit());
+        // Numbers beyond floats are left to the slow path.
+        (is_plain || serde_json::from_str::<f64>(number).is_ok()).then_some(())
     }
 
     /// Consumes any value and returns its raw text.

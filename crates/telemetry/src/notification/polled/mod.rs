@@ -27,6 +27,9 @@ const SAMPLES_MAX: usize = 65_536;
 /// Maximum bytes of each text of a sample.
 const TEXT_BYTES_MAX: usize = 4096;
 
+/// `serde_json` parses fewer levels.
+const LEVELS_MAX: usize = 128;
+
 /// The default source.
 const SOURCE: &str = "openstack";
 
@@ -142,6 +145,15 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D:
     Ok(seconds)
 }
 
+/// Refuses metadata of too many levels, which would count as empty once they are parsed.
+fn check_levels(metadata: &RawValue) -> serde_json::Result<()> {
+    let brackets = metadata.get().bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if brackets < LEVELS_MAX {
+        return Ok(());
+    }
+    serde_json::from_str::<Value>(metadata.get()).map(drop)
+}
+
 impl<'a> Wire<'a> {
     fn sample(self) -> Result<Sample<'a>, MalformedNotification> {
         let optional =
@@ -154,6 +166,10 @@ impl<'a> Wire<'a> {
         }
         if self.counter_name.0.is_empty() || self.resource_id.0.is_empty() {
             return Err(MalformedNotification("counter_name or resource_id is empty".to_owned()));
+        }
+        if let Some(Err(error)) = self.resource_metadata.map(check_levels) {
+            let (name, resource) = (&self.counter_name.0, &self.resource_id.0);
+            return Err(MalformedNotification(format!("metadata of {name} of {resource}: {error}")));
         }
         let text = |text: Option<Text<'a>>| text.map(|text| text.0);
         Ok(Sample {
@@ -202,6 +218,21 @@ mod tests {
         assert_eq!((sample.project_id.as_deref(), sample.user_name.as_deref()), (Some("p1"), None));
         assert_eq!(sample.resource_metadata.map()["flavor"]["vcpus"], 2);
         assert_eq!(&*sample.id, "m");
+    }
+
+    #[test]
+    fn metadata_of_too_many_levels_make_a_bad_sample() {
+        let nested = |levels: usize| format!("{}2{}", "[".repeat(levels), "]".repeat(levels));
+        let with = |value: &str| SAMPLE.replace("\"vcpus\": 2", &format!("\"vcpus\": {value}"));
+        let flat = format!("[{}]", ["[]"; 1000].join(","));
+        // The metadata are two levels themselves.
+        let payload =
+            format!(r#"{{"samples": [{}, {}, {}]}}"#, with(&nested(125)), with(&nested(126)), with(&flat));
+        let read = polled(&payload).unwrap();
+        assert!(read.samples.iter().all(|sample| sample.resource_metadata.map().contains_key("flavor")));
+        let bad = read.bad.unwrap();
+        assert_eq!((read.samples.len(), bad.count), (2, 1));
+        assert!(bad.reason.starts_with("metadata of cpu of r: "), "{}", bad.reason);
     }
 
     #[test]

@@ -316,6 +316,7 @@ mod tests {
     fn the_rest_is_left_to_the_slow_way() {
         let changed = |from: &str, to: &str| enveloped(&message(&[usual()])).replace(from, to);
         assert!(fast(changed("none", "none").as_bytes()).is_some());
+        let integer = format!("{}, false", "9".repeat(400));
         for (from, to) in [
             ("telemetry.polling", "other"),
             ("SAMPLE", "INFO"),
@@ -325,6 +326,8 @@ mod tests {
             ("5010000000", "1e999"),
             ("5010000000", "NaN"),
             ("true, false", "-Infinity, false"),
+            ("true, false", "1e999, false"),
+            ("true, false", integer.as_str()),
             ("cumulative", "sum"),
             ("\\\"r\\\"", "\\\"\\\""),
             ("true, false", "true false"),
