@@ -146,7 +146,8 @@ def test_a_caller_who_may_not_write_says_nothing_of_metrics(gnudi, tmp_path):
     # Also with an invalid time, without samples, and with the end of a series that does not exist: none has a metric.
     version_2 = [request_2((symbols, samples, said)) + field(4, b"help of told")
                  for samples in [[(1.0, TIME * 1000)], [(1.0, -1)], [], [(STALE, TIME * 1000)]]]
-    requests = [(told, VERSION_1, 403), (with_series, VERSION_1, 403)]
+    # Prometheus logs an error for each refused request, and sends metadata apart from samples.
+    requests = [(told, VERSION_1, 204), (with_series, VERSION_1, 403)]
     requests += [(body, VERSION_2, status) for body, status in zip(version_2, [403, 400, 400, 204])]
     traced = series(label("__name__", "told"), exemplar(1.0, TIME * 1000, trace_id="trace of told"))
     requests += [(traced, VERSION_1, 204)]
@@ -161,3 +162,13 @@ def test_a_caller_who_may_not_write_says_nothing_of_metrics(gnudi, tmp_path):
     write("apple", told + traced, VERSION_1).expect(204)
     assert b"help of told" in ask(server, "apple", "/api/v1/metadata").expect(200).body
     assert b"trace of told" in exemplars("apple")
+
+
+def test_metadata_that_a_rule_denies_by_name_is_ignored_and_the_rest_is_stored(gnudi, tmp_path):
+    (tmp_path / "rules.yaml").write_text('"post measures": "user:apple and not \'denied\':%(name)s"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    told = b"".join(field(3, number(1, 2) + field(2, name) + field(4, b"help of " + name)) for name in [b"denied", b"told"])
+    headers = {**VERSION_1, "X-Remote-User": "apple", "Authorization": None}
+    server.client().request("POST", "/api/v1/write", snappy(told), headers=headers).expect(204)
+    assert list(ask(server, "apple", "/api/v1/metadata").expect(200).json()["data"]) == ["told"]

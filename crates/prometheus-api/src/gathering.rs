@@ -193,18 +193,16 @@ impl<'c> Gathering<'c> {
         self.add_metadata(metadata.family(series_name), metadata);
     }
 
-    /// Adds metadata of a metric that was sent without its series.
-    ///
-    /// # Errors
-    /// 403 if the policy denies the caller measures of a metric of this name that the caller created.
-    pub fn describe_metric(&mut self, name: &str, metadata: &Metadata<'_>) -> Result<()> {
-        self.enforce_on_own(name)?;
-        self.add_metadata(name, metadata);
-        Ok(())
+    /// Adds metadata of a metric that was sent without its series. Ignored if the policy denies the caller a
+    /// metric of this name: Prometheus sends the metadata of all metrics, whichever series it is to write.
+    pub fn describe_metric(&mut self, name: &str, metadata: &Metadata<'_>) {
+        if self.may_write_own(name) {
+            self.add_metadata(name, metadata);
+        }
     }
 
-    /// Refuses (403) a caller whom the policy denies measures of a metric of this name that the caller created.
-    fn enforce_on_own(&mut self, name: &str) -> Result<()> {
+    /// Whether the policy allows the caller measures of a metric of this name that the caller created.
+    fn may_write_own(&mut self, name: &str) -> bool {
         let creator = self.call.caller.user.as_str();
         let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
         let own = [
@@ -213,9 +211,9 @@ impl<'c> Gathering<'c> {
             ("created_by_user_id", Some(user_id)),
             ("created_by_project_id", Some(project_id)),
         ];
-        self.call.enforce(Rule::PostMeasures, Target::Given(&own))?;
-        self.may_write = true;
-        Ok(())
+        let is_allowed = self.call.allows(Rule::PostMeasures, Target::Given(&own));
+        self.may_write |= is_allowed;
+        is_allowed
     }
 
     fn add_metadata(&mut self, name: &str, metadata: &Metadata<'_>) {
@@ -241,7 +239,7 @@ impl<'c> Gathering<'c> {
         }
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
-        if !is_checked && self.enforce_on_own(series.metric_name()).is_err() {
+        if !is_checked && !self.may_write_own(series.metric_name()) {
             return;
         }
         let creator: Arc<str> = self.call.caller.user.as_str().into();

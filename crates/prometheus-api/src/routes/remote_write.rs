@@ -78,7 +78,7 @@ fn gather<'c>(call: &'c Call<'c>, version: Version, body: &[u8]) -> Result<Gathe
     };
     let mut gathering = Gathering::new(call);
     for (name, metadata) in &request.metadata {
-        gathering.describe_metric(name, metadata)?;
+        gathering.describe_metric(name, metadata);
     }
     let mut buffer = Vec::new();
     let key = |series| gathering.key(version as u8, request.key(series, &mut buffer));
