@@ -10,6 +10,9 @@
 //! more requests and measures are admitted than the burst, the refill and the last request. What a request
 //! reads and answers is known at its end only: requests in progress may bring the project into debt, for which
 //! later ones wait.
+//!
+//! A count errs on the safe side: metrics that a request in progress has created already count twice, in the
+//! index and as admitted. Near its limit a project may be refused for them until a second after that request.
 
 mod bucket;
 mod creating;
