@@ -4,7 +4,12 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use gnudi_drivers::{
     disk::Disk,
@@ -58,7 +63,10 @@ fn read(
     dir: &Path,
     from: JournalPosition,
 ) -> (Vec<(u64, usize)>, JournalPosition, usize) {
-    let mut reader = JournalReader::open_on(Arc::clone(disk), dir, STORE, from).unwrap();
+    read_all(JournalReader::open_on(Arc::clone(disk), dir, STORE, from).unwrap())
+}
+
+fn read_all(mut reader: JournalReader) -> (Vec<(u64, usize)>, JournalPosition, usize) {
     let (mut ids, mut damaged) = (Vec::new(), 0);
     while let Some(found) = reader.next().unwrap() {
         match found {
@@ -279,6 +287,62 @@ proptest! {
             assert!(left.len() >= 59 && damaged == usize::from(left.len() == 59) || damaged == 1, "{} {damaged}", left.len());
         });
     }
+}
+
+/// A journal of two files with 90 batches; where the batch with this number lies.
+async fn filled(id: u8) -> (SimDisk, PathBuf, u64) {
+    let disk = SimDisk::default();
+    let journal = open(&disk).unwrap();
+    for id in 1..=90 {
+        journal.append(&batch(id, 1, 900)).await.unwrap();
+    }
+    drop(journal);
+    let (file, at) = disk.find(&[id; 100]).unwrap();
+    (disk, file, at)
+}
+
+fn reader_giving_up_after(disk: &SimDisk, unreadable_max: Duration) -> JournalReader {
+    let from = JournalPosition::default();
+    let reader = JournalReader::open_on(Arc::new(disk.clone()), Path::new(DIR), STORE, from).unwrap();
+    reader.giving_up_after(unreadable_max)
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_read_for_a_moment_costs_nothing() {
+    let (disk, file, at) = filled(10).await;
+    disk.spoil(&file, at..at + 1);
+    let (left, _, damaged) = read_all(reader_giving_up_after(&disk, Duration::ZERO));
+    assert!(left.len() < 90 && damaged == 1, "{} {damaged}", left.len());
+    let healing = std::thread::spawn({
+        let disk = disk.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(200));
+            disk.heal();
+        }
+    });
+    let (left, _, damaged) = read_all(reader_giving_up_after(&disk, Duration::from_hours(1)));
+    healing.join().unwrap();
+    assert_eq!((left.len(), damaged), (90, 0));
+}
+
+/// What cannot be read is not torn: it may be acknowledged.
+#[tokio::test]
+async fn an_end_that_cannot_be_read_is_not_the_end() {
+    let (disk, file, at) = filled(90).await;
+    disk.spoil(&file, at..u64::MAX);
+    let mut reader = reader_giving_up_after(&disk, Duration::ZERO);
+    let mut batches = 0;
+    let error = loop {
+        match reader.next() {
+            Ok(Some(Found::Entry(_))) => batches += 1,
+            Ok(found) => panic!("{found:?} after {batches} batches"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("00000002.log: unreadable at"), "{error}");
+    disk.heal();
+    let (rest, _, damaged) = read_all(reader);
+    assert_eq!((batches + rest.len(), damaged), (90, 0));
 }
 
 /// A reader follows a writer across files: reads everything once, in order, and reports no damage.

@@ -23,7 +23,7 @@ pub use self::{
     segment::{SEGMENT_HEADER_BYTES, Segment},
 };
 pub(crate) use self::{
-    recovery::recover,
+    recovery::{Patience, recover},
     segment::{FORMAT_VERSION, HeaderError, SegmentHeader, SegmentReader, Sight, file_name, number_of},
 };
 use crate::{

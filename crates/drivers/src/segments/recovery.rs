@@ -108,7 +108,7 @@ pub(crate) fn recover(
     let headers = &recovered.headers;
     recovered.owner_tag =
         headers.values().rev().flatten().map(|header| header.owner_tag).next().unwrap_or(known.owner_tag);
-    let patience = Patience { max: quarantine.unreadable_max(), until: Cell::new(None) };
+    let patience = Patience::new(quarantine.unreadable_max());
     for (&number, segment) in &recovered.segments {
         let is_last = numbers.last() == Some(&number);
         let next = headers.range(number + 1..).next();
@@ -162,16 +162,20 @@ fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<Segm
 /// The time between two attempts to read a place that the device fails to read.
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a start waits in all for places that the device fails to read.
-struct Patience {
+/// How long to wait in all for what the device fails to read.
+pub(crate) struct Patience {
     max: Duration,
     /// Once it has begun to wait.
     until: Cell<Option<Instant>>,
 }
 
 impl Patience {
+    pub fn new(max: Duration) -> Self {
+        Self { max, until: Cell::new(None) }
+    }
+
     /// Waits before another attempt; false once the time is over.
-    fn wait(&self) -> bool {
+    pub fn wait(&self) -> bool {
         let until = self.until.get().unwrap_or_else(|| Instant::now() + self.max);
         self.until.set(Some(until));
         let is_left = Instant::now() < until;
@@ -179,6 +183,11 @@ impl Patience {
             std::thread::sleep(ATTEMPT_PAUSE);
         }
         is_left
+    }
+
+    /// Begins anew, for another place.
+    pub fn renew(&self) {
+        self.until.set(None);
     }
 }
 
@@ -255,7 +264,7 @@ impl<'a> Scan<'a> {
             };
             let synced = self.was_synced(offset, next)?;
             if synced || !self.is_last {
-                if self.reader.is_unreadable(offset..hole_end) && self.patience.wait() {
+                if self.reader.check_read(offset..hole_end).is_err() && self.patience.wait() {
                     self.reader.read_again();
                     continue;
                 }
@@ -264,7 +273,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             // What could not be read may be acknowledged, or prove that this place was.
-            self.reader.check_read(offset).map_err(OpenError::io(&self.segment.path))?;
+            self.reader.check_read(offset..u32::MAX).map_err(OpenError::io(&self.segment.path))?;
             if next.is_none() || self.tear == Tear::Cut {
                 self.torn_tail(offset, &sight)?;
                 return Ok(Found { end: offset, proven });

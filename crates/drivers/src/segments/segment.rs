@@ -167,7 +167,7 @@ pub struct SegmentReader {
     buffer: Vec<u8>,
     buffer_start: u32,
     /// Pieces that the disk could not read, and why.
-    unreadable: Vec<(u32, io::Error)>,
+    unreadable: Vec<(Range<u32>, io::Error)>,
 }
 
 /// What stands at an offset.
@@ -182,7 +182,7 @@ pub enum Sight {
 const READ_BYTES: usize = 1 << 20;
 /// A block that was never written.
 const NOTHING: [u8; 4096] = [0; 4096];
-/// The unit that reads as zeros when the disk cannot read it.
+/// The unit that reads as zeros when the disk cannot read it, aligned as sectors are.
 const PIECE_BYTES: usize = 4096;
 
 impl SegmentReader {
@@ -215,21 +215,19 @@ impl SegmentReader {
             }
             answer => return answer,
         }
-        for (index, piece) in self.buffer.chunks_mut(PIECE_BYTES).enumerate() {
-            let at = self.buffer_start + (index * PIECE_BYTES) as u32;
+        let (mut at, mut rest) = (self.buffer_start, &mut self.buffer[..]);
+        while !rest.is_empty() {
+            let length = (PIECE_BYTES - at as usize % PIECE_BYTES).min(rest.len());
+            let (piece, behind) = rest.split_at_mut(length);
+            let end = at + length as u32;
             if let Err(error) = read_exact_at(file, piece, at.into()) {
                 piece.fill(0);
                 self.segment.unreadable.store(true, Ordering::Relaxed);
-                self.unreadable.push((at, error));
+                self.unreadable.push((at..end, error));
             }
+            (at, rest) = (end, behind);
         }
         Ok(())
-    }
-
-    /// Whether a part of these bytes could not be read.
-    pub fn is_unreadable(&self, bytes: Range<u32>) -> bool {
-        let end_of = |at: u32| u64::from(at) + PIECE_BYTES as u64;
-        self.unreadable.iter().any(|(at, _)| *at < bytes.end && end_of(*at) > u64::from(bytes.start))
     }
 
     /// Forgets what was read, and the errors, so that all is read again.
@@ -239,11 +237,13 @@ impl SegmentReader {
         self.segment.unreadable.store(false, Ordering::Relaxed);
     }
 
-    /// The read error of a piece that reaches behind `offset`, if there was one.
-    pub fn check_read(&self, offset: u32) -> io::Result<()> {
-        let reaches = |at: u32| u64::from(at) + PIECE_BYTES as u64 > u64::from(offset);
-        match self.unreadable.iter().find(|(at, _)| reaches(*at)) {
-            Some((at, error)) => Err(io::Error::new(error.kind(), format!("unreadable at {at}: {error}"))),
+    /// The error if a part of these bytes could not be read.
+    pub fn check_read(&self, bytes: Range<u32>) -> io::Result<()> {
+        let is_within = |piece: &Range<u32>| piece.start < bytes.end && bytes.start < piece.end;
+        match self.unreadable.iter().find(|(piece, _)| is_within(piece)) {
+            Some((piece, error)) => {
+                Err(io::Error::new(error.kind(), format!("unreadable at {}: {error}", piece.start)))
+            }
             None => Ok(()),
         }
     }

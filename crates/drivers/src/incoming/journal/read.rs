@@ -1,13 +1,15 @@
 //! Reads a journal from a position on, also one that is being written: its end is then only the current one.
 //!
 //! Bytes that are no whole frame are the end, or damage if frames follow. Damage is reported with its place,
-//! and reading continues behind it.
+//! and reading continues behind it. A device may recover from a read error: the reader waits for that before the
+//! place counts as damaged. If no frame follows an unreadable place, reading fails: the end is unknown.
 
 use std::{
     fmt, io,
     path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,8 +21,9 @@ use crate::{
     OpenError,
     disk::{Disk, LocalDisk},
     incoming::{Position, Record, log::entries},
+    quarantine::UNREADABLE_MAX,
     segments::{
-        Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight, file_name,
+        Location, Patience, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight, file_name,
         frame::{ALIGNMENT, FrameHeader, ITEM_HEADER_BYTES, ItemView},
         numbers_on,
     },
@@ -87,6 +90,8 @@ pub struct JournalReader {
     current: Option<Current>,
     /// The missing file already reported.
     told_missing: u32,
+    /// For each place that the device fails to read.
+    patience: Patience,
 }
 
 /// The file being read.
@@ -115,7 +120,14 @@ impl JournalReader {
         for number in numbers_on(&*disk, dir).map_err(OpenError::io(dir))? {
             check_owner(&*disk, dir, number, store)?;
         }
-        Ok(Self { disk, dir: dir.to_owned(), at: from.location(), current: None, told_missing: 0 })
+        let (dir, at, patience) = (dir.to_owned(), from.location(), Patience::new(UNREADABLE_MAX));
+        Ok(Self { disk, dir, at, current: None, told_missing: 0, patience })
+    }
+
+    /// Waits this long for a place that the device fails to read; the default is 30 s.
+    #[must_use]
+    pub fn giving_up_after(self, unreadable_max: Duration) -> Self {
+        Self { patience: Patience::new(unreadable_max), ..self }
     }
 
     /// The position behind everything read so far.
@@ -135,7 +147,7 @@ impl JournalReader {
         Ok(left.saturating_sub(self.at.offset.into()))
     }
 
-    /// The next batch or damaged place; `None` at the current end.
+    /// The next batch or damaged place; `None` at the current end. Blocks while a place cannot be read.
     #[expect(clippy::should_implement_trait, reason = "it fails, and may have more after its end")]
     pub fn next(&mut self) -> Result<Option<Found>, OpenError> {
         loop {
@@ -213,6 +225,7 @@ impl JournalReader {
             let sight = current.look(offset)?;
             if let Sight::Whole(header, items) = &sight {
                 self.at.offset = offset + header.length as u32;
+                self.patience.renew();
                 if items.is_empty() {
                     continue;
                 }
@@ -225,17 +238,25 @@ impl JournalReader {
                 _ => offset + ALIGNMENT as u32,
             };
             let next = current.reader.next_header(behind).map_err(OpenError::io(&current.segment.path))?;
+            let end = next.map(|(next, _)| next).or(current.next.map(|_| current.limit));
+            let unreadable = current.reader.check_read(offset..end.unwrap_or(current.limit));
             // The writer may have written between the two reads. It writes in order, so read again.
             current.forget_read();
             if matches!(current.look(offset)?, Sight::Whole(..)) {
                 continue;
             }
-            let Some(end) = next.map(|(next, _)| next).or(current.next.map(|_| current.limit)) else {
+            if unreadable.is_err() && self.patience.wait() {
+                current.forget_read();
+                continue;
+            }
+            let Some(end) = end else {
                 // Torn, or being written: the writer's next start cuts it off.
-                return Ok(None);
+                return unreadable.map(|()| None).map_err(OpenError::io(&current.segment.path));
             };
             self.at.offset = end;
-            if current.was_synced(offset, next)? {
+            self.patience.renew();
+            // Also of an unreadable place that was perhaps not durable: it may have been acknowledged.
+            if unreadable.is_err() || current.was_synced(offset, next)? {
                 return Ok(Some(current.damage(offset, (end - offset).into())));
             }
         }
