@@ -402,6 +402,23 @@ async fn a_listing_may_take_longer_than_other_requests_and_holds_up_none() {
     assert_eq!(head(&*store, 2).await.unwrap().as_deref(), Some("meanwhile"));
 }
 
+/// Also with its retries.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_hangs_ends_after_ten_minutes() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let store = open_with(objects.clone(), &clock, options()).await;
+    let own = fence(2, 0, 1);
+    apply(&store, own, 2, "before").await.unwrap();
+    store.settle().await;
+    clock.advance(3_700_000);
+    let _hold = objects.hold(Call::List, "table/");
+    let began = tokio::time::Instant::now();
+    apply(&store, own, 2, "an hour later").await.unwrap();
+    store.settle().await;
+    let took = began.elapsed();
+    assert!((Duration::from_mins(10)..Duration::from_mins(11)).contains(&took), "{took:?}");
+}
+
 #[tokio::test]
 async fn a_store_that_is_down_says_so_and_recovers() {
     let world = World::new().await;

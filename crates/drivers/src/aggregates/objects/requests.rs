@@ -23,7 +23,7 @@ use crate::{
 
 /// Attempts of a request that is read-only or idempotent.
 const TRIES: u32 = 3;
-/// Timeout of a listing. Ceph has no index of names: there it reads those of the whole pool.
+/// Timeout of a listing, its retries included. Ceph has no index of names: there it reads those of the whole pool.
 const LISTING_DEADLINE: Duration = Duration::from_mins(10);
 
 /// Shared by all calls of a store.
@@ -74,7 +74,9 @@ impl Requests {
     }
 
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        self.again(|| self.within(LISTING_DEADLINE, &self.listing, self.objects.list(prefix))).await
+        let listing = self.again(|| self.with_room(&self.listing, self.objects.list(prefix)));
+        let listed = tokio::time::timeout(LISTING_DEADLINE, listing).await;
+        listed.unwrap_or_else(|_| Err(self.failure(late(LISTING_DEADLINE))))
     }
 
     pub async fn put(&self, name: &str, bytes: &Bytes) -> Result<()> {
@@ -106,20 +108,17 @@ impl Requests {
     }
 
     async fn once<T>(&self, request: impl Future<Output = Result<T, ObjectError>>) -> Result<T, ObjectError> {
-        self.within(Duration::from_millis(self.options.deadline_ms), &self.running, request).await
+        let deadline = Duration::from_millis(self.options.deadline_ms);
+        // The time begins with the request.
+        let in_time = async { tokio::time::timeout(deadline, request).await };
+        self.with_room(&self.running, in_time).await.unwrap_or_else(|_| Err(late(deadline)))
     }
 
     /// Makes a request once there is room for it.
-    async fn within<T>(
-        &self,
-        deadline: Duration,
-        room: &Semaphore,
-        request: impl Future<Output = Result<T, ObjectError>>,
-    ) -> Result<T, ObjectError> {
+    async fn with_room<F: Future>(&self, room: &Semaphore, request: F) -> F::Output {
         let _running = room.acquire().await.expect("never closed");
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let late = || ObjectError::Unavailable(format!("no answer within {} s", deadline.as_secs_f32()));
-        tokio::time::timeout(deadline, request).await.unwrap_or_else(|_| Err(late()))
+        request.await
     }
 
     pub fn failure(&self, error: ObjectError) -> StoreError {
@@ -132,4 +131,8 @@ impl Requests {
             }
         }
     }
+}
+
+fn late(deadline: Duration) -> ObjectError {
+    ObjectError::Unavailable(format!("no answer within {} s", deadline.as_secs_f32()))
 }
