@@ -402,6 +402,24 @@ async fn a_listing_may_take_longer_than_other_requests_and_holds_up_none() {
     assert_eq!(head(&*store, 2).await.unwrap().as_deref(), Some("meanwhile"));
 }
 
+/// However long that takes.
+#[tokio::test]
+async fn an_empty_shard_is_listed_once() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let store = open_with(objects.clone(), &clock, options()).await;
+    let hold = objects.hold(Call::List, "shard/0/manifest");
+    let first = tokio::spawn({
+        let store = store.clone();
+        async move { apply(&store, fence(2, 0, 1), 2, "first").await }
+    });
+    hold.arrival().await;
+    clock.advance(20_000);
+    drop(hold);
+    first.await.unwrap().unwrap();
+    assert_eq!(objects.calls(Call::List), 1);
+    assert_eq!(head(&*store, 2).await.unwrap().as_deref(), Some("first"));
+}
+
 /// Also with its retries.
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_hangs_ends_after_ten_minutes() {

@@ -94,7 +94,7 @@ async fn passes_over_what_is_known(options: ObjectAggregatesOptions, wanted: u64
         store.settle().await;
     }
     // Of each shard when it was found empty, and never again.
-    assert_eq!(objects.calls(Call::List), 2 * 128);
+    assert_eq!(objects.calls(Call::List), 128);
 }
 
 /// Requests and bytes, read and written, of so many passes over 100 metrics with a block each; of them all, and without

@@ -17,7 +17,10 @@
 //! this process for the shard creates that version, if need be without a change, before it continues.
 //!
 //! `hint` gives the version to start the search at. It may be outdated, but a hint exists before the first version is
-//! removed.
+//! removed. So if a shard has no hint *after* version 1 was found absent, it is empty. A lost hint must not make
+//! it look empty: a search that finds no hint lists the versions, once. Shards do not share that listing here: one
+//! that began earlier may lack versions that were created since. Where each listing reads the names of the whole
+//! pool, the store of objects shares slow ones ([`crate::objects`]): shards searched together wait for one.
 //!
 //! [`ObjectAggregatesOptions::retain_ms`]: super::ObjectAggregatesOptions::retain_ms
 
@@ -193,16 +196,18 @@ impl Requests {
         if let Some(CachedManifest { manifest, confirmed }) = known {
             let walked = self.walk(shard, manifest, 1).await?;
             let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
-            if fresh || self.is_live(shard, &walked.newest).await? {
+            if fresh || self.is_live(shard, &walked.newest, false).await? {
                 return self.found(shard, walked, began);
             }
         }
         for search in 0..SEARCHES_MAX {
-            let began = self.now();
             let Some(start) = self.start(shard, search > 0).await? else { continue };
-            let probes = if start.version == 0 { 1 } else { PROBES_AT_FIRST };
+            // Not before: a listing may take long.
+            let began = self.now();
+            let seems_empty = start.version == 0;
+            let probes = if seems_empty { 1 } else { PROBES_AT_FIRST };
             let walked = self.walk(shard, start, probes).await?;
-            if self.is_live(shard, &walked.newest).await? {
+            if self.is_live(shard, &walked.newest, seems_empty).await? {
                 return self.found(shard, walked, began);
             }
         }
@@ -218,7 +223,8 @@ impl Requests {
         Ok(walked.newest)
     }
 
-    /// The manifest to start from: the hint's, or if that is useless, that of the highest version listed.
+    /// The manifest to start from: the hint's, or if that is useless, that of the highest version listed. Version 0
+    /// if none is listed.
     async fn start(&self, shard: &Shard, list: bool) -> Result<Option<Arc<Manifest>>> {
         let mut version = None;
         if !list && let Some(hint) = self.get(&names::hint(shard.id)).await? {
@@ -290,11 +296,15 @@ impl Requests {
         }
     }
 
-    /// Whether the version after this one cannot have been removed yet.
-    async fn is_live(&self, shard: &Shard, manifest: &Manifest) -> Result<bool> {
+    /// Whether the version after this one cannot have been removed yet. `is_listed`: this search has listed the
+    /// versions, and there were none.
+    async fn is_live(&self, shard: &Shard, manifest: &Manifest, is_listed: bool) -> Result<bool> {
         let Some(guard) = manifest.guard() else {
             if self.get(&names::hint(shard.id)).await?.is_some() {
                 return Ok(false);
+            }
+            if is_listed {
+                return Ok(true);
             }
             // The hint may have been lost. Version 1 may have been created meanwhile, even by this process.
             let names = self.list(&names::manifests(shard.id)).await?;
@@ -388,7 +398,7 @@ impl Requests {
             }
         }
         let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
-        if !fresh && !self.is_live(shard, manifest).await? {
+        if !fresh && !self.is_live(shard, manifest, false).await? {
             tracing::warn!(%name, "this process was suspended while others wrote: its version is removed");
             self.remove(std::slice::from_ref(&name)).await?;
             *shard.known.lock() = None;
