@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
 import uuid
 
 import pytest
@@ -21,6 +22,28 @@ pytestmark = pytest.mark.slow
 FLIPPED_BYTES = 16
 KILLS = 3
 REQUESTS_BEFORE_KILL = 400
+PIECE_BYTES = 4096
+
+# A file that cannot be read from some place on.
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+ssize_t pread64(int fd, void *bytes, size_t length, off64_t offset) {
+    ssize_t (*real)(int, void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pread64");
+    struct stat file;
+    if (fstat(fd, &file) == 0 && file.st_ino == strtoull(getenv("BAD_INODE"), NULL, 10)
+        && offset + length > strtoull(getenv("BAD_FROM"), NULL, 10)) {
+        errno = EIO;
+        return -1;
+    }
+    return real(fd, bytes, length, offset);
+}
+"""
 
 
 def everything(store):
@@ -263,6 +286,28 @@ def test_a_log_that_lost_its_end(copy):
     status, findings, text = filled.verify(store)
     assert status == 1 and "its end is lost" in text, text
     check_repaired(store)
+
+
+def test_an_end_of_the_log_that_cannot_be_read(copy, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.fail("there is no C compiler (cc)")
+    source, library = tmp_path / "shim.c", tmp_path / "shim.so"
+    source.write_text(SHIM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    store = copy()
+    path = largest((store.data_dir / "incoming").glob("*.log"))
+    inode = path.stat().st_ino
+    bad_from = max(filled.used_length(path) // 2 // PIECE_BYTES, 1) * PIECE_BYTES
+    bad = {"LD_PRELOAD": os.fspath(library), "BAD_INODE": str(inode), "BAD_FROM": str(bad_from)}
+    found = run("verify", "--data-dir", store.data_dir, env=bad, timeout_s=filled.TIMEOUT_S)
+    assert found.returncode == 1 and re.search(rf"{path.name} at {bad_from}: \d+ bytes cannot be read", found.stdout), found
+    repaired = run("verify", "--repair", "--data-dir", store.data_dir, env=bad, timeout_s=filled.TIMEOUT_S)
+    assert repaired.returncode == 0, repaired
+    kept = store.data_dir / "incoming" / "quarantine" / f"{path.name}.whole-0"
+    assert kept.stat().st_ino == inode
+    filled.check_whole(store)
+    assert filled.read(store) == everything(store)
 
 
 def test_an_index_that_is_damaged(copy):

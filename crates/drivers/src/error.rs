@@ -33,6 +33,12 @@ pub enum OpenError {
     /// Nothing to move.
     #[error("{place} holds no aggregates")]
     Empty { place: String },
+    /// A part of a log cannot be read, and may have been acknowledged.
+    #[error(
+        "{}: {source}; if the device does not recover, `gnudi verify --repair` gives up what is there",
+        path.display()
+    )]
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -42,5 +48,11 @@ impl OpenError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| OpenError::Io { path, source }
+    }
+
+    /// For `map_err`: a part of the log's file `path` cannot be read.
+    pub(crate) fn unreadable(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| OpenError::Unreadable { path, source }
     }
 }

@@ -257,8 +257,10 @@ async fn a_start_that_cannot_read_the_logs_end_fails_and_cuts_nothing_off() {
     drop(log);
     disk.spoil(Path::new(FILE), find(&disk, 5) as u64..u64::MAX);
     let error = open_log(&disk, &options()).err().unwrap();
-    assert!(matches!(&error, OpenError::Io { path, .. } if path == Path::new(FILE)), "{error}");
-    assert!(error.to_string().contains("unreadable at"), "{error}");
+    assert!(matches!(&error, OpenError::Unreadable { path, .. } if path == Path::new(FILE)), "{error}");
+    for part in ["unreadable at", "`gnudi verify --repair`"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
     disk.heal();
     let log = open(&disk);
     for sack in 0..SACKS {

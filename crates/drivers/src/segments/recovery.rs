@@ -145,7 +145,7 @@ fn write_again(segment: &Segment, from: u32, to: u32) -> io::Result<()> {
 /// `None` if it is damaged, which is reported: frames can be read without it.
 fn read_header(segment: &Segment, quarantine: &Quarantine) -> Result<Option<SegmentHeader>, OpenError> {
     let path = &segment.path;
-    match SegmentHeader::read(&*segment.file, segment.number).map_err(OpenError::io(path))? {
+    match SegmentHeader::read(&*segment.file, segment.number).map_err(OpenError::unreadable(path))? {
         Ok(header) => Ok(Some(header)),
         Err(HeaderError::TooNew(found)) => {
             Err(OpenError::TooNew { path: path.clone(), found, known: FORMAT_VERSION })
@@ -273,7 +273,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             // What could not be read may be acknowledged, or prove that this place was.
-            self.reader.check_read(offset..u32::MAX).map_err(OpenError::io(&self.segment.path))?;
+            self.reader.check_read(offset..u32::MAX).map_err(OpenError::unreadable(&self.segment.path))?;
             if next.is_none() || self.tear == Tear::Cut {
                 self.torn_tail(offset, &sight)?;
                 return Ok(Found { end: offset, proven });

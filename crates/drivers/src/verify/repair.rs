@@ -66,7 +66,7 @@ pub async fn repair(
         (lost > 0 || checked.aggregates.has_lost()) && checked.log.complete_behind == Position(0);
     let Checked { log, aggregates: found, missing, .. } = checked;
     if log.is_damaged || checked.is_behind || is_replayed {
-        repair_log(&incoming, &aggregates, log.newest_segment, is_replayed, sacks)?;
+        repair_log(&incoming, &aggregates, &log, is_replayed, sacks)?;
     }
     let assumptions = Assumptions { metrics: judge.metrics(), missing: &missing, is_replayed };
     repair_aggregates(&aggregates, &found, &assumptions)?;

@@ -27,7 +27,7 @@ use crate::{
         key::{KEY_BYTES, Key},
         table::{Found, levels::Level, merge::Deleted},
     },
-    incoming::log::verify::{finding_of, observed},
+    incoming::log::verify::{finding_of, observed, unreadable_segments},
     quarantine::Report,
     segments::{
         self, OwnerState, Segment, Tear,
@@ -174,6 +174,7 @@ fn check_log(
         let what = format!("{} values that were written to the log are not in it", gone.len());
         emit(Finding::of(&path, what, REPAIR_LOG).at(first.at.offset.into()));
     }
+    checked.is_log_damaged |= !unreadable_segments(disk, &log, REPAIR_LOG, emit).is_empty();
     for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
         checked.is_log_damaged = true;
         emit(Finding { repair: REPAIR_LOG.to_owned(), ..finding_of(&report) });

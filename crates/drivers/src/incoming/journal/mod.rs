@@ -142,7 +142,12 @@ impl Journal {
             let path = dir.join(file_name(*number));
             bytes += disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
         }
-        let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {})?;
+        let log = SegmentLog::open(disk, dir, segment_options, &quarantine, known, &mut |_| {});
+        let log = log.map_err(|error| match error {
+            // A repair is of the data directory.
+            OpenError::Unreadable { path, source } => OpenError::Io { path, source },
+            error => error,
+        })?;
         // The last file ends where its frames end, and another one has been begun.
         bytes += u64::from(log.found_end().offset);
         let counters = Arc::new(Counters { bytes: bytes.into(), files: files.into(), ..Counters::default() });

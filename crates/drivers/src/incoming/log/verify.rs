@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk},
+    disk::{Disk, LocalDisk, read_file, replace_file},
     incoming::Position,
     quarantine::{Quarantine, Report},
     segments::{
@@ -48,6 +48,8 @@ pub(crate) struct CheckedLog {
     pub newest_segment: u32,
     /// Whether anything is damaged.
     pub is_damaged: bool,
+    /// Segments of which something cannot be read.
+    pub unreadable: Vec<PathBuf>,
 }
 
 type Reports = Arc<Mutex<Vec<Report>>>;
@@ -123,8 +125,11 @@ pub(crate) fn check(
         let path = dir.join(crate::segments::file_name(at.segment));
         emit(Finding::of(&path, "a record of unknown form", "it is quarantined").at(at.offset.into()));
     }
+    let repair = "the file is kept in the quarantine, and replaced by a copy with zeros in their place";
+    let unreadable = unreadable_segments(disk, dir, repair, emit);
+    holes.extend(unreadable.iter().filter_map(|file| segment_of(file)));
     for report in reports.lock().drain(..).filter(|report| !report.is_expected) {
-        holes.extend(report.file.file_name().and_then(|name| crate::segments::number_of(name.to_str()?)));
+        holes.extend(segment_of(&report.file));
         emit(finding_of(&report));
     }
     let (last, end) = recovered.last.unwrap_or_default();
@@ -143,7 +148,30 @@ pub(crate) fn check(
         if is_whole { complete_behind(&recovered.headers, first_whole.copied()) } else { Position(u64::MAX) };
     let newest_segment =
         last.max(Location::unpack(newest.0).segment).max(followed.map_or(0, |followed| followed.segment));
-    Ok(CheckedLog { logged, complete_behind, newest_segment, is_damaged: damaged })
+    Ok(CheckedLog { logged, complete_behind, newest_segment, is_damaged: damaged, unreadable })
+}
+
+/// Emits what cannot be read of the segments in `dir`, and returns those segments' files. At a log's end it would
+/// pass for torn.
+pub(crate) fn unreadable_segments(
+    disk: &ReadOnlyDisk,
+    dir: &Path,
+    repair: &str,
+    emit: Emit<'_>,
+) -> Vec<PathBuf> {
+    let unreadable = disk.unreadable(|file| file.parent() == Some(dir) && segment_of(file).is_some());
+    for (file, ranges) in &unreadable {
+        for bytes in ranges {
+            let what = format!("{} bytes cannot be read: what is in them is lost", bytes.end - bytes.start);
+            emit(Finding::of(file, what, repair).at(bytes.start));
+        }
+    }
+    unreadable.into_keys().collect()
+}
+
+/// The number of a segment's file.
+fn segment_of(file: &Path) -> Option<u32> {
+    crate::segments::number_of(file.file_name()?.to_str()?)
 }
 
 /// The finding for a report of the recovery.
@@ -224,12 +252,12 @@ fn complete_behind(
     complete
 }
 
-/// Repairs the log in `dir`. `forget_trimmed`: apply everything in the log again. `newest_segment`: continue
-/// behind it. `sacks`: the sack count, if it is unknown otherwise.
+/// Repairs the log in `dir`, after [`check`]. `forget_trimmed`: apply everything in the log again. `sacks`: the
+/// sack count, if it is unknown otherwise.
 pub(crate) fn repair(
     dir: &Path,
     followed_in: &Path,
-    newest_segment: u32,
+    found: &CheckedLog,
     forget_trimmed: bool,
     sacks: SackCount,
 ) -> Result<(), OpenError> {
@@ -243,7 +271,12 @@ pub(crate) fn repair(
     let sacks = trimmed.as_ref().map_or(u64::from(sacks.get()), |trimmed| trimmed.len() as u64);
     let followed = Followed::read(&*disk, followed_in, &quarantine)?;
     let processed = followed.map(|followed| followed.position).max(newest);
-    mend_segments(&disk, dir, sacks, newest, processed, &quarantine, &reports)?;
+    for file in &found.unreadable {
+        make_readable(dir, file).map_err(OpenError::io(file))?;
+    }
+    // What could not be read may have been the log's end.
+    let reached = if found.unreadable.is_empty() { processed } else { Some(Position(u64::MAX)) };
+    mend_segments(&disk, dir, sacks, newest, reached, &quarantine, &reports)?;
     if (trimmed.is_none() || forget_trimmed) && dir.join(checkpoint::FILE_NAME).exists() {
         set_aside(dir, &dir.join(checkpoint::FILE_NAME)).map_err(OpenError::io(dir))?;
     }
@@ -251,8 +284,7 @@ pub(crate) fn repair(
         set_aside(dir, &dir.join(IDENTITY)).map_err(OpenError::io(dir))?;
         if let Some(followed) = followed {
             let id = format!("{}\n", followed.log);
-            crate::disk::replace_file(&*disk, &dir.join(IDENTITY), id.as_bytes())
-                .map_err(OpenError::io(dir))?;
+            replace_file(&*disk, &dir.join(IDENTITY), id.as_bytes()).map_err(OpenError::io(dir))?;
         }
     }
     let log = match identity(&*disk, dir)? {
@@ -260,7 +292,7 @@ pub(crate) fn repair(
         None => identify(&*disk, dir).map_err(OpenError::io(dir))?,
     };
     let position = followed.map_or(Position(0), |followed| followed.position);
-    let segment = newest_segment.max(followed.map_or(0, |followed| followed.segment));
+    let segment = found.newest_segment.max(followed.map_or(0, |followed| followed.segment));
     Followed { log, segment, position }.write(&*disk, followed_in).map_err(OpenError::io(followed_in))
 }
 
@@ -271,13 +303,21 @@ pub(crate) fn set_aside(dir: &Path, file: &Path) -> io::Result<()> {
     LocalDisk.sync_dir(crate::disk::parent_of(file))
 }
 
-/// Overwrites damaged places with whole frames, and rewrites damaged headers.
+/// Replaces a file by a copy with zeros in place of what cannot be read. Keeps it in the quarantine of `dir`.
+fn make_readable(dir: &Path, file: &Path) -> io::Result<()> {
+    crate::verify::keep_copy(dir, file)?;
+    let bytes = read_file(&ReadOnlyDisk::new(Arc::default()), file)?;
+    replace_file(&LocalDisk, file, &bytes)
+}
+
+/// Overwrites damaged places with whole frames, and rewrites damaged headers. `reached`: a position up to which
+/// the log is known to have been written.
 fn mend_segments(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     sacks: u64,
     trimmed: Option<Position>,
-    followed: Option<Position>,
+    reached: Option<Position>,
     quarantine: &Quarantine,
     reports: &Reports,
 ) -> Result<(), OpenError> {
@@ -290,7 +330,7 @@ fn mend_segments(
         }
     })?;
     if let Some((number, end)) = recovered.last
-        && followed.is_some_and(|followed| Location { segment: number, offset: end }.pack() < followed.0)
+        && reached.is_some_and(|reached| Location { segment: number, offset: end }.pack() < reached.0)
     {
         // What followed is lost: mark that in the log.
         let segment = &recovered.segments[&number];
@@ -361,8 +401,9 @@ fn mend_segments(
 }
 
 fn is_at(report: &Report, frame: &RecoveredFrame<'_>) -> bool {
-    let number = report.file.file_name().and_then(|name| crate::segments::number_of(name.to_str()?));
-    report.what == "frame" && number == Some(frame.at.segment) && report.offset == u64::from(frame.at.offset)
+    report.what == "frame"
+        && segment_of(&report.file) == Some(frame.at.segment)
+        && report.offset == u64::from(frame.at.offset)
 }
 
 fn items_of(frame: &RecoveredFrame<'_>) -> Vec<LeftItem> {
@@ -372,4 +413,42 @@ fn items_of(frame: &RecoveredFrame<'_>) -> Vec<LeftItem> {
         LeftItem { offset: item.offset, tag: item.tag, payload }
     };
     frame.items.iter().map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::incoming::{
+        Append as _, Batch,
+        log::{LocalIncoming, LocalIncomingOptions},
+    };
+
+    #[tokio::test]
+    async fn an_end_that_cannot_be_read_is_marked_as_lost() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, followed_in) = (root.path().join("incoming"), root.path().join("aggregates"));
+        LocalDisk.create_dir(&followed_in).unwrap();
+        let options = LocalIncomingOptions {
+            followed_in: Some(followed_in.clone()),
+            ..LocalIncomingOptions::default()
+        };
+        let log = LocalIncoming::open(&dir, &options).unwrap();
+        let mut batch = Batch::default();
+        batch.push(MetricId(Uuid::from_u128(1)), 1, |out| out.extend_from_slice(b"points"));
+        log.append(batch).await.unwrap();
+        drop(log);
+        let look = || {
+            let disk = ReadOnlyDisk::new(Arc::default());
+            check(&disk, &dir, &followed_in, &mut |finding| panic!("{finding}")).unwrap()
+        };
+        let whole = look();
+        assert_eq!((whole.logged.len(), whole.complete_behind), (1, Position(0)));
+        let file = dir.join(crate::segments::file_name(1));
+        let found = CheckedLog { unreadable: vec![file], ..whole };
+        repair(&dir, &followed_in, &found, false, SackCount::DEFAULT).unwrap();
+        let repaired = look();
+        assert_eq!(repaired.logged.len(), 1, "what can be read stays");
+        assert!(repaired.complete_behind > Position(0), "something is missing");
+        assert!(dir.join("quarantine").join("00000001.log.whole-0").exists());
+    }
 }
