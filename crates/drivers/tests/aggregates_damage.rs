@@ -160,6 +160,24 @@ async fn a_flipped_bit_in_the_log_costs_one_value() {
     }
 }
 
+/// A power cut may take the mark that proves the last sync; the roster proves it, too.
+#[tokio::test]
+async fn damage_before_a_mark_that_is_lost_costs_one_value() {
+    const MARK_BYTES: usize = 32;
+    let disk = SimDisk::default();
+    let store = open_unflushed(&disk);
+    write(&store, 1).await;
+    drop(store);
+    let file = files(&disk, ".log").pop().unwrap();
+    disk.edit(&file, |bytes| {
+        let end = (bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1).next_multiple_of(8);
+        bytes[end - MARK_BYTES..end].fill(0);
+    });
+    // In the last file, with other frames behind it.
+    flip_head(&disk, &value(METRICS - 10, 1));
+    assert_eq!(count_lost_in(&disk, 1).await, (1, 0));
+}
+
 /// Sixteen consecutive bytes may span two frames: the head of one, and the header of the next.
 #[tokio::test]
 async fn damage_across_a_seam_never_brings_an_old_value_back() {

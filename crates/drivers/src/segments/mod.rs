@@ -75,6 +75,8 @@ pub struct OwnerState {
     pub done: u32,
     /// Segments up to this number are kept but not read: full ones, of a log whose frames need no replay.
     pub unread: u32,
+    /// A frame that was durable once, and with it all before it.
+    pub durable: Option<Location>,
 }
 
 /// Why a write failed.

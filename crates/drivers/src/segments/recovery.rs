@@ -3,10 +3,11 @@
 //!
 //! Only the last segment can have a torn tail: a full one is synced and truncated to its length before the
 //! next is begun. Each frame records how many bytes before it were not yet synced when it was written. A hole
-//! is damage if a later frame was written after a sync of that place: the bytes were durable once. If all
-//! later frames were written before the next sync, it may be a tear: none of them was acknowledged. A read error says
-//! nothing about the bytes on the disk, so it does not count as a tear: the start fails. Where the bytes were durable
-//! once, the start waits for the device to recover; then the place counts as damaged.
+//! is damage if a later frame was written after a sync of that place, or if the log's owner knows so: the bytes were
+//! durable once. If all later frames were written before the next sync, it may be a tear: none of them was
+//! acknowledged. A read error says nothing about the bytes on the disk, so it does not count as a tear: the start
+//! fails. Where the bytes were durable once, the start waits for the device to recover; then the place counts as
+//! damaged.
 //!
 //! Whatever lies beyond the last sync that a segment's frames prove is written again. It may be the remains
 //! of a failed sync: Linux keeps the bytes readable and marks them clean, so a later sync succeeds without
@@ -108,13 +109,13 @@ pub(crate) fn recover(
     let headers = &recovered.headers;
     recovered.owner_tag =
         headers.values().rev().flatten().map(|header| header.owner_tag).next().unwrap_or(known.owner_tag);
+    let known = OwnerState { owner_tag: recovered.owner_tag, ..known };
     let patience = Patience::new(quarantine.unreadable_max());
     for (&number, segment) in &recovered.segments {
         let is_last = numbers.last() == Some(&number);
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
-        let owner_tag = recovered.owner_tag;
-        let scan = Scan::new(segment, successor, is_last, tear, owner_tag, quarantine, &patience)?;
+        let scan = Scan::new(segment, successor, is_last, tear, known, quarantine, &patience)?;
         let Found { end, proven } = scan.run(visit)?;
         if is_last {
             segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
@@ -201,7 +202,7 @@ struct Scan<'a> {
     /// Whether the whole segment is known to have been durable once.
     synced: bool,
     tear: Tear,
-    owner_tag: u64,
+    known: OwnerState,
     quarantine: &'a Quarantine,
     patience: &'a Patience,
 }
@@ -218,7 +219,7 @@ impl<'a> Scan<'a> {
         successor: Option<SegmentHeader>,
         is_last: bool,
         tear: Tear,
-        owner_tag: u64,
+        known: OwnerState,
         quarantine: &'a Quarantine,
         patience: &'a Patience,
     ) -> Result<Self, OpenError> {
@@ -236,7 +237,7 @@ impl<'a> Scan<'a> {
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
         let reader = SegmentReader::new(Arc::clone(segment), limit);
-        Ok(Self { segment, reader, limit, is_last, synced, tear, owner_tag, quarantine, patience })
+        Ok(Self { segment, reader, limit, is_last, synced, tear, known, quarantine, patience })
     }
 
     /// Passes the frames to `visit`.
@@ -292,15 +293,18 @@ impl<'a> Scan<'a> {
         missing: Option<u32>,
         visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
-        let (owner_tag, at) = (self.owner_tag, self.segment.at(offset));
+        let (owner_tag, at) = (self.known.owner_tag, self.segment.at(offset));
         visit(RecoveredFrame { owner_tag, at, bytes: self.bytes(offset, length)?, items, missing });
         Ok(())
     }
 
     /// Whether the bytes at `hole` are known to have been durable once: according to the next segment's
-    /// header, or because a frame at `next` or later was written after they were synced.
+    /// header or the owner, or because a frame at `next` or later was written after they were synced.
     fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
-        Ok(self.synced || self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))?)
+        if self.synced || self.known.durable.is_some_and(|durable| self.segment.at(hole) <= durable) {
+            return Ok(true);
+        }
+        self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))
     }
 
     /// Reports a hole and shows the surviving items of the frame there. Bytes that were never synced are not

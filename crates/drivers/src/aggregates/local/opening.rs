@@ -105,7 +105,8 @@ fn open_log(
 ) -> Result<(Log, Layer, u64), OpenError> {
     disk.create_dir(dir).map_err(OpenError::io(dir))?;
     let (mut roster, mut expected) = Roster::open(Arc::clone(disk), dir, done).map_err(OpenError::io(dir))?;
-    let used = expected.last_segment().unwrap_or(0);
+    let durable = expected.last();
+    let used = durable.map_or(0, |frame| frame.segment);
     let (mut active, mut bytes) = (Layer::default(), 0);
     let mut lost = Vec::new();
     let log = SegmentLog::open(
@@ -113,7 +114,7 @@ fn open_log(
         dir,
         options,
         quarantine,
-        OwnerState { used, done, ..OwnerState::default() },
+        OwnerState { used, done, durable, ..OwnerState::default() },
         &mut |frame| {
             bytes += frame.bytes.len() as u64;
             // Entries listed before this frame but not found are lost; this frame may supersede them.

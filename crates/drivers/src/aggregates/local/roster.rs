@@ -1,5 +1,6 @@
 //! The roster: which metrics' writes the log holds, and where. If a part of the log is lost, it lists the
-//! affected metrics, so that no older value is taken for the newest.
+//! affected metrics, so that no older value is taken for the newest. It also proves that the log was durable up to
+//! there: what is whole behind damage is kept.
 //!
 //! A file beside each segment, `0000002a.roster`; each sync appends a record:
 //!
@@ -72,9 +73,9 @@ impl Expected {
         self.0
     }
 
-    /// The highest segment.
-    pub fn last_segment(&self) -> Option<u32> {
-        self.0.last().map(|listed| listed.at.segment)
+    /// The last frame.
+    pub fn last(&self) -> Option<Location> {
+        self.0.last().map(|listed| listed.at)
     }
 }
 
@@ -276,7 +277,7 @@ mod tests {
         let (mut roster, _) = open(0);
         roster.write(&first);
         let (mut roster, expected) = open(0);
-        assert_eq!((expected.last_segment(), Vec::from_iter(expected.rest())), (Some(3), first.to_vec()));
+        assert_eq!((expected.last(), Vec::from_iter(expected.rest())), (Some(first[2].at), first.to_vec()));
         let more = listed(3, 4096, Key::head(metric));
         roster.write(&[more]);
         let path = folder.path().join("00000003.roster");

@@ -156,11 +156,11 @@ fn check_log(
     emit: Emit<'_>,
 ) -> Result<(), OpenError> {
     let (quarantine, reports) = observed(Arc::new(disk.clone()), None);
-    let known = OwnerState { done, ..OwnerState::default() };
     let layer = &mut checked.layer;
     let log = log_dir(dir);
     let roster = Roster::open(Arc::new(disk.clone()), &log, done);
     let (_, mut expected) = roster.map_err(OpenError::io(&log))?;
+    let known = OwnerState { done, durable: expected.last(), ..OwnerState::default() };
     let mut gone = Vec::new();
     let recovered = segments::recover(disk, &log, Tear::Cut, known, &quarantine, &mut |frame| {
         gone.extend(expected.before(frame.at).into_iter().inspect(|gone| layer.lose(gone)));
