@@ -24,12 +24,13 @@ use crate::{
     support::aggregate_items::{blocks, head, key, metric, write},
 };
 
-/// One process's view of the objects; it can be suspended before it creates or removes a manifest. Requests to create
-/// one go on if their callers are gone.
+/// One process's view of the objects; it can be suspended before it creates or removes a manifest, or after it
+/// has created one. Requests to create one go on if their callers are gone.
 #[derive(Clone)]
 struct Sleepy {
     objects: MemoryObjects,
     creates: Arc<Mutex<()>>,
+    created: Arc<Mutex<()>>,
     deletes: Arc<Mutex<()>>,
     asleep: Arc<Notify>,
 }
@@ -39,6 +40,7 @@ impl Sleepy {
         Self {
             objects: objects.clone(),
             creates: Arc::default(),
+            created: Arc::default(),
             deletes: Arc::default(),
             asleep: Arc::default(),
         }
@@ -66,7 +68,9 @@ impl Objects for Sleepy {
         self.pass(&self.creates).await;
         let (objects, name) = (self.objects.clone(), name.to_owned());
         let created = tokio::spawn(async move { objects.create(&name, bytes).await });
-        created.await.unwrap()
+        let answer = created.await.unwrap();
+        self.pass(&self.created).await;
+        answer
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
@@ -109,7 +113,7 @@ impl World {
         Self { objects, clock, sleepy, sleeper, awake }
     }
 
-    /// A write that is asleep before it creates its version.
+    /// A write that is asleep before or after it creates its version.
     async fn write_asleep(&self, own: Fence) -> JoinHandle<Result<(), StoreError>> {
         let sleeper = self.sleeper.clone();
         let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
@@ -214,6 +218,74 @@ async fn a_version_out_of_time_misleads_nobody() {
     late.await.unwrap().unwrap();
     assert_eq!(head(&*reader, 2).await.unwrap().as_deref(), Some("late"));
     assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("by the reader"));
+}
+
+/// Others have continued from the version, whose object holds the table. Then its creator resumes, and finds that
+/// the era before was removed.
+#[tokio::test]
+async fn a_writer_that_slept_after_its_write_leaves_it() {
+    let options = ObjectAggregatesOptions { merged_runs_min: 1000, runs_max: 1000, ..options() };
+    let world = World::with(options).await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    for round in 0..40 {
+        apply(&world.awake, others, 4, &format!("round {round}")).await.unwrap();
+    }
+    world.sleeper.raise(own).await.unwrap();
+    let night = world.sleepy.created.lock().await;
+    let late = world.write_asleep(own).await;
+    world.go_on(others).await;
+    drop(night);
+    late.await.unwrap().unwrap();
+    for store in [&world.sleeper, &world.awake] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("late"));
+        assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
+        assert_eq!(blocks(&**store, 2).await, ["late"]);
+        assert_eq!(store.figures().damaged, 0);
+    }
+}
+
+/// The creator of the first version resumes after others have continued from it, without and with a hint.
+#[tokio::test]
+async fn the_first_version_stays_when_its_creator_slept() {
+    for rounds in [1, 20] {
+        let world = World::new().await;
+        let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+        let night = world.sleepy.created.lock().await;
+        let sleeper = world.sleeper.clone();
+        let late = tokio::spawn(async move { sleeper.raise(own).await });
+        world.sleepy.asleep.notified().await;
+        world.awake.raise(others).await.unwrap();
+        for round in 0..rounds {
+            apply(&world.awake, others, 4, &format!("round {round}")).await.unwrap();
+            world.awake.settle().await;
+        }
+        world.clock.advance(6000);
+        drop(night);
+        late.await.unwrap().unwrap();
+        apply(&world.sleeper, own, 2, "after").await.unwrap();
+        world.clock.advance(6000);
+        let newcomer = open_at(world.objects.clone(), &world.clock).await;
+        for store in [&world.sleeper, &world.awake, &newcomer] {
+            assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("after"));
+            let newest = format!("round {}", rounds - 1);
+            assert_eq!(head(&**store, 4).await.unwrap(), Some(newest));
+        }
+    }
+}
+
+/// A suspended process has created version 1 again, and a reader knows the shard as empty.
+#[tokio::test]
+async fn a_first_version_out_of_time_misleads_nobody() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    let reader = open_at(world.objects.clone(), &world.clock).await;
+    assert_eq!(head(&*reader, 4).await.unwrap(), None);
+    apply(&world.awake, own, 4, "first").await.unwrap();
+    let first = world.manifests().remove(0);
+    let bytes = world.objects.get(&first).await.unwrap().unwrap();
+    world.go_on(own).await;
+    world.objects.create(&first, bytes).await.expect("the first version was removed");
+    assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("round 149"));
 }
 
 /// A suspended process restored an old hint, to a removed version. Readers were suspended, too.

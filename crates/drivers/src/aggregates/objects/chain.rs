@@ -12,9 +12,10 @@
 //!   that saw `v` as the newest less than [`CONFIRMED_MS`] ago, by its own two clocks, need not check.
 //!
 //! The same holds for a writer that was suspended: it may create a version that was removed long ago. It
-//! checks the guard afterwards, finds that it lost the race, and removes that version. A writer whose request
-//! failed does not know whether its version will still be created by the request under way: the next call of
-//! this process for the shard creates that version, if need be without a change, before it continues.
+//! checks the guard afterwards. If the guard is gone, others have written meanwhile. They may have continued
+//! from its version; it removes the version only if the newest one shows that nobody needs it. A writer whose
+//! request failed does not know whether its version will still be created by the request under way: the next
+//! call of this process for the shard creates that version, if need be without a change, before it continues.
 //!
 //! `hint` gives the version to start the search at. It may be outdated, but a hint exists before the first version is
 //! removed. So if a shard has no hint *after* version 1 was found absent, it is empty. A lost hint must not make
@@ -299,10 +300,11 @@ impl Requests {
     /// Whether the version after this one cannot have been removed yet. `is_listed`: this search has listed the
     /// versions, and there were none.
     async fn is_live(&self, shard: &Shard, manifest: &Manifest, is_listed: bool) -> Result<bool> {
+        // Version 1 is its own guard: a suspended writer may have created it again.
+        if manifest.version <= 1 && self.get(&names::hint(shard.id)).await?.is_some() {
+            return Ok(false);
+        }
         let Some(guard) = manifest.guard() else {
-            if self.get(&names::hint(shard.id)).await?.is_some() {
-                return Ok(false);
-            }
             if is_listed {
                 return Ok(true);
             }
@@ -399,15 +401,26 @@ impl Requests {
         }
         let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
         if !fresh && !self.is_live(shard, manifest, false).await? {
-            tracing::warn!(%name, "this process was suspended while others wrote: its version is removed");
-            self.remove(std::slice::from_ref(&name)).await?;
-            *shard.known.lock() = None;
-            *shard.in_doubt.lock() = 0;
+            self.remove_if_late(shard, next.version).await?;
             return Ok(Created::Anothers);
         }
         let next = Arc::new(next);
         shard.learn(next.clone(), Some(began));
         Ok(Created::Ours(next))
+    }
+
+    /// Removes a version that this process has created, unless others have continued from it. The process was
+    /// suspended before or after the creation.
+    async fn remove_if_late(&self, shard: &Shard, version: u64) -> Result<()> {
+        // The search must not begin at the version.
+        *shard.known.lock() = None;
+        let newest = self.find_newest(shard).await?;
+        if newest.unused_versions()(version) {
+            let name = names::manifest(shard.id, version);
+            tracing::warn!(%name, "this process was suspended while others wrote: its version is removed");
+            self.remove(&[name]).await?;
+        }
+        Ok(())
     }
 }
 

@@ -156,12 +156,8 @@ impl Requests {
             let manifest = self.commit(shard, &Floor(floor_ms)).await?;
             nobodys.retain(|name| !manifest.knows(name));
         }
-        let first = known.eras.first().map_or(0, |era| era.first);
-        let with_tables = known.versions_with_tables();
-        let removed = |name: &String| {
-            names::version_of(name).is_some_and(|version| version < first && !with_tables.contains(&version))
-        };
-        nobodys.extend(versions.into_iter().filter(removed));
+        let is_unused = known.unused_versions();
+        nobodys.extend(versions.into_iter().filter(|name| names::version_of(name).is_some_and(&is_unused)));
         if !nobodys.is_empty() {
             tracing::info!(shard = shard.id, objects = nobodys.len(), "removing orphaned objects");
             self.remove(&nobodys).await?;

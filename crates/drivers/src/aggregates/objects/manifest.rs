@@ -159,6 +159,14 @@ impl Manifest {
         valid.chain(self.garbage.iter().filter_map(|garbage| garbage.version)).collect()
     }
 
+    /// Tells whether nobody needs a version's object: its era is removed, and its table, if any, was not
+    /// valid lately.
+    pub fn unused_versions(&self) -> impl Fn(u64) -> bool {
+        let first = self.eras.first().map_or(0, |era| era.first);
+        let with_tables = self.versions_with_tables();
+        move |version| version < first && !with_tables.contains(&version)
+    }
+
     /// The table in this version's object.
     pub fn own_table(&self) -> Option<&TableObject> {
         let mut tables = self.runs.all().flat_map(|run| &run.tables);
