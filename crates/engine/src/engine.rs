@@ -323,7 +323,7 @@ impl Engine {
 
     /// The backlog; with `details` by metric.
     pub async fn status(&self, details: bool) -> Result<ProcessingStatus> {
-        self.status.status(&*self.incoming, details).await
+        self.status.status(self.incoming.clone(), details).await
     }
 
     /// Waiting measures and bytes; cheap.
