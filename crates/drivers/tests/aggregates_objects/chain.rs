@@ -24,8 +24,8 @@ use crate::{
     support::aggregate_items::{blocks, head, key, metric, write},
 };
 
-/// One process's view of the objects; it can be suspended before it creates or removes a manifest, or after it
-/// has created one. Requests to create one go on if their callers are gone.
+/// One process's view of the objects; it can be suspended before it creates or removes a manifest, or after
+/// it has created one. Requests to create one go on if their callers are gone.
 #[derive(Clone)]
 struct Sleepy {
     objects: MemoryObjects,
@@ -220,8 +220,8 @@ async fn a_version_out_of_time_misleads_nobody() {
     assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("by the reader"));
 }
 
-/// Others have continued from the version, whose object holds the table. Then its creator resumes, and finds that
-/// the era before was removed.
+/// Others have continued from the version, whose object holds the table. Then its creator resumes, and finds
+/// that the era before was removed.
 #[tokio::test]
 async fn a_writer_that_slept_after_its_write_leaves_it() {
     let options = ObjectAggregatesOptions { merged_runs_min: 1000, runs_max: 1000, ..options() };
@@ -240,6 +240,63 @@ async fn a_writer_that_slept_after_its_write_leaves_it() {
         assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("late"));
         assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
         assert_eq!(blocks(&**store, 2).await, ["late"]);
+        assert_eq!(store.figures().damaged, 0);
+    }
+}
+
+/// The table was in an object of its own, and was merged and removed before its writer resumes: the run must
+/// not come back.
+#[tokio::test]
+async fn a_writer_that_slept_after_its_write_names_no_removed_table() {
+    let world = World::with(ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() }).await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    world.sleeper.raise(own).await.unwrap();
+    apply(&world.sleeper, own, 2, "before").await.unwrap();
+    world.sleeper.settle().await;
+    let night = world.sleepy.created.lock().await;
+    let late = world.write_asleep(own).await;
+    world.go_on(others).await;
+    drop(night);
+    let answer = late.await.unwrap();
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert_eq!(own_head(&world.sleeper, own, 2).await.as_deref(), Some("late"));
+    apply(&world.sleeper, own, 2, "again").await.unwrap();
+    for store in [&world.sleeper, &world.awake] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("again"));
+        assert_eq!(blocks(&**store, 2).await, ["again"]);
+        assert_eq!(store.figures().damaged, 0);
+    }
+}
+
+/// Of the tables of a merge whose process slept after it, those with heads were merged again.
+#[tokio::test]
+async fn a_merge_that_slept_leaves_the_tables_that_are_valid() {
+    let world = World::new().await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    let tables = || named(&world.objects, "shard/0/table/");
+    let long = "b".repeat(1000);
+    let long_blocks: Vec<_> = (0..10).map(|at| (key(2, at * 60), long.as_str())).collect();
+    let big = world.sleeper.write(own, vec![write(2, "big", &long_blocks)]).await.remove(0);
+    big.unwrap();
+    world.sleeper.settle().await;
+    let before = tables();
+    let hold = world.objects.hold(Call::Put, "shard/0/table/");
+    apply(&world.sleeper, others, 4, "small").await.unwrap();
+    hold.arrival().await;
+    let night = world.sleepy.created.lock().await;
+    drop(hold);
+    world.sleepy.asleep.notified().await;
+    let mut merged = tables();
+    merged.retain(|name| !before.contains(name));
+    world.go_on(others).await;
+    let now = tables();
+    let valid = merged.iter().filter(|name| now.contains(name)).count();
+    assert!(0 < valid && valid < merged.len(), "{valid} of {}", merged.len());
+    drop(night);
+    world.sleeper.settle().await;
+    for store in [&world.sleeper, &world.awake] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("big"));
+        assert_eq!(blocks(&**store, 2).await.len(), 10);
         assert_eq!(store.figures().damaged, 0);
     }
 }

@@ -41,7 +41,7 @@ impl Change for Replacement<'_> {
             // This process or another has merged them.
             return Ok(Effect::IsThere);
         }
-        self.runs.iter().try_for_each(|run| check_floor(run, draft))?;
+        self.runs.iter().try_for_each(|run| check_floor(run, draft.floor_ms))?;
         let garbage = self.plan.runs.all().flat_map(|run| &run.tables);
         let garbage = garbage.map(|table| Garbage {
             name: table.name.clone(),
@@ -75,16 +75,17 @@ impl Requests {
             Err(Stop::Failed(error)) => return Err(error),
         };
         let Some(runs) = runs else { return Ok(true) };
-        let names: Vec<String> =
-            runs.iter().flat_map(|run| &run.tables).map(|table| table.name.clone()).collect();
         let change = Replacement { plan: &plan, runs: &runs, now_ms: self.now().wall_ms };
         let manifest = self.commit(shard, &change).await?;
-        if !names.iter().all(|name| manifest.knows(name)) {
-            // Another process was first. These tables were never named.
-            for name in &names {
+        let names = runs.iter().flat_map(|run| &run.tables).map(|table| &table.name);
+        let unnamed: Vec<String> = names.filter(|name| !manifest.knows(name)).cloned().collect();
+        if !unnamed.is_empty() {
+            // Another process was first: these tables were never named. Or this one was suspended after its
+            // commit, and they were merged since; others may be valid.
+            for name in &unnamed {
                 self.cache.remove(name);
             }
-            self.remove(&names).await?;
+            self.remove(&unnamed).await?;
             return Ok(true);
         }
         self.counters.merges.fetch_add(1, Ordering::Relaxed);

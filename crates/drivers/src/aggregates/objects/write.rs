@@ -46,14 +46,15 @@ pub fn enter_deletion(entries: &mut Entries, metric: MetricId) {
 }
 
 /// A run that a write adds.
-struct Added {
+struct Added<'a> {
+    requests: &'a Requests,
     fence: Fence,
     run: Run,
     /// Of its only table, if that is not written yet.
     table: Option<Bytes>,
 }
 
-impl Change for Added {
+impl Change for Added<'_> {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
         if self.run.tables.iter().all(|table| draft.knows(&table.name)) {
             return Ok(Effect::IsThere);
@@ -61,7 +62,7 @@ impl Change for Added {
         if let Some(held) = draft.held(self.fence) {
             return Err(StoreError::refused(self.fence, held));
         }
-        check_floor(&self.run, draft)?;
+        check_floor(&self.run, draft.floor_ms.max(self.own_objects_floor_ms()))?;
         let mut run = self.run.clone();
         if self.table.is_some() && !draft.begins_era() {
             run.tables[0].version = Some(draft.version);
@@ -75,12 +76,24 @@ impl Change for Added {
     }
 }
 
-/// Tables written before the floor may have been removed as orphans.
-pub fn check_floor(run: &Run, draft: &Manifest) -> Result<()> {
-    let is_old = |table: &TableObject| names::written_ms(&table.name).is_none_or(|at| at < draft.floor_ms);
+impl Added<'_> {
+    /// If this process was suspended after it had added the run, the tables may have been merged since.
+    /// Objects of their own are then removed after the grace time. A table in a manifest is written again
+    /// with it.
+    fn own_objects_floor_ms(&self) -> u64 {
+        if self.table.is_some() {
+            return 0;
+        }
+        self.requests.now().wall_ms.saturating_sub(self.requests.options.grace_ms / 2)
+    }
+}
+
+/// Tables written before the floor may have been removed: as orphans, or once they were merged.
+pub fn check_floor(run: &Run, floor_ms: u64) -> Result<()> {
+    let is_old = |table: &TableObject| names::written_ms(&table.name).is_none_or(|at| at < floor_ms);
     if run.tables.iter().any(is_old) {
         return Err(StoreError::Unavailable(
-            "this process was suspended between a table and its manifest".to_owned(),
+            "this process was suspended after it had written a table".to_owned(),
         ));
     }
     Ok(())
@@ -122,7 +135,7 @@ impl Requests {
         }
         let (run, table) = writer.finish_for_manifest().await?;
         self.counters.written_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
-        self.commit(shard, &Added { fence, run, table }).await.map(drop)
+        self.commit(shard, &Added { requests: self, fence, run, table }).await.map(drop)
     }
 }
 
