@@ -25,15 +25,15 @@ impl Maintenance {
     /// Starts the shard's maintenance unless it is running. Blocks the writer while the shard has far too many new runs.
     pub async fn after_write(&self, requests: &Arc<Requests>, shard: &Arc<Shard>) {
         if !shard.is_maintained.swap(true, Ordering::AcqRel) {
-            let (requests, shard) = (requests.clone(), shard.clone());
+            let (requests, running) = (requests.clone(), Running(shard.clone()));
             let mut tasks = self.0.lock();
             // Reap finished tasks.
             while tasks.try_join_next().is_some() {}
             tasks.spawn(async move {
-                if let Err(error) = requests.maintain(&shard).await {
-                    tracing::warn!(shard = shard.id, "maintenance is retried after the next write: {error}");
+                if let Err(error) = requests.maintain(&running.0).await {
+                    let shard = running.0.id;
+                    tracing::warn!(shard, "maintenance is retried after the next write: {error}");
                 }
-                shard.is_maintained.store(false, Ordering::Release);
             });
         }
         let too_many =
@@ -50,6 +50,15 @@ impl Maintenance {
             }
             while tasks.join_next().await.is_some() {}
         }
+    }
+}
+
+/// A shard's maintenance: it has ended once this is dropped, also by a panic.
+struct Running(Arc<Shard>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.is_maintained.store(false, Ordering::Release);
     }
 }
 
