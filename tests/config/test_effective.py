@@ -18,6 +18,10 @@ max_limit = 7
 """
 
 
+#: Where the notification agent's samples and events go.
+STORE = "[gnocchi]\nauth_type = gnocchi-basic\nendpoint = http://127.0.0.1:9\n"
+
+
 def show(tmp_path, text, *words, env=None):
     config = tmp_path / "gnocchi.conf"
     config.write_text(text)
@@ -72,7 +76,11 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
 
 
 @pytest.mark.parametrize("text, reason", [
-    ("[DEFAULT]\ntransport_url = rabbit://h/\n", None),
+    (STORE + "[DEFAULT]\ntransport_url = rabbit://h/\n", None),
+    ("[notification]\npipelines =\n", None),
+    ("[DEFAULT]\ntransport_url = rabbit://h/\n", "sink meter_sink: none of its publishers can be opened"),
+    ("[notification]\npipelines = event\n", "sink event_sink: none of its publishers can be opened"),
+    (STORE + "[DEFAULT]\ntransport_url = nonsense\n", "1 errors"),
     ("[DEFAULT]\ntransport_url = nonsense\n", "[DEFAULT] transport_url"),
     ("[polling]\ncfg_file = /none\n", "[polling] cfg_file = /none: there is no such file"),
     ("[DEFAULT]\npolling_namespaces = moon\n", "polling namespace moon"),
@@ -81,3 +89,20 @@ def test_the_same_of_an_agent(tmp_path, text, reason):
     done = show(tmp_path, text, "--ceilometer", "--check")
     assert done.returncode == (1 if reason else 0), done.stderr
     assert (reason or "") in done.stderr
+
+
+def test_pipeline_files_are_checked_too(tmp_path):
+    """Without opening a publisher: nothing is written."""
+    path = tmp_path / "pipeline.yaml"
+
+    def check(publishers):
+        path.write_text(f"sources: [{{name: s, meters: ['*'], sinks: [k]}}]\nsinks:\n- name: k\n  publishers: {publishers}\n")
+        return show(tmp_path, "[notification]\npipelines = meter\n", "--ceilometer", "--check")
+
+    assert check([f"file://{tmp_path}/published", "gnocchi://"]).returncode == 0
+    assert not (tmp_path / "published").exists()
+    done = check(["gnocchi://", "kafka://h"])
+    assert done.returncode == 1 and f"{path}:3: sink k: none of its publishers" in done.stderr, done.stderr
+    assert "gnocchi://: " in done.stderr and "kafka://: use notifier://" in done.stderr, done.stderr
+    done = check([])
+    assert done.returncode == 1 and f"{path}:3: sinks[0].publishers: names no publisher" in done.stderr

@@ -52,3 +52,26 @@ def test_a_configuration_file_that_cannot_be_read_is_told_once(tmp_path):
     done = program.run("serve", "--config-file", tmp_path, "--data-dir", tmp_path / "data")
     assert done.returncode == 1
     assert done.stderr.count("(os error ") == 1, done.stderr
+
+
+#: A pipeline into one sink.
+PIPELINE = "sources: [{{name: s, {kind}: ['*'], sinks: [k]}}]\nsinks:\n- {{name: k, publishers: {publishers}}}\n"
+
+
+@pytest.mark.parametrize("name, kind, publishers, said", [
+    (None, None, None, "without a pipeline file: sink meter_sink"),
+    ("pipeline", "meters", ["gnocchi://", "none://"], "/pipeline.yaml:3: sink k"),
+    ("event_pipeline", "events", ["gnocchi://"], "/event_pipeline.yaml:3: sink k"),
+])
+def test_a_notification_agent_that_could_publish_nothing_does_not_start(tmp_path, name, kind, publishers, said):
+    """It would acknowledge all messages, and lose them."""
+    config = tmp_path / "ceilometer.conf"
+    only = {"pipeline": "pipelines = meter", "event_pipeline": "pipelines = event"}.get(name, "")
+    config.write_text(f"[DEFAULT]\ntransport_url = rabbit://127.0.0.1:9/\n[notification]\n{only}\n")
+    if name:
+        (tmp_path / f"{name}.yaml").write_text(PIPELINE.format(kind=kind, publishers=publishers))
+    done = program.run("agent", "notification", "--config-file", config)
+    assert done.returncode == 1, done.stderr
+    assert f"{said}: none of its publishers can be opened" in done.stderr, done.stderr
+    assert f"gnocchi://: {config}: " in done.stderr and "set auth_url and the rest in [service_credentials]" in done.stderr
+    assert "not connected to the broker" not in done.stderr

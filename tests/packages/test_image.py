@@ -125,7 +125,7 @@ def kolla(module_path):
     with of_this_host(module_path / "system") as tree:
         copy_in(tree, image.stages((DEPLOY / "kolla" / "Dockerfile").read_text())[-1].steps)
         tree.write("/etc/gnocchi/gnocchi.conf", "[storage]\ndriver = file\nfile_basepath = /var/lib/gnocchi\n")
-        tree.write("/etc/ceilometer/ceilometer.conf", "[DEFAULT]\n")
+        tree.write("/etc/ceilometer/ceilometer.conf", "[gnocchi]\nauth_type = gnocchi-basic\nendpoint = http://127.0.0.1:8041\n")
         yield tree
 
 

@@ -15,18 +15,24 @@ from support.process import Process, free_port
 HERE = pathlib.Path(__file__).resolve().parent
 #: What polling agents send, and where it waits.
 QUEUE = "notifications.sample"
+#: A pipeline that publishes nothing; of meters, or of events.
+NOWHERE = "sources: [{{name: s, {}: ['*'], sinks: [k]}}]\nsinks: [{{name: k, publishers: ['test://']}}]\n"
 
 
 class Agent:
     """`gnudi agent notification` with a configuration of its own."""
 
     def __init__(self, directory, broker, config="", store=None, pipeline=None, transport_url=None):
-        """`store` is a gnudi server that takes basic authentication; `pipeline` is the text of pipeline.yaml."""
+        """`store` is a gnudi server that takes basic authentication; `pipeline` is the text of pipeline.yaml. Without a store
+        nothing is published but by that."""
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         text = f"[DEFAULT]\ntransport_url = {transport_url or broker.url()}\n"
         if store is not None:
             text += f"[gnocchi]\nauth_type = gnocchi-basic\nuser = admin\nendpoint = http://127.0.0.1:{store.port}\n"
+        else:
+            pipeline = pipeline or NOWHERE.format("meters")
+            (self.directory / "event_pipeline.yaml").write_text(NOWHERE.format("events"))
         if pipeline is not None:
             (self.directory / "pipeline.yaml").write_text(pipeline)
         self.config_path = self.directory / "ceilometer.conf"

@@ -12,7 +12,6 @@ from telemetry import polling
 from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample, stored
 
 TIMEOUT_S = 120
-NOWHERE = "sources: [{name: s, meters: ['*'], sinks: [k]}]\nsinks: [{name: k, publishers: ['test://']}]\n"
 
 
 def test_samples_of_both_envelopes_reach_the_store(rabbitmq, gnudi, agent):
@@ -29,7 +28,7 @@ def test_samples_of_both_envelopes_reach_the_store(rabbitmq, gnudi, agent):
 
 
 def test_all_priorities_are_taken(rabbitmq, agent):
-    ours = agent(rabbitmq, pipeline=NOWHERE, config="[notification]\npipelines = meter\n").start()
+    ours = agent(rabbitmq, config="[notification]\npipelines = meter\n").start()
     priorities = ["audit", "debug", "info", "warn", "error", "critical", "sample"]
     notify(rabbitmq.url(), [
         {"exchange": exchange, "publisher_id": "x", "event_type": "nothing.known", "priority": priority, "payload": {}}
@@ -92,9 +91,9 @@ def test_queues_are_taken_as_they_are(rabbitmq, agent):
         ("durable-first", durable, "", plain), ("quorum-first", quorum, "", plain), ("quorum-first-2", quorum, durable, plain),
     ]:
         config = common.format(topic)
-        ones = agent(rabbitmq, config=first + config, pipeline=NOWHERE).start()
+        ones = agent(rabbitmq, config=first + config).start()
         kinds = rabbitmq.kinds()
-        others = agent(rabbitmq, config=second + config, pipeline=NOWHERE).start()
+        others = agent(rabbitmq, config=second + config).start()
         assert rabbitmq.kinds() == kinds
         told = [plain_text(line) for line in others.log().splitlines() if "exists with other properties" in line]
         queues = [line for line in told if "queue" in line and f"{topic}.sample" in line]
@@ -116,8 +115,8 @@ def plain_text(line):
 
 def test_a_pool_gets_copies(rabbitmq, agent):
     """Agents of a pool share copies of what others take."""
-    first = agent(rabbitmq, pipeline=NOWHERE).start()
-    pool = [agent(rabbitmq, pipeline=NOWHERE, config="[notification]\npool = shadow\n").start() for _ in range(2)]
+    first = agent(rabbitmq).start()
+    pool = [agent(rabbitmq, config="[notification]\npool = shadow\n").start() for _ in range(2)]
     before = first.figure("acknowledged")
     notify(rabbitmq.url(), [polled([sample("r")]) for _ in range(20)])
     rabbitmq.wait_empty([QUEUE, "shadow"])
@@ -150,7 +149,7 @@ def test_a_host_that_says_nothing_is_passed_by(rabbitmq, agent):
     """It accepts connections, as a hung broker's kernel does, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hosts = f"rabbit://guest:guest@127.0.0.1:{silent.getsockname()[1]},guest:guest@127.0.0.1:{rabbitmq.port}/"
-        ours = agent(rabbitmq, pipeline=NOWHERE, transport_url=hosts).start()
+        ours = agent(rabbitmq, transport_url=hosts).start()
         notify(rabbitmq.url(), [polled([sample("silent")])])
         wait_until(lambda: ours.figure("acknowledged") == 1, TIMEOUT_S, ours.log()[-2000:])
         assert silent.accept()

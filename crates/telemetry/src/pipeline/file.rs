@@ -22,11 +22,18 @@ pub enum PipelineError {
     Yaml(#[from] YamlError),
     #[error("{}:{line}: {key}: {problem}", path.display())]
     Wrong { path: PathBuf, line: u64, key: String, problem: String },
+    /// A sink that a source uses has no publisher that can be opened.
+    #[error(
+        "{place}: sink {sink}: none of its publishers can be opened, and what it gets would be lost: {reasons}"
+    )]
+    NoPublisher { place: String, sink: String, reasons: String },
 }
 
 /// The pipelines of one file.
 #[derive(Clone, Debug)]
 pub struct PipelineFile {
+    /// `None`: the default without a file.
+    pub path: Option<PathBuf>,
     pub sources: Vec<PipelineSource>,
     pub sinks: Vec<PipelineSink>,
 }
@@ -42,6 +49,8 @@ pub struct PipelineSource {
 #[derive(Clone, Debug)]
 pub struct PipelineSink {
     pub name: String,
+    /// In the file; 0 without one.
+    pub line: u64,
     /// URLs with `://`.
     pub publishers: Vec<String>,
 }
@@ -59,12 +68,17 @@ impl PipelineFile {
             PipelineKind::Events => ("event_source", "event_sink"),
         };
         PipelineFile {
+            path: None,
             sources: vec![PipelineSource {
                 name: source.to_owned(),
                 selection: Selection::everything(),
                 sinks: vec![0],
             }],
-            sinks: vec![PipelineSink { name: sink.to_owned(), publishers: vec!["gnocchi://".to_owned()] }],
+            sinks: vec![PipelineSink {
+                name: sink.to_owned(),
+                line: 0,
+                publishers: vec!["gnocchi://".to_owned()],
+            }],
         }
     }
 
@@ -86,6 +100,23 @@ impl PipelineFile {
                 (pipeline_name(&source.name, &sink.name), source, sink)
             })
         })
+    }
+
+    /// Whether each sink that a source uses has a publisher that can be opened. `fault` is why one cannot be.
+    /// Ceilometer goes on without any, and acknowledges what it then drops.
+    pub fn check_sinks(&self, fault: impl Fn(&str) -> Option<String>) -> Result<(), PipelineError> {
+        for (_, _, sink) in self.pipelines() {
+            let faults: Vec<String> = sink.publishers.iter().filter_map(|url| fault(url)).collect();
+            if faults.len() == sink.publishers.len() {
+                let place = match &self.path {
+                    Some(path) => format!("{}:{}", path.display(), sink.line),
+                    None => "without a pipeline file".to_owned(),
+                };
+                let (sink, reasons) = (sink.name.clone(), faults.join("; "));
+                return Err(PipelineError::NoPublisher { place, sink, reasons });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -118,7 +149,7 @@ impl Reader<'_> {
         let sinks = self.named(sinks, "sinks", |at, name, entry| self.sink(at, name, entry))?;
         let sources =
             self.named(sources, "sources", |at, name, entry| self.source(at, name, entry, &sinks))?;
-        let read = PipelineFile { sources, sinks };
+        let read = PipelineFile { path: Some(self.path.to_owned()), sources, sinks };
         let mut names = HashSet::new();
         for (name, ..) in read.pipelines() {
             if !names.insert(name.clone()) {
@@ -202,7 +233,7 @@ impl Reader<'_> {
                 url.push_str("://");
             }
         }
-        Ok(PipelineSink { name, publishers })
+        Ok(PipelineSink { name, line: entry.line, publishers })
     }
 
     fn source(

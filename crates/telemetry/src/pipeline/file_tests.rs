@@ -33,6 +33,23 @@ fn sources_lead_to_sinks() {
 }
 
 #[test]
+fn a_sink_needs_one_publisher_that_works() {
+    let file = parse(
+        "sources:\n  - {name: a, meters: ['*'], sinks: [k, l]}\nsinks:\n  - {name: unused, publishers: [bad]}\n  \
+         - {name: k, publishers: [bad, good]}\n  - {name: l, publishers: [bad, worse]}\n",
+    )
+    .unwrap();
+    let fault = |url: &str| url.strip_suffix("://").filter(|kind| *kind != "good").map(str::to_owned);
+    assert_eq!(
+        file.check_sinks(fault).unwrap_err().to_string(),
+        "pipeline.yaml:6: sink l: none of its publishers can be opened, and what it gets would be lost: bad; worse"
+    );
+    file.check_sinks(|url| fault(url).filter(|kind| kind != "worse")).unwrap();
+    let error = PipelineFile::defaults(PipelineKind::Events).check_sinks(fault).unwrap_err().to_string();
+    assert!(error.starts_with("without a pipeline file: sink event_sink: "), "{error}");
+}
+
+#[test]
 fn errors_name_file_line_key_and_what_to_do() {
     let sources = |body: &str| format!("sources:\n  - {body}\n{SINKS}");
     for (text, expected) in [

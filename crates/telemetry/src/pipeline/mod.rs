@@ -20,7 +20,7 @@ pub use selection::{Selection, SelectionError};
 use self::{routes::Routes, volume::Volumes};
 use crate::{
     event::Event,
-    publishers::{Opened, Receipt},
+    publishers::{OpenError, Opened, Receipt},
     sample::Sample,
 };
 
@@ -41,6 +41,17 @@ pub enum PipelineOrigin {
     File(PathBuf),
 }
 
+impl PipelineOrigin {
+    /// `None`: no pipelines.
+    fn read(&self, purpose: PipelineKind) -> Result<Option<PipelineFile>, PipelineError> {
+        Ok(match self {
+            PipelineOrigin::Nowhere => None,
+            PipelineOrigin::Defaults => Some(PipelineFile::defaults(purpose)),
+            PipelineOrigin::File(path) => Some(PipelineFile::load(path, purpose)?),
+        })
+    }
+}
+
 /// All pipelines of an agent.
 pub struct Pipelines {
     samples: Routes,
@@ -53,6 +64,9 @@ pub struct Pipelines {
 impl Pipelines {
     /// Reads the files and opens each publisher once per kind and URL. One that cannot be opened is skipped and
     /// returned by [`Pipelines::publishers_left_out`], for the log.
+    ///
+    /// # Errors
+    /// A file is rejected, or a sink that a source uses is left without any publisher.
     pub fn load(
         samples: &PipelineOrigin,
         events: &PipelineOrigin,
@@ -61,16 +75,27 @@ impl Pipelines {
     ) -> Result<Self, PipelineError> {
         let mut publishers_left_out = Vec::new();
         let mut routes = |origin: &PipelineOrigin, purpose| -> Result<Routes, PipelineError> {
-            let file = match origin {
-                PipelineOrigin::Nowhere => return Ok(Routes::default()),
-                PipelineOrigin::Defaults => PipelineFile::defaults(purpose),
-                PipelineOrigin::File(path) => PipelineFile::load(path, purpose)?,
-            };
-            Ok(Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out))
+            let Some(file) = origin.read(purpose)? else { return Ok(Routes::default()) };
+            Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out)
         };
         let samples = routes(samples, PipelineKind::Samples)?;
         let events = routes(events, PipelineKind::Events)?;
         Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
+    }
+
+    /// The errors of [`Pipelines::load`] that are found without opening a publisher. `check` is why one of this URL
+    /// cannot be opened, as far as that is known before.
+    pub fn check(
+        samples: &PipelineOrigin,
+        events: &PipelineOrigin,
+        check: &dyn Fn(&str) -> Result<(), OpenError>,
+    ) -> Result<(), PipelineError> {
+        for (origin, purpose) in [(samples, PipelineKind::Samples), (events, PipelineKind::Events)] {
+            if let Some(file) = origin.read(purpose)? {
+                file.check_sinks(|url| check(url).err().map(|error| error.to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Errors of the publishers that could not be opened.

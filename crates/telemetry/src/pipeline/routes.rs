@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::RwLock;
 
-use super::{PipelineFile, Selection};
+use super::{PipelineError, PipelineFile, Selection};
 use crate::publishers::{Opened, Publisher, Receipt};
 
 /// Maximum number of cached names; further ones are matched each time.
@@ -34,28 +34,30 @@ pub struct Routed {
 
 impl Routes {
     /// Opens each URL once.
+    ///
+    /// # Errors
+    /// A sink that a source uses has no publisher that can be opened.
     pub fn new(
         file: &PipelineFile,
         open: &mut dyn FnMut(&str) -> Opened,
         left_out: &mut Vec<String>,
-    ) -> Self {
-        let mut opened: HashMap<&str, Option<Arc<dyn Publisher>>> = HashMap::new();
+    ) -> Result<Self, PipelineError> {
+        let mut opened: HashMap<&str, Opened> = HashMap::new();
         for sink in &file.sinks {
             for url in &sink.publishers {
-                opened.entry(url).or_insert_with(|| match open(url) {
-                    Ok(publisher) => Some(publisher),
-                    Err(error) => {
+                opened.entry(url).or_insert_with(|| {
+                    open(url).inspect_err(|error| {
                         left_out.push(format!("sink {}: a publisher is skipped: {error}", sink.name));
-                        None
-                    }
+                    })
                 });
             }
         }
+        file.check_sinks(|url| opened[url].as_ref().err().map(ToString::to_string))?;
         let pipelines = file.pipelines().map(|(_, source, sink)| Pipeline {
             selection: source.selection.clone(),
-            publishers: sink.publishers.iter().filter_map(|url| opened[url.as_str()].clone()).collect(),
+            publishers: sink.publishers.iter().filter_map(|url| opened[url.as_str()].clone().ok()).collect(),
         });
-        Routes { pipelines: pipelines.collect(), cached: RwLock::default() }
+        Ok(Routes { pipelines: pipelines.collect(), cached: RwLock::default() })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -186,7 +188,7 @@ mod tests {
             assert!(opened.lock().insert(url.to_owned(), seen.clone()).is_none(), "{url} opened twice");
             Ok(seen)
         };
-        let routes = Routes::new(&file, &mut open, &mut left_out);
+        let routes = Routes::new(&file, &mut open, &mut left_out).unwrap();
         assert_eq!(left_out, ["sink k: a publisher is skipped: no such publisher"]);
 
         let events = [event("x.1"), event("y"), event("x.2")];
@@ -197,5 +199,17 @@ mod tests {
         assert_eq!(opened.lock()["test://1"].0.lock()[1..], [["x.1", "x.2"]]);
         assert_eq!(opened.lock()["test://2"].0.lock()[2..], [["x.1", "x.2"], ["y", "x.2"]]);
         assert_eq!(routes.cached.read().len(), 3);
+    }
+
+    #[test]
+    fn nothing_is_routed_to_a_sink_without_a_publisher() {
+        for purpose in [PipelineKind::Samples, PipelineKind::Events] {
+            let file = PipelineFile::defaults(purpose);
+            let mut open = |_: &str| -> Opened { Err(OpenError("no credentials".to_owned())) };
+            let error = Routes::new(&file, &mut open, &mut Vec::new()).err().map(|error| error.to_string());
+            let expected = format!("sink {}: none of its publishers can be opened", file.sinks[0].name);
+            assert!(error.as_ref().is_some_and(|error| error.contains(&expected)), "{error:?}");
+            assert!(error.is_some_and(|error| error.ends_with("lost: no credentials")));
+        }
     }
 }

@@ -19,7 +19,7 @@ pub type Opener = Box<dyn Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Syn
 
 /// The kinds of publishers by URL scheme.
 #[derive(Default)]
-pub struct Publishers(BTreeMap<&'static str, Opener>);
+pub struct Publishers(BTreeMap<&'static str, Result<Opener, OpenError>>);
 
 /// Schemes of Ceilometer, past and present, that are not supported, and their replacements.
 const GONE: &[(&str, &str)] = &[
@@ -37,26 +37,50 @@ impl Publishers {
         scheme: &'static str,
         opener: impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static,
     ) {
-        self.0.insert(scheme, Box::new(opener));
+        self.0.insert(scheme, Ok(Box::new(opener)));
+    }
+
+    /// Adds or replaces a kind of which none can be opened, and the reason.
+    pub fn refuse(&mut self, scheme: &'static str, reason: OpenError) {
+        self.0.insert(scheme, Err(reason));
     }
 
     /// Opens a publisher. Must be called within a Tokio runtime.
     pub fn open(&self, url: &str, purpose: PipelineKind) -> Opened {
+        let (url, opener) = self.opener(url)?;
+        opener(&url, purpose).map_err(|error| within(&url.scheme, &error))
+    }
+
+    /// Whether publishers of the URL's kind can be opened at all; opens none.
+    pub fn check(&self, url: &str) -> Result<(), OpenError> {
+        self.opener(url).map(drop)
+    }
+
+    fn opener(&self, url: &str) -> Result<(PublisherUrl, &Opener), OpenError> {
         let url = PublisherUrl::parse(url)?;
-        let within = |error: OpenError| OpenError(format!("{}://: {error}", url.scheme));
-        if let Some(opener) = self.0.get(url.scheme.as_str()) {
-            return opener(&url, purpose).map_err(within);
-        }
-        let gone = GONE.iter().find(|(scheme, _)| *scheme == url.scheme);
-        let reason = gone.map_or_else(
+        let reason = match self.0.get(url.scheme.as_str()) {
+            Some(Ok(opener)) => return Ok((url, opener)),
+            Some(Err(reason)) => reason.clone(),
+            None => self.unknown(&url.scheme),
+        };
+        Err(within(&url.scheme, &reason))
+    }
+
+    fn unknown(&self, scheme: &str) -> OpenError {
+        let gone = GONE.iter().find(|(gone, _)| *gone == scheme);
+        OpenError(gone.map_or_else(
             || {
                 let known: Vec<&str> = self.0.keys().copied().collect();
                 format!("no such kind of publisher; there are: {}", known.join(", "))
             },
             |(_, reason)| (*reason).to_owned(),
-        );
-        Err(within(OpenError(reason)))
+        ))
     }
+}
+
+/// With the kind in front of the reason.
+fn within(scheme: &str, error: &OpenError) -> OpenError {
+    OpenError(format!("{scheme}://: {error}"))
 }
 
 #[cfg(test)]
@@ -72,5 +96,17 @@ mod tests {
         let error = |url| publishers.open(url, PipelineKind::Samples).err().unwrap().to_string();
         assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");
         assert!(error("kafka://h").contains("RabbitMQ"));
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_opened_is_known_before() {
+        let mut publishers = Publishers::default();
+        publishers.add("test", |_, _| panic!("nothing is opened"));
+        publishers.refuse("gnocchi", OpenError("no credentials".to_owned()));
+        assert_eq!(publishers.check("test://"), Ok(()));
+        let refused = OpenError("gnocchi://: no credentials".to_owned());
+        assert_eq!(publishers.check("gnocchi://?timeout=1"), Err(refused.clone()));
+        assert_eq!(publishers.open("gnocchi://", PipelineKind::Events).err(), Some(refused));
+        assert!(publishers.check("x://").is_err() && publishers.check("x").is_err());
     }
 }

@@ -114,7 +114,8 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
             Some(session) => StoreAccess::Keystone(session),
             None => bail!(
                 "{}: neither gnocchi-basic nor gnocchi-noauth, and [service_credentials] auth_url is not set: the store's \
-                 address and credentials are unknown",
+                 address and credentials are unknown; set auth_url and the rest in [service_credentials], or in \
+                 [gnocchi] auth_type = gnocchi-basic, endpoint, user and password",
                 config.place("gnocchi", "auth_type")
             ),
         },

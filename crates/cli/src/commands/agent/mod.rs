@@ -14,6 +14,7 @@ pub mod polling;
 pub mod upgrade;
 
 use anyhow::Result;
+use gnudi_bench::complaint;
 use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
@@ -37,7 +38,15 @@ pub fn faults(config: &Config) -> Vec<anyhow::Error> {
         polling::check(config),
         notification::check(config),
     ];
-    checks.into_iter().filter_map(Result::err).collect()
+    let mut faults: Vec<anyhow::Error> = Vec::new();
+    for fault in checks.into_iter().filter_map(Result::err) {
+        // Some options are needed for several parts.
+        let text = complaint::of(&fault);
+        if faults.iter().all(|known| complaint::of(known) != text) {
+            faults.push(fault);
+        }
+    }
+    faults
 }
 
 /// This machine's name in messages.

@@ -137,14 +137,15 @@ async fn to_be_stopped(running: impl Future<Output = ()>, stopped: watch::Receiv
     Ok(())
 }
 
-/// Whether the agent could start with these files and options, pipelines excepted.
+/// Whether the agent could start with these files and options. Opens no publisher.
 pub fn check(config: &Config) -> Result<()> {
     aside_options(config)?;
-    check_pipelines(config)?;
-    for option in ["pipeline_cfg_file", "event_pipeline_cfg_file"] {
-        config.named_file("DEFAULT", option)?;
-    }
-    config.named_file("event", "definitions_cfg_file").map(drop)
+    config.named_file("event", "definitions_cfg_file")?;
+    let [samples, events] = origins(config)?;
+    // Nothing is started.
+    let (tasks, _) = PublisherTasks::watched();
+    let publishers = publishers(config, None, &mut Registry::default(), &tasks)?;
+    Pipelines::check(&samples, &events, &|url| publishers.check(url)).context("the notification agent")
 }
 
 fn check_pipelines(config: &Config) -> Result<Vec<String>> {
@@ -155,12 +156,8 @@ fn check_pipelines(config: &Config) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn pipelines(
-    config: &Config,
-    own: Option<&Sink>,
-    registry: &mut Registry,
-    tasks: &PublisherTasks,
-) -> Result<Pipelines> {
+/// Where the pipelines of samples and those of events come from.
+fn origins(config: &Config) -> Result<[PipelineOrigin; 2]> {
     let names = check_pipelines(config)?;
     let origin = |pipeline: &str, option: &str| {
         if names.iter().any(|name| name == pipeline) {
@@ -169,15 +166,21 @@ fn pipelines(
             Ok(PipelineOrigin::Nowhere)
         }
     };
+    Ok([origin("meter", "pipeline_cfg_file")?, origin("event", "event_pipeline_cfg_file")?])
+}
+
+fn pipelines(
+    config: &Config,
+    own: Option<&Sink>,
+    registry: &mut Registry,
+    tasks: &PublisherTasks,
+) -> Result<Pipelines> {
+    let [samples, events] = origins(config)?;
     let publishers = publishers(config, own, registry, tasks)?;
     let figures = PipelineFigures::default();
     figures.register(registry);
-    let pipelines = Pipelines::load(
-        &origin("meter", "pipeline_cfg_file")?,
-        &origin("event", "event_pipeline_cfg_file")?,
-        &|url, purpose| publishers.open(url, purpose),
-        figures,
-    )?;
+    let pipelines =
+        Pipelines::load(&samples, &events, &|url, purpose| publishers.open(url, purpose), figures)?;
     for publisher in pipelines.publishers_left_out() {
         tracing::error!("{publisher}");
     }
@@ -241,24 +244,21 @@ fn publishers(
     });
     // Only needed if a pipeline publishes to Zaqar.
     let section = config.text("zaqar", "auth_section").unwrap_or("service_credentials");
-    let zaqar = credentials::keystone(config, section)
-        .and_then(|keystone| {
-            keystone.with_context(|| format!("[{section}] auth_url is not set: no credentials"))
-        })
-        .map_err(|error| OpenError(gnudi_bench::complaint::of(&error)));
-    publishers.add("zaqar", move |url, _| {
-        let keystone = zaqar.as_ref().map_err(Clone::clone)?;
-        ZaqarPublisher::open(url, keystone, zaqar_counts.clone())
+    let zaqar = credentials::keystone(config, section).and_then(|keystone| {
+        keystone.with_context(|| format!("[{section}] auth_url is not set: no credentials"))
     });
+    match zaqar {
+        Ok(keystone) => {
+            publishers.add("zaqar", move |url, _| ZaqarPublisher::open(url, &keystone, zaqar_counts.clone()))
+        }
+        Err(error) => publishers.refuse("zaqar", OpenError(gnudi_bench::complaint::of(&error))),
+    }
     let figures = gnocchi::GnocchiFigures::default();
     figures.register(registry);
     match credentials::gnocchi(config, own) {
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures, tasks.clone())),
         // Only needed if a pipeline publishes to the store.
-        Err(error) => {
-            let error = gnudi_bench::complaint::of(&error);
-            publishers.add("gnocchi", move |_, _| Err(OpenError(error.clone())));
-        }
+        Err(error) => publishers.refuse("gnocchi", OpenError(gnudi_bench::complaint::of(&error))),
     }
     Ok(publishers)
 }
