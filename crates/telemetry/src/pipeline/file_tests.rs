@@ -83,7 +83,7 @@ fn errors_name_file_line_key_and_what_to_do() {
             sources(
                 "name: a\n    meters: ['*']\n    sinks: [k]\n  - name: a\n    meters: ['*']\n    sinks: [k]",
             ),
-            vec![":5: sources[1].name: a is taken"],
+            vec![":5: sources[1].name: a is the name of another of the sources"],
         ),
         (
             "sources: []\nsinks:\n  - name: k\n    publishers: []\n".to_owned(),
