@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from support import gnudi
+from support.process import free_port
 from telemetry import polling
 from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source, stranger
 
@@ -71,6 +72,18 @@ def test_stopped_instances_tell_what_they_have(bus, reader, tmp_path):
     told = {name: sample for (name, _), sample in found.items() if sample["project_id"] == project}
     assert (told["power.state"]["counter_volume"], told["memory"]["counter_volume"]) == (5, 2048.0)
     assert "cpu" not in told and "network.incoming.bytes" not in told
+
+
+def test_one_round_that_polls_nothing_is_an_error(bus, tmp_path):
+    ended = polling.polled(configure(tmp_path, bus, "no-libvirt", {"DEFAULT": {"libvirt_uri": f"test://{tmp_path}/nothing.xml"}}))
+    assert ended.returncode == 1, ended.stdout
+    assert "gnudi: --once: resources could not be discovered, and were not polled: local_instances (" in ended.stdout, ended.stdout
+    # Polled, but not published.
+    nowhere = {"DEFAULT": {"transport_url": f"rabbit://127.0.0.1:{free_port()}/"}, "polling": {"publish_timeout": 1}}
+    conf = configure(tmp_path, bus, "no-broker", nowhere)
+    conf.with_name("polling.yaml").write_text("sources: [{name: a, interval: 600, meters: [power.state, vcpus]}]")
+    ended = polling.polled(conf)
+    assert ended.returncode == 1 and "gnudi: --once: all pollsters failed: 2 (" in ended.stdout, ended.stdout
 
 
 @pytest.mark.parametrize("text, place", [

@@ -85,6 +85,37 @@ pub struct PollingAgent {
     pub counts: Counts,
 }
 
+/// What a round has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundOutcome {
+    /// Number of pollsters that polled resources.
+    pub polled: usize,
+    /// Number of pollsters that failed.
+    pub failed: usize,
+    /// The discoveries that failed, so that their resources were not polled.
+    pub discoveries_failed: Vec<String>,
+}
+
+impl RoundOutcome {
+    /// Why the round counts as failed: resources that are unknown, or no pollster that worked.
+    pub fn fault(&self) -> Option<String> {
+        if !self.discoveries_failed.is_empty() {
+            let failed = self.discoveries_failed.join(", ");
+            return Some(format!("resources could not be discovered, and were not polled: {failed}"));
+        }
+        (self.failed > 0 && self.polled == 0).then(|| format!("all pollsters failed: {}", self.failed))
+    }
+}
+
+/// What the pollsters of a round share.
+#[derive(Default)]
+struct Round {
+    cycle: Cycle,
+    /// By pollster, the resources that it has polled.
+    seen: Mutex<HashMap<String, HashSet<Arc<str>>>>,
+    outcome: Mutex<RoundOutcome>,
+}
+
 /// A source with its pollsters.
 struct Work<'a> {
     source: &'a PollingSource,
@@ -98,9 +129,7 @@ impl PollingAgent {
         let mut tasks = BTreeMap::<Duration, Vec<Work<'_>>>::new();
         for source in &self.sources {
             let work = self.work(source);
-            if work.pollsters.is_empty() {
-                tracing::warn!(source = source.name, "none of the source's meters can be polled here");
-            } else {
+            if !work.pollsters.is_empty() {
                 tasks.entry(source.interval).or_default().push(work);
             }
         }
@@ -142,20 +171,23 @@ impl PollingAgent {
     }
 
     /// Runs one round of each interval.
-    pub async fn poll_once(&self) {
+    pub async fn poll_once(&self) -> RoundOutcome {
         let works: Vec<Work<'_>> = self.sources.iter().map(|source| self.work(source)).collect();
-        self.round(&works, &mut Rng::with_seed(self.chance.seed)).await;
+        self.round(&works, &mut Rng::with_seed(self.chance.seed)).await
     }
 
     fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {
         let selected = self.pollsters.iter().filter(|pollster| source.meters.matches(pollster.name()));
-        Work { source, pollsters: selected.map(AsRef::as_ref).collect() }
+        let work = Work { source, pollsters: selected.map(AsRef::as_ref).collect() };
+        if work.pollsters.is_empty() {
+            tracing::warn!(source = source.name, "none of the source's meters can be polled here");
+        }
+        work
     }
 
-    async fn round(&self, works: &[Work<'_>], random: &mut Rng) {
+    async fn round(&self, works: &[Work<'_>], random: &mut Rng) -> RoundOutcome {
         self.partition.refresh().await;
-        let cycle = Cycle::default();
-        let seen = Mutex::new(HashMap::<String, HashSet<Arc<str>>>::new());
+        let round = Round::default();
         let mut order: Vec<&Work<'_>> = works.iter().collect();
         random.shuffle(&mut order);
         for work in order {
@@ -165,31 +197,26 @@ impl PollingAgent {
                 0 => pollsters.len().max(1),
                 pollsters_max => pollsters_max,
             };
-            let (cycle, seen) = (&cycle, &seen);
+            let round = &round;
             stream::iter(pollsters)
                 .for_each_concurrent(at_once, |pollster| async move {
-                    self.poll(cycle, seen, work.source, pollster).await;
+                    self.poll(round, work.source, pollster).await;
                 })
                 .await;
         }
+        round.outcome.into_inner()
     }
 
-    async fn poll(
-        &self,
-        cycle: &Cycle,
-        seen: &Mutex<HashMap<String, HashSet<Arc<str>>>>,
-        source: &PollingSource,
-        pollster: &dyn Pollster,
-    ) {
+    async fn poll(&self, round: &Round, source: &PollingSource, pollster: &dyn Pollster) {
         if let Some(group) = &source.group
             && !self.partition.is_mine(group, pollster.name())
         {
             tracing::debug!(meter = pollster.name(), source = source.name, "another agent polls it");
             return;
         }
-        let mut resources = self.resources(cycle, source, pollster).await;
+        let mut resources = self.resources(round, source, pollster).await;
         {
-            let mut seen = seen.lock();
+            let mut seen = round.seen.lock();
             let seen = seen.entry(pollster.name().to_owned()).or_default();
             resources.retain(|resource| seen.insert(Arc::clone(&resource.id)));
         }
@@ -213,7 +240,7 @@ impl PollingAgent {
             samples: 0,
             shown: self.exporter.as_ref().map(|_| Vec::new()),
         };
-        let polled = pollster.poll(cycle, &resources, &mut outlet).await;
+        let polled = pollster.poll(&round.cycle, &resources, &mut outlet).await;
         let polled = match outlet.flush().await {
             Ok(()) => polled,
             Err(error) => polled.and(Err(error)),
@@ -221,9 +248,13 @@ impl PollingAgent {
         self.show(source, pollster, outlet.shown.take().unwrap_or_default());
         let mut counts = self.counts.lock();
         counts.samples += outlet.samples;
+        let mut outcome = round.outcome.lock();
         if let Err(error) = polled {
             counts.failures += 1;
+            outcome.failed += 1;
             tracing::error!(%error, meter = pollster.name(), source = source.name, "cannot be polled in this round");
+        } else {
+            outcome.polled += 1;
         }
     }
 
@@ -236,7 +267,7 @@ impl PollingAgent {
     /// The resources named by the source, or else the pollster's default discovery; this agent's share of them.
     async fn resources(
         &self,
-        cycle: &Cycle,
+        round: &Round,
         source: &PollingSource,
         pollster: &dyn Pollster,
     ) -> Vec<Resource> {
@@ -244,24 +275,25 @@ impl PollingAgent {
             source.resources.iter().filter(|name| self.partition.is_mine(&AgentGroup::Everywhere, name));
         let mut resources: Vec<Resource> = named.map(|name| Resource::named(name)).collect();
         for url in &source.discovery {
-            resources.extend(self.discover(cycle, url).await.iter().cloned());
+            resources.extend(self.discover(round, url).await.iter().cloned());
         }
         if let (true, Some(url)) = (resources.is_empty(), pollster.default_discovery()) {
-            resources.extend(self.discover(cycle, url).await.iter().cloned());
+            resources.extend(self.discover(round, url).await.iter().cloned());
         }
         resources
     }
 
     /// This agent's share of a discovery's resources; each discovery runs once per round.
-    async fn discover(&self, cycle: &Cycle, url: &str) -> Arc<Vec<Resource>> {
+    async fn discover(&self, round: &Round, url: &str) -> Arc<Vec<Resource>> {
         let ask = || async {
-            self.try_discover(cycle, url).await.unwrap_or_else(|error| {
+            self.try_discover(&round.cycle, url).await.unwrap_or_else(|error| {
                 self.counts.lock().discovery_failures += 1;
+                round.outcome.lock().discoveries_failed.push(url.to_owned());
                 tracing::error!(%error, discovery = url, "no resources in this round");
                 Vec::new()
             })
         };
-        cycle.shared(format!("discovery {url}"), ask).await
+        round.cycle.shared(format!("discovery {url}"), ask).await
     }
 
     async fn try_discover(&self, cycle: &Cycle, url: &str) -> Result<Vec<Resource>, DiscoveryError> {

@@ -67,13 +67,8 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
         let mut tasks =
             metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry)?;
-        let polling = async {
-            if args.once {
-                agent.poll_once().await;
-                return Ok(());
-            }
-            agent.run(until_stopped()).await
-        };
+        let polling =
+            async { if args.once { agent.poll_once().await } else { agent.run(until_stopped()).await } };
         beside(&mut tasks, polling).await?;
         tracing::info!("stopped");
         Ok(())
@@ -157,9 +152,16 @@ impl PollingService {
     }
 
     /// Runs one round.
-    pub async fn poll_once(self) {
-        self.agent.poll_once().await;
+    ///
+    /// # Errors
+    /// Resources could not be discovered, or all pollsters have failed; the reasons are in the log.
+    pub async fn poll_once(self) -> Result<()> {
+        let outcome = self.agent.poll_once().await;
         self.end().await;
+        match outcome.fault() {
+            Some(fault) => bail!("--once: {fault} (the log has the reasons)"),
+            None => Ok(()),
+        }
     }
 
     async fn end(&self) {

@@ -118,8 +118,9 @@ fn parts(numbers: usize) -> (Arc<Numbers>, Arc<Kept>) {
 async fn messages_are_bounded_and_discoveries_shared() {
     let (numbers, kept) = parts(120);
     let agent = agent("sources: [{name: s, interval: 10, meters: ['*']}]", &numbers, &kept);
-    agent.poll_once().await;
+    let outcome = agent.poll_once().await;
     assert_eq!(*numbers.1.lock(), 1);
+    assert_eq!((outcome.polled, outcome.fault()), (2, None));
     let messages = kept.messages.lock().clone();
     let mut sizes: Vec<usize> = messages.iter().map(Vec::len).collect();
     sizes.sort_unstable();
@@ -140,10 +141,14 @@ async fn a_resource_is_looked_at_once_a_round() {
     let sources = "sources:\n- {name: s, interval: 10, meters: [a, c], resources: [x, '1']}\n\
                    - {name: t, interval: 10, meters: [a], discovery: ['numbers', 'none']}\n";
     let agent = agent(sources, &numbers, &kept);
-    agent.poll_once().await;
+    let outcome = agent.poll_once().await;
     assert_eq!(kept.resources("a"), ["0", "1", "2", "x"]);
     assert_eq!(kept.resources("c"), ["1", "x"]);
     assert_eq!(agent.counts.lock().discovery_failures, 1);
+    assert_eq!(
+        outcome.fault().as_deref(),
+        Some("resources could not be discovered, and were not polled: none")
+    );
 }
 
 #[tokio::test]
@@ -152,12 +157,26 @@ async fn a_pollster_that_fails_costs_no_other() {
     let sources =
         "sources: [{name: s, interval: 10, meters: ['*'], resources: [x, bad, z], discovery: [numbers]}]";
     let agent = agent(sources, &numbers, &kept);
-    agent.poll_once().await;
+    let outcome = agent.poll_once().await;
     // Samples before the failure are sent.
     for meter in ["a", "b", "c"] {
         assert_eq!(kept.resources(meter), ["x"]);
     }
     assert_eq!(agent.counts.lock().failures, 3);
+    assert_eq!(outcome.fault().as_deref(), Some("all pollsters failed: 3"));
+}
+
+#[tokio::test]
+async fn a_round_counts_as_polled_if_one_pollster_works() {
+    let (numbers, kept) = parts(0);
+    let sources = "sources:\n- {name: s, interval: 10, meters: [a], resources: [bad]}\n\
+                   - {name: t, interval: 10, meters: [b], resources: [x]}\n- {name: u, interval: 10, meters: [c]}\n";
+    let outcome = agent(sources, &numbers, &kept).poll_once().await;
+    assert_eq!(outcome, RoundOutcome { polled: 1, failed: 1, discoveries_failed: Vec::new() });
+    assert_eq!(outcome.fault(), None);
+    // Nothing to poll is no failure.
+    let outcome = agent("sources: [{name: s, interval: 10, meters: [a]}]", &numbers, &kept).poll_once().await;
+    assert_eq!((outcome.clone(), outcome.fault()), (RoundOutcome::default(), None));
 }
 
 #[tokio::test(start_paused = true)]
