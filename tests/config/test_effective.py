@@ -60,6 +60,8 @@ def test_one_section_alone(tmp_path):
     ("", []),
     (CONFIG, []),
     ("[api]\nport = x\n", [":2: [api] port = x"]),
+    ("[api]\nport = 99999\nauth_mode = foo\n[incoming]\ndurability = maybe\n",
+     [":2: [api] port = 99999: ", ":3: [api] auth_mode = foo: ", ":5: [incoming] durability = maybe: "]),
     ("[storage]\ndriver = redis\n", [":2: [storage] driver = redis"]),
     ("[api]\ntls_key = /none\npassword_file = /none\n[archive_policy]\ndefault_aggregation_methods = nonsense\n",
      ["/none", ":5: [archive_policy] default_aggregation_methods"]),

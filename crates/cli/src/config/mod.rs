@@ -1,8 +1,9 @@
 //! The configuration: INI files (Gnocchi's, or Ceilometer's, possibly several) validated against [`options`],
 //! overridden by the environment.
 //!
-//! An unknown option is a warning; an invalid value stops the start with file, line, section and option. Values may
-//! refer to other options ([`references`]). Possible passwords are never shown: [`options::Spec::is_secret`].
+//! An unknown option is a warning. Invalid values stop the start: they are reported together, each with file, line,
+//! section and option. Values may refer to other options ([`references`]). Possible passwords are never shown:
+//! [`options::Spec::is_secret`].
 
 mod check;
 pub mod deployment;
@@ -94,15 +95,21 @@ impl Config {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self> {
         let mut config = Config { catalogue, files, ..Config::default() };
+        let mut faults: Vec<anyhow::Error> = Vec::new();
         for index in 0..config.files.len() {
-            for setting in ini::read(&config.files[index])? {
-                config.set_from_line(index, setting)?;
+            match ini::read(&config.files[index]) {
+                Ok(settings) => {
+                    let set = settings.into_iter().map(|setting| config.set_from_line(index, setting));
+                    faults.extend(set.filter_map(Result::err));
+                }
+                Err(fault) => faults.push(fault),
             }
         }
         for spec in catalogue.all() {
-            config.set_from_environment(spec, &environment)?;
+            faults.extend(config.set_from_environment(spec, &environment).err());
         }
-        config.resolve_references()?;
+        faults.extend(config.resolve_references());
+        all_together(faults)?;
         Ok(config)
     }
 
@@ -293,6 +300,15 @@ impl Config {
     }
 }
 
+/// One error of all, a line each.
+fn all_together(mut faults: Vec<anyhow::Error>) -> Result<()> {
+    if faults.len() > 1 {
+        let lines: Vec<String> = faults.iter().map(gnudi_bench::complaint::of).collect();
+        bail!("{}", lines.join("\n"));
+    }
+    faults.pop().map_or(Ok(()), Err)
+}
+
 /// A variable of this process's environment.
 fn process_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -341,6 +357,26 @@ mod tests {
         assert!(error.contains(":2: [api] max_limit = many: must be a whole number"), "{error}");
         for text in ["[api]\nport = 70000\n", "[metricd]\ngreedy = maybe\n", "[storage]\ndriver = tape\n"] {
             assert!(load(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_bad_values_are_told() {
+        let first = "[notification]\nworkers = 0\n[polling]\nbatch_size = few\njitter = -1\n";
+        let error = load_ceilometer(&[first, "[DEFAULT\n", "[DEFAULT]\ndebug = maybe\nhost = $nothing\n"]);
+        let error = error.unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        let expected = [
+            "0.conf:2: [notification] workers = 0: must be at least 1",
+            "0.conf:4: [polling] batch_size = few: must be a whole number",
+            "0.conf:5: [polling] jitter = -1: must be a number of seconds, or 0",
+            "1.conf: line 1: a section name without a closing bracket",
+            "2.conf:2: [DEFAULT] debug = maybe: must be true or false",
+            "2.conf:3: [DEFAULT] host: nothing: there is no such option to refer to; write $$ for a dollar sign",
+        ];
+        assert_eq!(lines.len(), expected.len(), "{error}");
+        for (line, expected) in lines.iter().zip(expected) {
+            assert!(line.ends_with(expected), "{line}");
         }
     }
 

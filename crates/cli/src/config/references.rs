@@ -77,18 +77,26 @@ struct Resolution {
 
 impl Config {
     /// Resolves the references of all effective values, and validates the results. Options without effect are skipped.
-    pub(super) fn resolve_references(&mut self) -> Result<()> {
+    /// Returns all errors.
+    pub(super) fn resolve_references(&mut self) -> Vec<anyhow::Error> {
         let mut progress = Resolution::default();
+        let mut faults: Vec<anyhow::Error> = Vec::new();
         for spec in self.catalogue.all().filter(|spec| spec.usage == Use::Honoured) {
             let setting = self.values.get(&(spec.section, spec.name));
-            if setting.is_some_and(|setting| has_any(&setting.value)) {
-                self.resolved(spec, &mut progress)?;
+            if setting.is_some_and(|setting| has_any(&setting.value))
+                && let Err(fault) = self.resolved(spec, &mut progress)
+            {
+                progress.under_way.clear();
+                // Values that refer to this one have the same error.
+                if faults.iter().all(|known| known.to_string() != fault.to_string()) {
+                    faults.push(fault);
+                }
             }
         }
         for (key, value) in progress.done {
             self.values.get_mut(&key).expect("has a value with references").value = value;
         }
-        Ok(())
+        faults
     }
 
     /// The value of an option, set or not, with references resolved.
@@ -197,6 +205,14 @@ mod tests {
             let found = load(text).unwrap_err().to_string();
             assert!(found.contains(error), "{found}");
         }
+        let text = "[api]\nhost = $port\nport = $max\nmax_limit = ${nowhere.x}\n";
+        let found = load(text).unwrap_err().to_string();
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), 2, "each error once: {found}");
+        assert!(
+            found.contains(":3: [api] port: max: ") && found.contains(":4: [api] max_limit: "),
+            "{found}"
+        );
         // Options without effect are not validated.
         assert!(load("[storage]\nfile_subdir_len = $nothing\n").is_ok());
     }
