@@ -3,7 +3,7 @@
     python -m inputs.broker PORT [CERTIFICATE KEY]
 
 Receivers say their address as the source of their link, senders as the target of theirs. A message that a receiver takes along
-without accepting it goes to the next one. Each that is accepted is a line of the output.
+without accepting it goes to the next one. Each that is sent to a receiver, and each that is accepted, is a line of the output.
 """
 
 import collections
@@ -82,6 +82,7 @@ class Broker(MessagingHandler):
                 message, tag = self.messages[address].popleft(), str(self.sent)
                 self.unaccepted[tag] = link, address, message
                 link.send(message, tag=tag)
+                print("sent", tag, flush=True)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ class Broker:
     def accepted(self):
         return self.process.log().count("accepted")
 
+    def sent(self):
+        return self.process.log().count("sent")
+
     def send(self, *bodies):
         url, domain = f"amqp://127.0.0.1:{self.port}", None
         if self.certificates:
@@ -150,9 +153,12 @@ def test_messages_become_measures(server, collector, broker):
 def test_a_message_is_accepted_once_it_is_stored(server, broker, tmp_path):
     """A collector that dies before it could store anything costs nothing."""
     lost = start_collector(tmp_path, broker, f"http://127.0.0.1:{free_port()}")
+    wait_until(lambda: "cannot be stored" in lost.log(), 20, "a line in the log, before there is anything to store")
     broker.send(json.dumps([value_list("h", "kept", [1])]), "malformed",
                 json.dumps([value_list("h", "kept", [2], seconds=1700000010.0)]))
-    wait_until(lambda: "cannot be stored" in lost.log(), 20, "a line in the log")
+    wait_until(lambda: broker.sent() == 3, 20, "all messages are sent to it")
+    # Several flushes, which try in vain.
+    time.sleep(1)
     assert broker.accepted() == 0
     lost.kill()
     collector = start_collector(tmp_path, broker, f"http://127.0.0.1:{server.port}")

@@ -1,12 +1,14 @@
 """statsd by a real client (PyPI's `statsd`) over UDP: to `gnudi statsd` beside a server, and within `gnudi serve`."""
 
 import socket
+import time
 
 import pytest
 import statsd
 from inputs.stored import points, values, wait_for_metrics
 from support import gnudi as program
 from support.http import create_policy_with_rule
+from support.http_stand_in import HttpStandIn
 from support.process import Process, free_port, wait_until
 
 CONFIG = """\
@@ -137,6 +139,28 @@ def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports)
     metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["meanwhile|g"])
     # The metric is there a moment before its measures.
     wait_until(lambda: values(server.client(), metrics["meanwhile|g"]) == [2.0], 10, "the measure")
+
+
+class Anything(HttpStandIn):
+    def respond(self, method, path, headers, body):
+        return 200, {}, {}
+
+
+@pytest.mark.parametrize("command", ["statsd", "amqpd"])
+def test_a_server_that_is_away_is_told_at_once(tmp_path, ports, command):
+    """Without any measures: once, and once that it is back."""
+    port, config = free_port(), tmp_path / "gnocchi.conf"
+    config.write_text(f"[statsd]\nport = {ports}\nflush_delay = 0.1\n[amqp1d]\nurl = 127.0.0.1:9/x\nflush_delay = 0.1\n")
+    process = Process([program.binary(), command, "--config-file", config, "--endpoint", f"http://127.0.0.1:{port}"],
+                      tmp_path / "log")
+    try:
+        wait_until(lambda: "measures cannot be stored" in process.log(), 15, "a line in the log")
+        time.sleep(0.5)
+        assert process.log().count("measures cannot be stored") == 1, process.log()
+        with Anything(port):
+            wait_until(lambda: "the store responds again" in process.log(), 15, "another line in the log")
+    finally:
+        process.kill()
 
 
 def test_a_metric_without_a_policy_costs_no_other(gnudi, tmp_path, ports):

@@ -2,7 +2,8 @@
 //!
 //! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
 //! bounded: the oldest are dropped first. Measures that the store rejects for good are logged and dropped, metric by
-//! metric, so that one bad metric costs no other.
+//! metric, so that one bad metric costs no other. A store that does not respond is logged at the start, before there
+//! are measures, and once more when it responds again.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -84,6 +85,7 @@ impl Deliverer {
     pub fn start(mut delivery: MeasureBacklog) -> Self {
         let (rounds, mut received) = mpsc::channel::<Round>(ROUNDS_MAX);
         let task = tokio::spawn(async move {
+            delivery.probe().await;
             let mut to_be_told = Vec::new();
             while let Some(first) = received.recv().await {
                 let mut round = Some(first);
@@ -109,7 +111,7 @@ impl Deliverer {
         Deliverer { rounds, task }
     }
 
-    /// Queues a round; an empty one retries the backlog.
+    /// Queues a round; an empty one retries the backlog, or looks whether a store that failed responds again.
     pub fn send(&self, items: Vec<MetricMeasures>) {
         self.try_send(Round { items, stored: None });
     }
@@ -186,24 +188,43 @@ impl MeasureBacklog {
         dropped
     }
 
-    /// Posts the backlog, as far as the store accepts it.
+    /// Logs whether the store responds, if that has changed.
+    async fn probe(&mut self) {
+        match self.client.version().await {
+            Err(error) if is_outage(&error) => self.log_failure(&error),
+            _ => self.log_recovery("the store responds again"),
+        }
+    }
+
+    fn log_failure(&mut self, error: &ClientError) {
+        if !std::mem::replace(&mut self.failing, true) {
+            let backlog = self.waiting_measures;
+            tracing::warn!(%error, backlog, "measures cannot be stored; trying again with each flush");
+        }
+    }
+
+    fn log_recovery(&mut self, message: &str) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("{message}");
+        }
+    }
+
+    /// Posts the backlog, as far as the store accepts it. Without one, probes a store that failed.
     pub async fn post(&mut self) {
+        if self.backlog.is_empty() && self.failing {
+            self.probe().await;
+        }
         while !self.backlog.is_empty() {
             let (items, batch) = self.next_batch();
             match self.post_batch(&batch).await {
                 Posted::Done => {
-                    if std::mem::take(&mut self.failing) {
-                        tracing::info!("measures are stored again");
-                    }
+                    self.log_recovery("measures are stored again");
                     for item in self.backlog.drain(..items) {
                         self.waiting_measures -= item.measures.len();
                     }
                 }
                 Posted::Later(error) => {
-                    if !std::mem::replace(&mut self.failing, true) {
-                        let backlog = self.waiting_measures;
-                        tracing::warn!(%error, backlog, "measures cannot be stored; trying again with each flush");
-                    }
+                    self.log_failure(&error);
                     return;
                 }
             }
@@ -307,6 +328,11 @@ fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     }
 }
 
+/// Whether no server responds, or a proxy without one.
+fn is_outage(error: &ClientError) -> bool {
+    matches!(error, ClientError::NoAnswer { .. }) || error.status().is_some_and(|status| status >= 500)
+}
+
 /// Whether retrying the same request is pointless.
 fn is_final(error: &ClientError) -> bool {
     error
@@ -318,6 +344,10 @@ fn is_final(error: &ClientError) -> bool {
 mod tests {
     use gnudi_client::ClientOptions;
     use gnudi_model::Timestamp;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
 
     use super::*;
 
@@ -340,6 +370,29 @@ mod tests {
         deliverer.send(round(BACKLOG_MEASURES_MAX));
         let told = tokio::time::timeout(Duration::from_secs(30), first).await;
         assert!(told.expect("its receipt fails").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_noticed_without_measures() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let client = Client::new(&format!("http://{address}"), &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let mut backlog = MeasureBacklog::new(client, options);
+        backlog.probe().await;
+        assert!(backlog.failing);
+        backlog.post().await;
+        assert!(backlog.failing, "nobody listens yet");
+        let listener = TcpListener::bind(address).await.unwrap();
+        let answer = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            assert!(connection.read(&mut [0; 1024]).await.unwrap() > 0);
+            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+            connection.write_all(answer).await.unwrap();
+        };
+        tokio::join!(answer, backlog.post());
+        assert!(!backlog.failing, "whatever it answers, it responds");
     }
 
     #[tokio::test]

@@ -206,11 +206,12 @@ impl Amqp1Server {
         metrics.entry(reading.metric).or_default().push(reading.measure);
     }
 
-    /// Flushes the buffer, unless the last flush is still in flight: then that one is retried.
+    /// Flushes the buffer, unless the last flush is still in flight: then that one is retried. An empty round has a
+    /// store that failed probed.
     fn flush(&mut self) {
-        if self.in_flight.is_some() {
+        if self.in_flight.is_some() || self.messages.is_empty() {
             self.deliverer.send(Vec::new());
-        } else if !self.messages.is_empty() {
+        } else {
             self.in_flight = Some(self.start_flush());
         }
     }
