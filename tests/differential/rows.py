@@ -29,7 +29,7 @@ ROWS = {
     "500 for a caller whose name": [f"{D}_queries.py::test_names_of_callers_that_no_index_can_store"],
     "A path that is no UTF-8": [f"{D}.py::test_a_path_that_is_no_utf_8"],
     "`POST /v1/resource/<type>/<id>/metric`": [f"{D}.py::test_what_is_added_to_a_resource_comes_first"],
-    "500 on odd input": [BAD],
+    "500 on invalid input": [BAD],
     'An archive policy named ""': [BAD],
     "`points` × `granularity`": [f"{D}_queries.py::test_three_tenths_of_a_second"],
     "A resample to calendar months": [f"{D}_queries.py::test_calendar_months_with_a_start"],

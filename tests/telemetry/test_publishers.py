@@ -235,4 +235,4 @@ def test_what_cannot_be_opened_is_left_out_and_told(ours, url, reason):
 
 @pytest.mark.parametrize("scheme", ["udp", "tcp", "prometheus", "opentelemetryhttp"])
 def test_what_takes_no_events_says_so(ours, scheme):
-    assert "no events" in ours.ask(events_line(f"{scheme}://127.0.0.1:1/x", []))["left_out"]
+    assert "publishes samples only" in ours.ask(events_line(f"{scheme}://127.0.0.1:1/x", []))["left_out"]

@@ -276,7 +276,9 @@ mod tests {
         assert!(shown.contains("line 1, rule \"get_status\": no such rule"), "{shown}");
         assert!(shown.contains("is \"get status\" meant?"), "{shown}");
         assert!(
-            shown.contains("line 2, rule \"get metric\": there is no rule \"nobody\": \"default\" replaces it"),
+            shown.contains(
+                "line 2, rule \"get metric\": there is no rule \"nobody\": \"default\" replaces it"
+            ),
             "{shown}"
         );
         assert_eq!(warnings.len(), 2, "{shown}");

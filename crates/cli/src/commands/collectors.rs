@@ -97,9 +97,13 @@ pub fn password() -> String {
     std::env::var(PASSWORD_VARIABLE).unwrap_or_default()
 }
 
-pub async fn until_stopped() {
-    if let Err(error) = super::stopped().await {
-        tracing::error!(%error, "no signal handler can be installed: stopping");
+/// See [`super::stopped`].
+pub fn until_stopped() -> impl Future<Output = ()> {
+    let stopped = super::stopped();
+    async {
+        if let Err(error) = stopped.await {
+            tracing::error!(%error, "no signal handler can be installed: stopping");
+        }
     }
 }
 

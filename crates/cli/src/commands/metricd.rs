@@ -30,6 +30,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         store.mark_as_used(&config, retry).await?;
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());
+        let stopped = super::stopped();
         let mut tasks = JoinSet::new();
         if let Some(listener) = figures {
             tasks.spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
@@ -37,7 +38,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         let stops_by_itself = args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0);
         let until_stopped = async {
             tokio::select! {
-                stop = super::stopped() => stop.map_err(anyhow::Error::from),
+                stop = stopped => stop.map_err(anyhow::Error::from),
                 () = nothing_waits(&store, stops_by_itself) => Ok(()),
             }
         };

@@ -192,10 +192,14 @@ impl StopSignals {
     }
 }
 
-/// Returns at the first stop signal.
-async fn stopped() -> std::io::Result<()> {
-    stop_signals()?.recv().await;
-    Ok(())
+/// Ends at the first stop signal. From this call on signals no longer end the process by themselves: call it before
+/// others can see that the process runs.
+fn stopped() -> impl Future<Output = std::io::Result<()>> {
+    let signals = stop_signals();
+    async {
+        signals?.recv().await;
+        Ok(())
+    }
 }
 
 /// `[archive_policy] default_aggregation_methods`.

@@ -114,9 +114,10 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         Worker::Workers(_) => start_host_collector(args, config, sink)?,
         Worker::Presence(_) => None,
     };
+    let stopped = super::collectors::until_stopped();
     // Collectors post their last measures while requests are still served.
     let stop = async {
-        super::collectors::until_stopped().await;
+        stopped.await;
         collectors.finish().await;
     };
     let served = super::api::serve(listener, figures, &store, options, workers, registry, stop).await;

@@ -88,7 +88,7 @@ pub struct PollingAgent {
 /// What a round has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundOutcome {
-    /// Number of pollsters that polled resources.
+    /// Number of pollsters that published samples.
     pub polled: usize,
     /// Number of pollsters that failed.
     pub failed: usize,
@@ -97,13 +97,14 @@ pub struct RoundOutcome {
 }
 
 impl RoundOutcome {
-    /// Why the round counts as failed: resources that are unknown, or no pollster that worked.
+    /// Why the round counts as failed: resources that are unknown, or failures and no samples.
     pub fn fault(&self) -> Option<String> {
         if !self.discoveries_failed.is_empty() {
             let failed = self.discoveries_failed.join(", ");
             return Some(format!("resources could not be discovered, and were not polled: {failed}"));
         }
-        (self.failed > 0 && self.polled == 0).then(|| format!("all pollsters failed: {}", self.failed))
+        (self.failed > 0 && self.polled == 0)
+            .then(|| format!("no pollster published samples; failed: {}", self.failed))
     }
 }
 
@@ -253,7 +254,7 @@ impl PollingAgent {
             counts.failures += 1;
             outcome.failed += 1;
             tracing::error!(%error, meter = pollster.name(), source = source.name, "cannot be polled in this round");
-        } else {
+        } else if outlet.samples > 0 {
             outcome.polled += 1;
         }
     }

@@ -42,9 +42,10 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationService::new(&config, None, &mut registry)?;
+        let stopped = until_stopped();
         let mut tasks = metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
         // On a worker thread: this one would have to be woken for every message.
-        let running = tokio::spawn(agent.run(until_stopped()));
+        let running = tokio::spawn(agent.run(stopped));
         beside(&mut tasks, async { running.await? }).await?;
         tracing::info!("stopped");
         Ok(())

@@ -163,7 +163,7 @@ async fn a_pollster_that_fails_costs_no_other() {
         assert_eq!(kept.resources(meter), ["x"]);
     }
     assert_eq!(agent.counts.lock().failures, 3);
-    assert_eq!(outcome.fault().as_deref(), Some("all pollsters failed: 3"));
+    assert_eq!(outcome.fault().as_deref(), Some("no pollster published samples; failed: 3"));
 }
 
 #[tokio::test]
