@@ -1,149 +1,21 @@
 //! Processes that are suspended at the worst moment, while others write on and old manifests are removed.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{
-        AggregateStore, Fence, StoreError,
-        objects::{ObjectAggregates, ObjectAggregatesOptions},
-    },
+    aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregatesOptions},
     objects::{
         ObjectError, Objects,
         memory::{Call, Fault, MemoryObjects},
     },
 };
-use tokio::{
-    sync::{Mutex, Notify},
-    task::JoinHandle,
-};
 
 use crate::{
     setup::{TestClock, fence, named, open_at, open_with, options},
-    support::aggregate_items::{blocks, head, key, metric, write},
+    support::aggregate_items::{blocks, head, key, write},
+    world::{World, apply, own_head},
 };
-
-/// One process's view of the objects; it can be suspended before it creates or removes a manifest, or after
-/// it has created one. Requests to create one go on if their callers are gone.
-#[derive(Clone)]
-struct Sleepy {
-    objects: MemoryObjects,
-    creates: Arc<Mutex<()>>,
-    created: Arc<Mutex<()>>,
-    deletes: Arc<Mutex<()>>,
-    asleep: Arc<Notify>,
-}
-
-impl Sleepy {
-    fn new(objects: &MemoryObjects) -> Self {
-        Self {
-            objects: objects.clone(),
-            creates: Arc::default(),
-            created: Arc::default(),
-            deletes: Arc::default(),
-            asleep: Arc::default(),
-        }
-    }
-
-    async fn pass(&self, gate: &Mutex<()>) {
-        if gate.try_lock().is_err() {
-            self.asleep.notify_one();
-            drop(gate.lock().await);
-        }
-    }
-}
-
-#[async_trait]
-impl Objects for Sleepy {
-    fn place(&self) -> String {
-        self.objects.place()
-    }
-
-    async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        self.objects.put(name, bytes).await
-    }
-
-    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        self.pass(&self.creates).await;
-        let (objects, name) = (self.objects.clone(), name.to_owned());
-        let created = tokio::spawn(async move { objects.create(&name, bytes).await });
-        let answer = created.await.unwrap();
-        self.pass(&self.created).await;
-        answer
-    }
-
-    async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        self.objects.get(name).await
-    }
-
-    async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
-        self.objects.get_range(name, start, length).await
-    }
-
-    async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
-        self.pass(&self.deletes).await;
-        self.objects.delete(names).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        self.objects.list(prefix).await
-    }
-}
-
-/// Metrics 2 and 4 lie in shard 0 of 2, and in sacks 2 and 0 of four.
-struct World {
-    objects: MemoryObjects,
-    clock: TestClock,
-    sleepy: Sleepy,
-    sleeper: Arc<ObjectAggregates>,
-    awake: Arc<ObjectAggregates>,
-}
-
-impl World {
-    async fn new() -> Self {
-        Self::with(options()).await
-    }
-
-    async fn with(options: ObjectAggregatesOptions) -> Self {
-        let (objects, clock) = (MemoryObjects::default(), TestClock::default());
-        let sleepy = Sleepy::new(&objects);
-        let sleeper = open_with(sleepy.clone(), &clock, options.clone()).await;
-        let awake = open_with(objects.clone(), &clock, options).await;
-        Self { objects, clock, sleepy, sleeper, awake }
-    }
-
-    /// A write that is asleep before or after it creates its version.
-    async fn write_asleep(&self, own: Fence) -> JoinHandle<Result<(), StoreError>> {
-        let sleeper = self.sleeper.clone();
-        let late = tokio::spawn(async move { apply(&sleeper, own, 2, "late").await });
-        self.sleepy.asleep.notified().await;
-        late
-    }
-
-    /// The other process writes until everything that the suspended one knew is removed.
-    async fn go_on(&self, fence: Fence) {
-        for round in 0..150 {
-            apply(&self.awake, fence, 4, &format!("round {round}")).await.unwrap();
-            self.clock.advance(2000);
-            self.awake.settle().await;
-        }
-    }
-
-    fn manifests(&self) -> Vec<String> {
-        named(&self.objects, "shard/0/manifest/")
-    }
-}
-
-async fn apply(store: &ObjectAggregates, fence: Fence, id: usize, text: &str) -> Result<(), StoreError> {
-    store.write(fence, vec![write(id, text, &[(key(id, 0), text)])]).await.remove(0)
-}
-
-/// The head that a pass of the fence's holder begins with.
-async fn own_head(store: &ObjectAggregates, own: Fence, id: usize) -> Option<String> {
-    let head = store.read_own_heads(own, &[metric(id)]).await.remove(0).unwrap();
-    head.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
-}
 
 /// Suspends a process in the middle of a write to metric 2, lets the others write on, and resumes it.
 async fn overslept(world: &World, own: Fence, others: Fence) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ mod engines;
 mod model;
 mod setup;
 mod trips;
+mod world;
 
 #[path = "../engines/ceph.rs"]
 mod ceph;
