@@ -443,7 +443,7 @@ impl Context {
         match connect(connector, connection).await {
             Ok(open) => self.checkpoints.now(open).await,
             Err(error) => {
-                tracing::warn!(%error, "the index's write-ahead log could not be checkpointed to free space")
+                tracing::warn!(%error, "the index's write-ahead log could not be checkpointed to free space");
             }
         }
     }

@@ -250,7 +250,7 @@ fn publishers(
     });
     match zaqar {
         Ok(keystone) => {
-            publishers.add("zaqar", move |url, _| ZaqarPublisher::open(url, &keystone, zaqar_counts.clone()))
+            publishers.add("zaqar", move |url, _| ZaqarPublisher::open(url, &keystone, zaqar_counts.clone()));
         }
         Err(error) => publishers.refuse("zaqar", OpenError(gnudi_bench::complaint::of(&error))),
     }
