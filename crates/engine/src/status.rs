@@ -18,10 +18,10 @@ use tokio::sync::Mutex;
 
 use crate::{EngineError, Result};
 
-/// How long a large backlog's count is used at least.
-pub const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
-/// And for so many times as long as the counting took: who asks all the time must not slow down the workers.
-const STATUS_AGE_SHARE: u32 = 20;
+/// How long the count of a large backlog is cached at least.
+const CACHED_MIN: Duration = Duration::from_secs(1);
+/// It is cached at least so many times as long as the counting took: clients that poll must not slow down the workers.
+const CACHED_TIMES: u32 = 20;
 /// A backlog up to this size is counted at each request.
 pub const STATUS_FRESH_BYTES_MAX: u64 = 1 << 20;
 
@@ -45,8 +45,8 @@ struct Counted {
 }
 
 impl Counted {
-    fn age_max(&self) -> Duration {
-        STATUS_AGE_MAX.max(self.took * STATUS_AGE_SHARE)
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < CACHED_MIN.max(self.took * CACHED_TIMES)
     }
 }
 
@@ -56,7 +56,7 @@ impl StatusCache {
         let backlog = incoming.backlog().await?;
         let fits = cached.as_ref().is_some_and(|counted| {
             counted.backlog == backlog && backlog.measures == 0
-                || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.at.elapsed() < counted.age_max()
+                || backlog.bytes > STATUS_FRESH_BYTES_MAX && counted.is_fresh()
         });
         if !fits {
             let backlog = backlog.clone();

@@ -44,6 +44,10 @@ impl MetricCache {
 
     /// The cached ones of some metrics, in order.
     pub(super) fn get_all(&self, ids: &[MetricId]) -> Vec<Option<Arc<Metric>>> {
+        // Most requests look up a single metric.
+        if let [id] = ids {
+            return vec![self.get(*id)];
+        }
         let mut found = vec![None; ids.len()];
         self.metrics.visit(ids, &mut |place, metric| found[place] = Some(Arc::clone(metric)));
         let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none());

@@ -83,8 +83,8 @@ impl Pipelines {
         Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
     }
 
-    /// The errors of [`Pipelines::load`] that are found without opening a publisher. `check` is why one of this URL
-    /// cannot be opened, as far as that is known before.
+    /// The errors of [`Pipelines::load`] that are found without opening a publisher. `check` returns why
+    /// the publisher of a URL certainly cannot be opened.
     pub fn check(
         samples: &PipelineOrigin,
         events: &PipelineOrigin,

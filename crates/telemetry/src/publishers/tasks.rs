@@ -1,7 +1,7 @@
 //! The tasks that publishers start for themselves.
 //!
-//! They outlive their publisher, since they publish what it has left. So nobody waits for them, and they
-//! report panics to whoever runs the publishers.
+//! They outlive their publisher, since they publish what it has left. So nobody waits for them, and their
+//! panics are received from [`PublisherPanics`].
 
 use std::panic::AssertUnwindSafe;
 

@@ -154,7 +154,7 @@ impl PollingService {
     /// Runs one round.
     ///
     /// # Errors
-    /// Resources could not be discovered, or all pollsters have failed; the reasons are in the log.
+    /// Resources could not be discovered, or pollsters failed and none published samples; the log has the reasons.
     pub async fn poll_once(self) -> Result<()> {
         let outcome = self.agent.poll_once().await;
         self.end().await;
