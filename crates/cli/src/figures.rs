@@ -54,6 +54,8 @@ impl Collector for StoreFigures {
         let oldest = self.engine.oldest_waiting().as_secs_f64();
         let help = "Longest time that a sack has waited for a worker";
         gauge(&mut encoder, "gnudi_metricd_oldest_waiting_seconds", help, oldest)?;
+        let help = "Memory of measures that are acknowledged and folded later, in bytes";
+        gauge(&mut encoder, "gnudi_metricd_deferred_bytes", help, self.engine.deferred_bytes() as f64)?;
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;

@@ -25,7 +25,7 @@ use crate::{
     metricd::scheduler::SackQueue,
     outage::Outage,
     processor::{Fold, Processor},
-    reader::{self, Measures, MeasuresQuery},
+    reader::{self, Measures, MeasuresQuery, ReadStore},
     refresh::Watcher,
     sampled::{SampleQuery, SampledMetric, Samples},
     status::{ProcessingStatus, StatusCache},
@@ -77,7 +77,7 @@ pub struct Engine {
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) incoming: Arc<dyn Incoming>,
     pub(crate) store: Arc<dyn AggregateStore>,
-    pub(crate) processor: Processor,
+    pub(crate) processor: Arc<Processor>,
     /// The units that this process may process.
     pub(crate) units: Arc<Units>,
     /// If processes share the stores.
@@ -135,9 +135,10 @@ impl Engine {
     ) -> Self {
         let units = Arc::new(units);
         let processor =
-            Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock);
+            Arc::new(Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock));
+        let readers = ReadStore::new(store.clone(), processor.clone());
         Engine {
-            bulk: Bulk::new(store.clone(), incoming.numbering().units()),
+            bulk: Bulk::new(readers, incoming.numbering().units()),
             watcher: Watcher::new(incoming.clone()),
             indexer,
             incoming,
@@ -156,8 +157,8 @@ impl Engine {
     /// For tests of bugs in folding: replaces the fold function.
     #[doc(hidden)]
     #[must_use]
-    pub fn folding(mut self, fold: Fold) -> Self {
-        self.processor.fold = fold;
+    pub fn folding(self, fold: Fold) -> Self {
+        let _ = self.processor.fold.set(fold);
         self
     }
 
@@ -175,10 +176,41 @@ impl Engine {
         Ok(self.incoming.append(batch).await?)
     }
 
-    /// Makes what passes have folded durable. Call it before a policy changes: otherwise a start after a crash folds
-    /// measures again with the new policy that were folded with the former one.
+    /// Folds what passes have deferred, and makes it durable with all that was folded before. Call it before a policy
+    /// changes: otherwise measures that could be read with the former policy are folded with the new one, now or by a
+    /// start after a crash.
     pub async fn sync_aggregates(&self) -> Result<()> {
+        for unit in self.units.open() {
+            self.processor.fold_deferred(&unit).await?;
+        }
         Ok(self.store.sync().await?)
+    }
+
+    /// Folds what passes have deferred, and returns what remains deferred because of a failure, with its reason.
+    pub(crate) async fn fold_deferred(&self) -> Vec<(Sack, EngineError)> {
+        let mut failed = Vec::new();
+        for unit in self.units.open() {
+            if let Err(error) = self.processor.fold_deferred(&unit).await {
+                failed.push((unit.fence.sack, error));
+            }
+        }
+        failed
+    }
+
+    /// Like [`Engine::sync_aggregates`], before one metric's policy changes.
+    pub async fn sync_metric(&self, metric: MetricId) -> Result<()> {
+        self.processor.fold_deferred_of(&[metric]).await?;
+        Ok(self.store.sync().await?)
+    }
+
+    /// The store as readers use it.
+    pub(crate) fn readers(&self) -> &ReadStore {
+        &self.bulk.store
+    }
+
+    /// The memory of measures that are folded later.
+    pub fn deferred_bytes(&self) -> usize {
+        self.units.deferred_bytes()
     }
 
     /// Triggers the conversion of a metric that moved to another policy, which measures would trigger anyway.
@@ -203,7 +235,10 @@ impl Engine {
                 .map_err(|_| EngineError::RefreshTimeout(metric))??;
             done.push(unit);
         }
-        Ok(())
+        let Some(&first) = metrics.first() else { return Ok(()) };
+        tokio::time::timeout_at(deadline, self.processor.fold_deferred_of(metrics))
+            .await
+            .map_err(|_| EngineError::RefreshTimeout(first))?
     }
 
     async fn refresh_unit(&self, unit: SackId) -> Result<()> {
@@ -252,7 +287,7 @@ impl Engine {
         policy: &ArchivePolicy,
         query: &MeasuresQuery,
     ) -> Result<Vec<Measures>> {
-        reader::measures(&*self.store, self.bulk.on_damage, metric, policy, query).await
+        reader::measures(self.readers(), self.bulk.on_damage, metric, policy, query).await
     }
 
     /// A metric's raw points in `start..stop`, as far as its policy keeps them; the granularity is 0.
@@ -263,7 +298,7 @@ impl Engine {
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
     ) -> Result<Measures> {
-        reader::raw_points(&*self.store, self.bulk.on_damage, metric, policy, start, stop).await
+        reader::raw_points(self.readers(), self.bulk.on_damage, metric, policy, start, stop).await
     }
 
     /// Aggregates across metrics, one result per granularity, coarsest first, without waiting measures.

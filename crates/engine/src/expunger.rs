@@ -49,7 +49,8 @@ impl Engine {
             let Some(unit) = self.units.get(unit) else { continue };
             // A pass that began before the deletion may still write the metric's head: wait for it. The fence
             // stopped passes of earlier owners.
-            let Some(_owned) = unit.lock().await else { continue };
+            let Some(mut progress) = unit.lock().await else { continue };
+            progress.deferred.remove(&metrics);
             let mut gone = Vec::with_capacity(metrics.len());
             for (metric, deleted) in metrics.iter().zip(self.store.delete(unit.fence, &metrics).await) {
                 match deleted.map_err(EngineError::from) {

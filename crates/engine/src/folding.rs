@@ -182,7 +182,8 @@ impl Processor {
                 }
             }
             totals.latest = totals.latest.max(points.iter().map(|point| point.timestamp).max());
-            let outcome = (self.fold)(head, &group.layout, request[0].position.0, points);
+            let fold = self.fold.get().copied().unwrap_or(Head::fold);
+            let outcome = fold(head, &group.layout, request[0].position.0, points);
             totals.requests += 1;
             totals.accepted += outcome.accepted as u64;
             totals.late += outcome.late as u64;

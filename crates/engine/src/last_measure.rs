@@ -65,7 +65,7 @@ impl Engine {
     pub async fn measured(&self, metrics: &[MetricId]) -> Result<Vec<Measured>> {
         let mut found = Vec::with_capacity(metrics.len());
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
-            for head in self.store.read_heads(metrics).await {
+            for head in self.readers().read_heads(metrics).await {
                 let head = damage::decode(&head)?;
                 found.push(head.map_or(Measured::UNKNOWN, |head| Measured::of(&head.unwrap_or_default())));
             }

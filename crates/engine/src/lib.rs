@@ -1,7 +1,7 @@
 //! The engine between the API and the drivers: accepts measures, folds them into aggregates, reads
 //! aggregates, removes deleted data.
 //!
-//! [`Engine`] is the facade; `processor` (with `folding`, `conversion`, `late` and `removal`), `reader`,
+//! [`Engine`] is the facade; `processor` (with `deferral`, `folding`, `conversion`, `late` and `removal`), `reader`,
 //! `last_measure`, `cross`, `sampled`, `expunger`, `retention` and `revival` have one task each; `metricd`
 //! decides when and in which process they run.
 
@@ -10,6 +10,8 @@ pub mod cluster;
 mod conversion;
 pub mod cross;
 mod damage;
+mod deferral;
+mod deferred;
 pub mod engine;
 pub mod expunger;
 pub mod figures;

@@ -1,12 +1,17 @@
 //! A pass over a sack: reads its backlog, folds it metric by metric (`folding`), writes heads and blocks,
-//! acknowledges.
+//! acknowledges. While heads do not fit in memory, a pass defers what it has read (`deferred`), and acknowledges: it is
+//! folded later, with more measures of its metrics.
 //!
-//! Order of a pass: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge
+//! Order of folding: read heads -> convert those of metrics with another policy (`conversion`) -> fold, merge
 //! late points (`late`) -> write blocks and heads, each head with its applied position -> revoke the ends of
 //! measured resources -> acknowledge. A crash anywhere replays the records, and heads ignore those already
 //! applied. `metricd` decides when a pass runs.
 
-use std::{ops::Range, sync::Arc, time::Instant};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
@@ -33,7 +38,7 @@ use crate::{
 const PASS_BYTES_MAX: usize = 8 << 20;
 /// How many heads a pass holds at once, and all passes together for each worker. With granularities of a second a head
 /// has up to 32 KiB.
-const PASS_HEADS_MAX: usize = 2048;
+pub(crate) const PASS_HEADS_MAX: usize = 2048;
 
 /// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +50,15 @@ pub struct PassOutcome {
 
 pub struct Processor {
     pub(crate) indexer: Arc<dyn Indexer>,
-    incoming: Arc<dyn Consume>,
+    pub(crate) incoming: Arc<dyn Consume>,
     pub(crate) store: Arc<dyn AggregateStore>,
-    units: Arc<Units>,
+    pub(crate) units: Arc<Units>,
     /// Permits for the heads that all passes hold.
     heads: Semaphore,
     pub(crate) figures: Figures,
     clock: fn() -> Timestamp,
-    pub(crate) fold: Fold,
+    /// Set by tests.
+    pub(crate) fold: OnceLock<Fold>,
 }
 
 /// Folds a request's points into a head: [`Head::fold`], unless a test replaces it.
@@ -68,15 +74,15 @@ pub(crate) struct Group {
 
 /// What a pass must know of a metric.
 #[derive(Clone, Copy)]
-struct Known {
-    resource_id: Option<Uuid>,
+pub(crate) struct Known {
+    pub(crate) resource_id: Option<Uuid>,
     /// The index of its policy's name.
     policy: usize,
 }
 
 /// The names of the policies of a pass's metrics: few.
 #[derive(Default)]
-struct Policies(Vec<Text>);
+pub(crate) struct Policies(Vec<Text>);
 
 impl Policies {
     fn known(&mut self, metric: &Metric) -> Known {
@@ -108,7 +114,7 @@ impl Processor {
             heads,
             figures: Figures::default(),
             clock,
-            fold: Head::fold,
+            fold: OnceLock::new(),
         }
     }
 
@@ -125,8 +131,8 @@ impl Processor {
         &self.figures
     }
 
-    /// Processes the unit until everything accepted before the call is applied; false if this process does
-    /// not own it.
+    /// Processes the unit until everything accepted before the call is folded or deferred; false if this process
+    /// does not own it.
     pub async fn process_all(&self, unit: SackId) -> Result<bool> {
         let numbering = self.incoming.numbering();
         let Some(unit) = self.units.get(Sack { count: numbering.units(), id: unit }) else {
@@ -134,10 +140,14 @@ impl Processor {
         };
         let sacks = numbering.sacks_of_unit(unit.fence.sack.id);
         let newest = self.incoming.positions(&sacks).await?;
-        let Some(mut progress) = unit.lock().await else { return Ok(false) };
         for (sack, positions) in sacks.into_iter().zip(newest) {
             // While the unit drains, its old sack was sealed before its newest position was read.
-            while self.applied(sack, &mut progress).await? < positions.newest {
+            loop {
+                // Readers get their turn between passes.
+                let Some(mut progress) = unit.lock().await else { return Ok(false) };
+                if self.taken(sack, &mut progress).await? >= positions.newest {
+                    break;
+                }
                 match self.pass(&unit, sack, &mut progress).await {
                     Ok(outcome) if outcome.more => {}
                     Ok(_) => break,
@@ -180,18 +190,18 @@ impl Processor {
         Ok(outcome)
     }
 
-    async fn applied(&self, sack: Sack, progress: &mut Progress) -> Result<Position> {
-        if let Some(position) = progress.applied.get(&sack) {
+    async fn taken(&self, sack: Sack, progress: &mut Progress) -> Result<Position> {
+        if let Some(position) = progress.taken.get(&sack) {
             return Ok(*position);
         }
         let acknowledged = self.incoming.positions(&[sack]).await?[0].acknowledged;
-        progress.applied.insert(sack, acknowledged);
+        progress.taken.insert(sack, acknowledged);
         Ok(acknowledged)
     }
 
     async fn pass(&self, unit: &Arc<Unit>, sack: Sack, progress: &mut Progress) -> Result<PassOutcome> {
         let started = Instant::now();
-        let after = self.applied(sack, progress).await?;
+        let after = self.taken(sack, progress).await?;
         let Pending { mut records, more } = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
         let Some(up_to) = records.last().map(|record| record.position) else {
             return Ok(PassOutcome::default());
@@ -199,9 +209,14 @@ impl Processor {
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
         // Stable: keeps the order of a metric's records.
         records.sort_by_key(|record| record.metric.0.as_u128());
-        let applied = self.apply_in_rounds(unit.fence, &records).await;
+        let defers = self.defers(progress);
+        let done = if defers {
+            self.defer(unit.fence, records, &mut progress.deferred).await
+        } else {
+            self.apply_and_revive(unit.fence, &records).await
+        };
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
-        if let Err(error) = applied {
+        if let Err(error) = done {
             Figures::add(&self.figures.passes_failed, 1);
             if matches!(&error, EngineError::Store(error) if error.is_refusal()) {
                 self.units.lose(unit);
@@ -209,23 +224,39 @@ impl Processor {
             return Err(error);
         }
         Figures::add(&self.figures.passes, 1);
+        if defers {
+            // Before anything fails: they must not be deferred twice.
+            progress.taken.insert(sack, up_to);
+        }
         self.incoming.acknowledge(sack, up_to).await?;
-        progress.applied.insert(sack, up_to);
+        progress.taken.insert(sack, up_to);
         Ok(PassOutcome { measures, more })
     }
 
+    /// Applies records sorted by metric, and revokes the ends of measured resources.
+    async fn apply_and_revive(&self, fence: Fence, records: &[Record]) -> Result<()> {
+        let seen = self.apply_in_rounds(fence, records).await?;
+        // Before acknowledging: a failure replays the records.
+        self.revive(seen).await
+    }
+
+    pub(crate) async fn revive(&self, seen: Seen) -> Result<()> {
+        seen.revive(&*self.indexer, &self.figures, self.now()).await
+    }
+
     /// Applies records sorted by metric. A removal is a round of its own, since it changes stored blocks.
-    async fn apply_in_rounds(&self, fence: Fence, records: &[Record]) -> Result<()> {
+    pub(crate) async fn apply_in_rounds(&self, fence: Fence, records: &[Record]) -> Result<Seen> {
         if !records.iter().any(|record| removal::is_removal(&record.points)) {
             return self.apply(fence, records).await;
         }
+        let mut seen = Seen::default();
         for round in rounds(records) {
             let (removals, points): (Vec<Record>, Vec<Record>) =
                 round.into_iter().partition(|record| removal::is_removal(&record.points));
             self.apply_removals(fence, &removals).await?;
-            self.apply(fence, &points).await?;
+            seen.extend(self.apply(fence, &points).await?);
         }
-        Ok(())
+        Ok(seen)
     }
 
     async fn apply_removals(&self, fence: Fence, removals: &[Record]) -> Result<()> {
@@ -239,15 +270,16 @@ impl Processor {
         Ok(())
     }
 
-    /// Folds records sorted by metric into heads, and writes those.
-    async fn apply(&self, fence: Fence, records: &[Record]) -> Result<()> {
+    /// Folds records sorted by metric into heads, and writes those; returns what resources were measured.
+    pub(crate) async fn apply(&self, fence: Fence, records: &[Record]) -> Result<Seen> {
+        let mut seen = Seen::default();
         for groups in self.groups(records).await?.chunks(PASS_HEADS_MAX) {
-            self.apply_groups(fence, records, groups).await?;
+            seen.extend(self.apply_groups(fence, records, groups).await?);
         }
-        Ok(())
+        Ok(seen)
     }
 
-    async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<()> {
+    async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<Seen> {
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric).collect();
         let _permits = self.heads.acquire_many(ids.len() as u32).await.expect("never closed");
         let heads = self.store.read_own_heads(fence, &ids).await;
@@ -281,8 +313,7 @@ impl Processor {
         Figures::add(&self.figures.heads_written, writes.len() as u64);
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
         self.write(fence, writes).await?;
-        // Before acknowledging: a failure replays the records.
-        seen.revive(&*self.indexer, &self.figures, self.now()).await
+        Ok(seen)
     }
 
     /// Attempts all writes; a failure fails the pass, which is then replayed: the written heads ignore it.
@@ -295,13 +326,7 @@ impl Processor {
 
     /// Groups sorted records by metric and finds each metric's policy; drops those of deleted metrics.
     async fn groups(&self, records: &[Record]) -> Result<Vec<Group>> {
-        let mut ranges: Vec<(MetricId, Range<usize>)> = Vec::new();
-        for (index, record) in records.iter().enumerate() {
-            match ranges.last_mut() {
-                Some((metric, range)) if *metric == record.metric => range.end = index + 1,
-                _ => ranges.push((record.metric, index..index + 1)),
-            }
-        }
+        let ranges = ranges(records);
         let ids: Vec<MetricId> = ranges.iter().map(|(metric, _)| *metric).collect();
         let (known, policies) = self.known(&ids).await?;
         let mut layouts = Vec::with_capacity(policies.0.len());
@@ -321,7 +346,7 @@ impl Processor {
     }
 
     /// What a pass must know of the metrics; `None` for those that are deleted.
-    async fn known(&self, ids: &[MetricId]) -> Result<(Vec<Option<Known>>, Policies)> {
+    pub(crate) async fn known(&self, ids: &[MetricId]) -> Result<(Vec<Option<Known>>, Policies)> {
         let mut policies = Policies::default();
         let mut known = vec![None; ids.len()];
         self.indexer.visit_cached_metrics(ids, &mut |index, metric| {
@@ -387,6 +412,18 @@ impl<'a> Folding<'a> {
         self.seen.add(group.resource_id, latest);
         true
     }
+}
+
+/// The range of each metric in records that are sorted by metric.
+pub(crate) fn ranges(records: &[Record]) -> Vec<(MetricId, Range<usize>)> {
+    let mut ranges: Vec<(MetricId, Range<usize>)> = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        match ranges.last_mut() {
+            Some((metric, range)) if *metric == record.metric => range.end = index + 1,
+            _ => ranges.push((record.metric, index..index + 1)),
+        }
+    }
+    ranges
 }
 
 /// Splits records sorted by metric into rounds: in a round each metric has either one removal or only points,

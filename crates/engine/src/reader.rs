@@ -1,7 +1,9 @@
 //! Reads a metric's aggregates: its head and the sealed blocks in the range, joined by `gnudi_series::read`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, StoreError};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
@@ -11,7 +13,30 @@ use gnudi_series::{
 
 pub use gnudi_series::{read::Series as Measures, resample::Resample};
 
-use crate::{EngineError, Result, damage::OnDamage};
+use crate::{EngineError, Result, damage::OnDamage, processor::Processor};
+
+/// The aggregates as readers see them: with all that passes have taken up.
+#[derive(Clone)]
+pub struct ReadStore {
+    store: Arc<dyn AggregateStore>,
+    processor: Arc<Processor>,
+}
+
+impl ReadStore {
+    pub(crate) fn new(store: Arc<dyn AggregateStore>, processor: Arc<Processor>) -> Self {
+        ReadStore { store, processor }
+    }
+
+    /// [`AggregateStore::read_heads`], after what is deferred of the metrics is folded.
+    pub(crate) async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+        self.processor.fold_for_reader(metrics).await;
+        self.store.read_heads(metrics).await
+    }
+
+    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
+        self.store.read_blocks(ranges).await
+    }
+}
 
 /// A read of one metric.
 #[derive(Clone, Debug)]
@@ -26,7 +51,7 @@ pub struct MeasuresQuery {
 }
 
 pub(crate) async fn measures(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     metric: MetricId,
     policy: &ArchivePolicy,
@@ -51,7 +76,7 @@ pub(crate) async fn measures(
 /// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in
 /// between are then seen twice, which joining resolves, and never missed.
 pub(crate) async fn heads(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     metrics: &[MetricId],
 ) -> Result<Vec<Option<Head>>> {
@@ -62,7 +87,7 @@ pub(crate) async fn heads(
 /// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
 /// not read from the store.
 pub(crate) async fn blocks(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     wanted: &[(BlockRange, &Head)],
 ) -> Result<Vec<Vec<(BlockKey, Bytes)>>> {
@@ -89,7 +114,7 @@ pub(crate) async fn blocks(
 
 /// A metric's raw points in `start..stop`, as far as its policy keeps them.
 pub(crate) async fn raw_points(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     metric: MetricId,
     policy: &ArchivePolicy,

@@ -172,6 +172,7 @@ impl Engine {
         // A resource may have any number of metrics.
         for metrics in metrics.chunks(HEADS_AT_ONCE) {
             let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
+            self.processor.fold_deferred_of(&ids).await?;
             for (metric, head) in metrics.iter().zip(self.store.read_heads(&ids).await) {
                 let applied = damage::decode(&head)?.map(|head| head.map_or(0, |head| head.applied()));
                 // An unreadable head proves nothing: the resource stays.

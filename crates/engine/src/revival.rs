@@ -20,6 +20,10 @@ impl Seen {
         }
     }
 
+    pub(crate) fn extend(&mut self, more: Seen) {
+        self.0.extend(more.0);
+    }
+
     /// The latest time of each resource.
     fn into_latest(mut self) -> Vec<(Uuid, Timestamp)> {
         self.0.sort_unstable_by(|a, b| b.cmp(a));

@@ -20,11 +20,16 @@ use tokio::{
     time::Instant,
 };
 
+use crate::deferred::{Deferred, Gauge};
+
 /// The progress of a unit's sacks.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The applied position of each sack. No entry until the sack's first pass has read it from the driver.
-    pub applied: HashMap<Sack, Position>,
+    /// What passes have taken up and not folded.
+    pub deferred: Deferred,
+    /// The position up to which each sack is folded or deferred. No entry until the sack's first pass has read it from
+    /// the driver.
+    pub taken: HashMap<Sack, Position>,
     /// Sacks that are sealed and drained: nothing will ever wait in them.
     pub drained: HashSet<Sack>,
 }
@@ -35,14 +40,18 @@ pub struct Unit {
     pub fence: Fence,
     closed: AtomicBool,
     progress: Mutex<Progress>,
+    /// The memory of what is deferred.
+    pub deferred_bytes: Gauge,
     /// Consecutive failed passes.
     failures: AtomicU32,
 }
 
 impl Unit {
     fn new(fence: Fence) -> Arc<Self> {
-        let (closed, progress, failures) = Default::default();
-        Arc::new(Unit { fence, closed, progress, failures })
+        let progress = Progress::default();
+        let deferred_bytes = progress.deferred.gauge();
+        let (closed, failures) = Default::default();
+        Arc::new(Unit { fence, closed, progress: Mutex::new(progress), deferred_bytes, failures })
     }
 
     /// Waits until no other pass runs; `None` if the unit was closed meanwhile.
@@ -129,6 +138,16 @@ impl Units {
             return Vec::new();
         }
         table.open.iter().flatten().cloned().collect()
+    }
+
+    /// Whether units are leased, and other processes may own them.
+    pub fn are_leased(&self) -> bool {
+        self.table.read().valid_until.is_some()
+    }
+
+    /// The memory of what the open units have deferred.
+    pub fn deferred_bytes(&self) -> usize {
+        self.table.read().open.iter().flatten().map(|unit| unit.deferred_bytes.get()).sum()
     }
 
     /// The number of open units.

@@ -100,6 +100,26 @@ impl House {
 }
 
 #[tokio::test]
+async fn a_deferred_measure_revokes_an_end_at_once() {
+    let house = House::on(Arc::new(Tapped::failing(Vec::new()).deferring(true))).await;
+    house.create(1000, 2, at(0)).await;
+    house.end(1000, at(5)).await;
+    // A pass over the metric's sack: this metric has no measures.
+    let of_same_sack = MetricId(Uuid::from_u128(2001));
+    for (hour, goes_on) in [(4, false), (5, true)] {
+        house.push_at(1001, at(hour), false).await;
+        house.engine.refresh(&[of_same_sack], std::time::Duration::from_secs(10)).await.unwrap();
+        assert_eq!(house.ended_at(1000).await.is_none(), goes_on);
+    }
+    assert_eq!(house.engine.figures().heads_written.load(Relaxed), 0);
+    // A later end stays, though what is folded now was measured at its time.
+    house.end(1000, at(5)).await;
+    house.engine.sync_aggregates().await.unwrap();
+    assert_eq!(house.engine.figures().heads_written.load(Relaxed), 1);
+    assert_eq!(house.ended_at(1000).await, Some(at(5)));
+}
+
+#[tokio::test]
 async fn resources_without_measures_end() {
     let house = House::new().await;
     let mut activity = Activity::new(INACTIVE_AFTER);

@@ -15,7 +15,7 @@ mod error;
 pub mod head;
 pub mod layout;
 pub mod operations;
-mod packing;
+pub mod packing;
 pub mod points;
 pub mod raw;
 pub mod read;

@@ -8,7 +8,7 @@ use crate::{CodecError, Result};
 
 /// Reads from the front of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
@@ -72,7 +72,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+/// Appends a number of 7 bits a byte, lowest first; the last byte has no high bit.
+pub fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -113,6 +113,12 @@ pub trait AggregateStore: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether heads are written to files before long, since memory does not hold all that change. A write of a head
+    /// is better deferred then, until more of its measures are there. Only for a store of one process.
+    fn heads_exceed_memory(&self) -> bool {
+        false
+    }
+
     /// Heads; `None` if a metric has none yet. A head that is damaged or may be lost is
     /// [`StoreError::Damaged`] at each read until it is rewritten; an older one is never returned instead.
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>>;

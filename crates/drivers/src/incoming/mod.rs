@@ -92,7 +92,8 @@ pub struct Pending {
 /// How far a sack has been processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
-    /// All records up to here are in the aggregates.
+    /// All records up to here are in the aggregates, or the only process that passes over the sack holds them until
+    /// the next trim.
     pub acknowledged: Position,
     /// The position of the newest record.
     pub newest: Position,

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use gnudi_drivers::aggregates::{AggregateStore, BlockRange};
+use gnudi_drivers::aggregates::BlockRange;
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, SackCount, Timestamp};
 use gnudi_series::{
     cross::CrossSeries,
@@ -25,7 +25,7 @@ use super::CrossMeasuresError;
 use crate::{
     Result,
     damage::OnDamage,
-    reader::{self, MeasuresQuery},
+    reader::{self, MeasuresQuery, ReadStore},
 };
 
 /// Maximum points of a query: half a gibibyte, if no two series share their times.
@@ -51,7 +51,7 @@ pub struct MetricRead {
 /// Reads and computes for queries across metrics, outside the threads that serve requests, on all processors
 /// but no more.
 pub struct Bulk {
-    pub(crate) store: Arc<dyn AggregateStore>,
+    pub(crate) store: ReadStore,
     /// Metrics of one sack were mostly written together.
     sacks: SackCount,
     pub(crate) on_damage: OnDamage,
@@ -87,7 +87,7 @@ impl Drop for HeldPoints {
 }
 
 impl Bulk {
-    pub fn new(store: Arc<dyn AggregateStore>, sacks: SackCount) -> Self {
+    pub(crate) fn new(store: ReadStore, sacks: SackCount) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Bulk {
             store,
@@ -112,7 +112,7 @@ impl Bulk {
         let read = |range: Range<usize>| {
             let (reads, query, store) = (reads.clone(), query.clone(), self.store.clone());
             let on_damage = self.on_damage;
-            async move { read_chunk(&*store, on_damage, &reads[range], &query).await }
+            async move { read_chunk(&store, on_damage, &reads[range], &query).await }
         };
         self.in_chunks(&order, points_max, |from| chunk_end(&reads, from, &query), read).await
     }
@@ -219,7 +219,7 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
 }
 
 async fn read_chunk(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     reads: &[MetricRead],
     query: &MeasuresQuery,

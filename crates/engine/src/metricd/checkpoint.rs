@@ -1,4 +1,5 @@
-//! Checkpoint: makes aggregates durable, then lets the incoming store reuse their records' space.
+//! Checkpoint: folds what passes have deferred, makes aggregates durable, then lets the incoming store reuse their
+//! records' space.
 //!
 //! Until then the records are the only durable form of what passes have folded, and a start folds them again.
 //! So a checkpoint may wait, and an embedded store writes each head once instead of once a pass (write-back).
@@ -42,9 +43,18 @@ pub(super) async fn checkpoint(engine: &Engine) {
             return;
         }
     };
+    let failed = engine.fold_deferred().await;
+    if let Some((sack, error)) = failed.first() {
+        report(
+            engine,
+            error,
+            &format!("measures of sack {} cannot be folded: the log keeps them", sack.id.0),
+        );
+    }
     let positions: Vec<(Sack, Position)> = sacks
         .into_iter()
         .zip(positions)
+        .filter(|(sack, _)| failed.iter().all(|(failed, _)| failed != sack))
         .filter(|(_, positions)| positions.acknowledged > Position::default())
         .map(|(sack, positions)| (sack, positions.acknowledged))
         .collect();

@@ -4,7 +4,7 @@
 use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange};
+use gnudi_drivers::aggregates::{BlockKey, BlockRange};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
@@ -20,7 +20,7 @@ use crate::{
     EngineError, Result,
     cross::{Bulk, CrossMeasuresError, HeldPoints},
     damage::OnDamage,
-    reader::{self, MeasuresQuery},
+    reader::{self, MeasuresQuery, ReadStore},
 };
 
 /// Metrics per chunk. Fewer than the minimum cost more for their task than for themselves.
@@ -50,7 +50,7 @@ impl Bulk {
         let read = |range: Range<usize>| {
             let (metrics, query, store) = (metrics.clone(), query.clone(), self.store.clone());
             let (on_damage, evaluate) = (self.on_damage, evaluate.clone());
-            async move { read_chunk(&*store, on_damage, &metrics[range], &query, &*evaluate).await }
+            async move { read_chunk(&store, on_damage, &metrics[range], &query, &*evaluate).await }
         };
         self.in_chunks(&order, points_max, chunk_end, read).await
     }
@@ -67,7 +67,7 @@ struct Reading<'a> {
 }
 
 async fn read_chunk<T>(
-    store: &dyn AggregateStore,
+    store: &ReadStore,
     on_damage: OnDamage,
     metrics: &[SampledMetric],
     query: &SampleQuery,

@@ -22,6 +22,8 @@ pub struct Tapped {
     undeletable: Vec<MetricId>,
     /// The duration of a write.
     delay: Duration,
+    /// Whether passes should defer measures.
+    defers: bool,
     writing: AtomicUsize,
     /// The most writes at once so far.
     pub most_writing: AtomicUsize,
@@ -29,8 +31,13 @@ pub struct Tapped {
 
 impl Tapped {
     pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
-        let (store, undeletable, delay, writing, most_writing) = Default::default();
-        Tapped { store, tap: Box::new(tap), undeletable, delay, writing, most_writing }
+        let (store, undeletable, delay, defers, writing, most_writing) = Default::default();
+        Tapped { store, tap: Box::new(tap), undeletable, delay, defers, writing, most_writing }
+    }
+
+    #[must_use]
+    pub fn deferring(self, defers: bool) -> Self {
+        Tapped { defers, ..self }
     }
 
     pub fn slow(delay: Duration) -> Self {
@@ -53,6 +60,10 @@ impl Tapped {
 
 #[async_trait]
 impl AggregateStore for Tapped {
+    fn heads_exceed_memory(&self) -> bool {
+        self.defers
+    }
+
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
         (self.tap)("read_heads", &[]);
         self.store.read_heads(metrics).await

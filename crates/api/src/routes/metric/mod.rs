@@ -133,7 +133,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let (engine, id) = (call.app.engine(), call.metric().id);
     let current = engine.indexer().current_metric(id).await?;
     let (_, before) = current.ok_or(IndexerError::NoSuchMetric(id))?;
-    engine.sync_aggregates().await?;
+    engine.sync_metric(id).await?;
     let moved = engine.indexer().move_metric(id, &policy.name).await.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
         other => other.into(),

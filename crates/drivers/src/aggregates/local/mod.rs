@@ -220,7 +220,7 @@ impl LocalAggregates {
             runs_size_bytes: state.runs.all().map(|run| run.bytes).sum(),
             recent_entries: state.layers().map(|layer| layer.len() as u64).sum(),
             dirty_heads: state.layers().map(|layer| layer.dirty().len() as u64).sum(),
-            dirty_bytes: state.layers().map(|layer| layer.dirty().memory_bytes()).sum(),
+            dirty_bytes: state.dirty_bytes(),
             damaged: quarantine.found(),
             poisoned: poisoned.get().is_some(),
             merge_waits,
@@ -418,8 +418,7 @@ impl Shared {
     /// Whether a flush must end before more is written.
     fn is_full(&self) -> bool {
         let state = self.state.read();
-        let dirty_bytes: u64 = state.layers().map(|layer| layer.dirty().memory_bytes()).sum();
-        dirty_bytes >= 2 * self.options.dirty_bytes_max.max(1)
+        state.dirty_bytes() >= 2 * self.options.dirty_bytes_max.max(1)
             || self.recent_bytes.load(Ordering::Relaxed) >= 2 * self.options.recent_bytes_max
             || self.is_due(&state) && (state.frozen.is_some() || self.merges_lag(&state))
     }
@@ -529,6 +528,12 @@ impl AggregateStore for LocalAggregates {
         }
         let reason = self.shared.poisoned.get()?;
         Some(Fault::OutOfOrder(format!("no aggregates are written: {reason}")))
+    }
+
+    fn heads_exceed_memory(&self) -> bool {
+        let max = self.shared.options.dirty_bytes_max;
+        // While space is short the log of measures must be trimmed.
+        max > 0 && self.shared.state.read().dirty_bytes() >= max / 2 && !self.shared.reserve.is_short()
     }
 
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {

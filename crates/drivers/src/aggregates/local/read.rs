@@ -58,6 +58,11 @@ impl State {
     pub(super) fn layers(&self) -> impl DoubleEndedIterator<Item = &super::Layer> {
         self.frozen.iter().map(|layer| &**layer).chain([&self.active])
     }
+
+    /// The memory of heads that are in no file.
+    pub(super) fn dirty_bytes(&self) -> u64 {
+        self.layers().map(|layer| layer.dirty().memory_bytes()).sum()
+    }
 }
 
 impl Shared {

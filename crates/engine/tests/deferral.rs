@@ -1,0 +1,196 @@
+//! Deferred measures: readers see what they would see without, and nothing is lost or counted twice.
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use gnudi_drivers::incoming::{Append as _, Batch, memory::MemoryIncoming};
+use gnudi_engine::{Engine, LastMeasure};
+use gnudi_indexer::ArchivePolicies as _;
+use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
+use gnudi_series::removal;
+use proptest::prelude::*;
+use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
+
+const METRICS: usize = 4;
+
+struct Process {
+    engine: Engine,
+    incoming: Arc<MemoryIncoming>,
+    policy: Arc<ArchivePolicy>,
+    metrics: Vec<MetricId>,
+}
+
+impl Process {
+    async fn start(policy: &str, store: Tapped) -> Self {
+        let indexer = indexer(METRICS as u128, policy).await;
+        let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
+        let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
+        let engine = Engine::new(indexer, incoming.clone(), Arc::new(store), || Timestamp::EPOCH);
+        Process { engine, incoming, policy, metrics: (0..METRICS as u128).map(metric).collect() }
+    }
+
+    async fn append(&self, metric: usize, points: &[Measure]) {
+        self.engine.append(batch_of([(self.metrics[metric], points)])).await.unwrap();
+    }
+
+    async fn remove(&self, metric: usize, span: std::ops::Range<i64>) {
+        let mut batch = Batch::default();
+        let span = Timestamp::from_secs(span.start)..Timestamp::from_secs(span.end);
+        batch.push(self.metrics[metric], 0, |out| removal::encode(&span, out));
+        self.engine.append(batch).await.unwrap();
+    }
+
+    /// Passes over both sacks; whether all succeeded. Folds nothing: these metrics have no measures.
+    async fn pass(&self) -> bool {
+        self.engine.refresh(&[100, 101].map(metric), Duration::from_secs(10)).await.is_ok()
+    }
+
+    async fn read(&self, metric: usize) -> [BTreeMap<Timestamp, f64>; 2] {
+        let read =
+            |statistic| support::read(&self.engine, &self.policy, self.metrics[metric], statistic, 60, None);
+        [read(Statistic::Count).await.unwrap(), read(Statistic::Sum).await.unwrap()]
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append { metric: usize, minutes: Vec<u8> },
+    Remove { metric: usize, minute: u8 },
+    Pass,
+    Sync,
+    Read { metric: usize },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let append = (0..METRICS, prop::collection::vec(0..120_u8, 1..6))
+        .prop_map(|(metric, minutes)| Step::Append { metric, minutes });
+    let remove = (0..METRICS, 0..120_u8).prop_map(|(metric, minute)| Step::Remove { metric, minute });
+    let read = (0..METRICS).prop_map(|metric| Step::Read { metric });
+    let step = prop_oneof![8 => append, 1 => remove, 4 => Just(Step::Pass), 1 => Just(Step::Sync), 2 => read];
+    prop::collection::vec(step, 1..50)
+}
+
+/// Applies the steps; returns all that was read on the way, unless writes fail, and in the end.
+async fn play(
+    policy: &str,
+    steps: &[Step],
+    store: Tapped,
+    reads: bool,
+) -> Vec<[BTreeMap<Timestamp, f64>; 2]> {
+    let process = Process::start(policy, store).await;
+    let mut seen = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        // About every fourth append is older than the one before.
+        let start = (index as i64 - i64::from(index % 4 == 3) * 3) * 2_000;
+        match step {
+            Step::Append { metric, minutes } => {
+                let points = minutes.iter().enumerate();
+                let points: Vec<Measure> = points
+                    .map(|(second, minute)| {
+                        point(start + i64::from(*minute) * 60 + second as i64, f64::from(*minute))
+                    })
+                    .collect();
+                process.append(*metric, &points).await;
+            }
+            Step::Remove { metric, minute } => {
+                let from = start - i64::from(*minute) * 60;
+                process.remove(*metric, from.max(0)..start.max(0) + 60).await;
+            }
+            Step::Pass => drop(process.pass().await),
+            Step::Sync => drop(process.engine.sync_aggregates().await),
+            Step::Read { metric } if reads => {
+                process.pass().await;
+                seen.push(process.read(*metric).await);
+            }
+            Step::Read { metric } => drop(process.read(*metric).await),
+        }
+    }
+    // The list of failures is finite.
+    while !process.pass().await || process.engine.sync_aggregates().await.is_err() {}
+    assert_eq!(process.incoming.backlog().await.unwrap().measures, 0);
+    assert_eq!(process.engine.deferred_bytes(), 0);
+    for metric in 0..METRICS {
+        seen.push(process.read(metric).await);
+    }
+    seen
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    #[test]
+    fn readers_see_the_same(
+        policy in prop::sample::select(vec!["medium", "patient"]),
+        steps in steps(),
+    ) {
+        let store = || Tapped::failing(Vec::new());
+        let expected = block_on(play(policy, &steps, store(), true));
+        prop_assert_eq!(block_on(play(policy, &steps, store().deferring(true), true)), expected);
+    }
+
+    #[test]
+    fn failures_lose_and_repeat_nothing(
+        policy in prop::sample::select(vec!["medium", "patient"]),
+        steps in steps(),
+        failures in prop::collection::vec(any::<bool>(), 0..12),
+    ) {
+        let expected = block_on(play(policy, &steps, Tapped::failing(Vec::new()), false));
+        let failing = Tapped::failing(failures).deferring(true);
+        prop_assert_eq!(block_on(play(policy, &steps, failing, false)), expected);
+    }
+}
+
+async fn deferring() -> Process {
+    Process::start("medium", Tapped::failing(Vec::new()).deferring(true)).await
+}
+
+#[tokio::test]
+async fn a_read_folds_its_metric_only() {
+    let process = deferring().await;
+    for minute in 0..5 {
+        for metric in 0..METRICS {
+            process.append(metric, &[point(60 * minute, 1.0)]).await;
+        }
+        assert!(process.pass().await);
+    }
+    let written = || process.engine.figures().heads_written.load(Relaxed);
+    assert_eq!((written(), process.incoming.backlog().await.unwrap().measures), (0, 0));
+    let [counts, _] = process.read(1).await;
+    assert_eq!((counts.len(), written()), (5, 1));
+    let measured = process.engine.measured(&process.metrics[2..]).await.unwrap();
+    assert!(measured.iter().all(|measured| measured.last == LastMeasure::At(Timestamp::from_secs(240))));
+    assert_eq!(written(), 3);
+    process.engine.sync_aggregates().await.unwrap();
+    assert_eq!((written(), process.engine.deferred_bytes()), (4, 0));
+}
+
+#[tokio::test]
+async fn measures_of_a_deleted_metric_do_not_come_back() {
+    let process = deferring().await;
+    let (gone, kept) = (process.metrics[0], process.metrics[2]);
+    for metric in [0, 2] {
+        process.append(metric, &[point(0, 1.0)]).await;
+    }
+    assert!(process.pass().await);
+    for deleted in process.engine.indexer().delete_metrics(&[gone]).await {
+        deleted.unwrap();
+    }
+    // Both a measure that is deferred and one that waits.
+    process.append(0, &[point(60, 1.0)]).await;
+    assert!(process.pass().await);
+    assert_eq!(process.engine.figures().measures_orphaned.load(Relaxed), 1);
+    assert_eq!(process.engine.expunge(10, || true).await.unwrap(), 1);
+    process.engine.sync_aggregates().await.unwrap();
+    let measured = process.engine.measured(&[gone, kept]).await.unwrap();
+    assert_eq!(measured[0].last, LastMeasure::Never);
+    assert_eq!(measured[1].last, LastMeasure::At(Timestamp::EPOCH));
+}
