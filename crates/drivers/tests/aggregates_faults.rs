@@ -266,6 +266,29 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
     }
 }
 
+/// Its file has nothing that is worth keeping: the flush reads it whole.
+#[tokio::test]
+async fn a_read_error_of_the_log_that_passes_leaves_no_file() {
+    let disk = SimDisk::default();
+    let store = open_giving_up(&disk, Duration::from_hours(1));
+    for id in 1..10 {
+        write(&*store, id).await.unwrap();
+    }
+    let (path, at) = place_of(&disk, 5);
+    disk.spoil(&path, at + 1000..at + 1001);
+    let answer = others_are_there(&store, 5).await;
+    assert!(matches!(answer, Err(StoreError::Io(_))), "{answer:?}");
+    disk.heal();
+    assert!(is_there(&*store, 5).await);
+    for id in 10..60 {
+        write(&*store, id).await.unwrap();
+    }
+    until("the release of the file", async || !disk.paths().contains(&path)).await;
+    let is_kept = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "unreadable");
+    assert!(!disk.paths().iter().any(is_kept), "{:?}", disk.paths());
+    assert!(is_there(&*store, 5).await);
+}
+
 #[tokio::test]
 async fn a_bad_sector_of_a_run_costs_one_head() {
     for unreadable_max in [Duration::ZERO, Duration::from_hours(1)] {

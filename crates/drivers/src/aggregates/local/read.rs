@@ -116,11 +116,11 @@ impl Shared {
         match segment.read_item(at.offset, *length) {
             Ok(item) => self.open_value(value, key, &Bytes::from(item)),
             Err(error) => {
-                // Its file must not be recycled.
-                segment.unreadable.store(true, Ordering::Relaxed);
                 if !self.quarantine.is_given_up(&segment.path, at.offset.into()) {
                     return Err(StoreError::Io(format!("{}: {error}", self.place(*at))));
                 }
+                // Its file must not be recycled.
+                segment.unreadable.store(true, Ordering::Relaxed);
                 self.quarantine.report(
                     &format!("value, unreadable: {error}"),
                     &segment.path,
