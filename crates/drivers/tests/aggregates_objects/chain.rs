@@ -379,6 +379,26 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("again"));
 }
 
+/// Each lives for less than the time between two searches, which they share.
+#[tokio::test]
+async fn what_nobody_names_goes_though_no_process_lives_long() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let orphan = |number: u64| format!("aggregates/shard/0/table/{number:012x}-orphan");
+    let lives = async |number: u64| {
+        objects.put(&orphan(number), Bytes::new()).await.unwrap();
+        let store = open_at(objects.clone(), &clock).await;
+        apply(&store, fence(2, 0, 1), 2, "a pass").await.unwrap();
+        store.settle().await;
+        clock.advance(1_300_000);
+        named(&objects, "-orphan").len()
+    };
+    let mut left = Vec::new();
+    for number in 1..=8 {
+        left.push(lives(number).await);
+    }
+    assert_eq!(left, [1, 2, 3, 0, 1, 2, 0, 1]);
+}
+
 /// Ceph reads the names of the whole pool for a listing.
 #[tokio::test]
 async fn a_listing_may_take_longer_than_other_requests_and_holds_up_none() {

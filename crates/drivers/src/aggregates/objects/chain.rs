@@ -71,7 +71,7 @@ pub struct Shard {
     pub damaged: Mutex<HashSet<String>>,
     /// The last hint that this process wrote.
     pub hinted: Mutex<u64>,
-    /// When this process last searched for orphans.
+    /// When this process last began to search for orphans.
     pub swept: Mutex<Option<Moment>>,
     /// Removed garbage and old manifests: the next version omits them.
     pub removed: Mutex<HashSet<String>>,

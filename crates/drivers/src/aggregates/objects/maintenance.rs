@@ -62,12 +62,17 @@ impl Drop for Running {
     }
 }
 
-/// Forbids adding tables written before.
-struct Floor(u64);
+/// Records a search for orphans, and forbids adding tables that it may remove.
+struct Swept {
+    at_ms: u64,
+    /// Tables written before may not be added any more.
+    floor_ms: u64,
+}
 
-impl Change for Floor {
+impl Change for Swept {
     fn apply(&self, draft: &mut Manifest) -> Result<Effect> {
-        draft.floor_ms = draft.floor_ms.max(self.0);
+        draft.swept_ms = self.at_ms;
+        draft.floor_ms = draft.floor_ms.max(self.floor_ms);
         Ok(Effect::Changed)
     }
 }
@@ -134,37 +139,43 @@ impl Requests {
         Ok(())
     }
 
+    /// The manifest records the last search: a process may live for less than the time between two. One that fails is
+    /// repeated by this process after that time, or by the next one.
     async fn sweep_if_due(&self, shard: &Shard) -> Result<()> {
-        let now = self.now();
+        let (now, interval_ms) = (self.now(), self.options.sweep_ms);
+        let Some(known) = shard.known() else { return Ok(()) };
+        // A time far ahead is of a machine with a wrong clock.
+        if known.swept_ms.abs_diff(now.wall_ms) < interval_ms {
+            return Ok(());
+        }
         {
             let mut swept = shard.swept.lock();
-            let since = *swept.get_or_insert(now);
-            if now.since_ms(since) < self.options.sweep_ms {
+            if swept.is_some_and(|swept| now.since_ms(swept) < interval_ms) {
                 return Ok(());
             }
             *swept = Some(now);
         }
-        self.sweep(shard, now.wall_ms.saturating_sub(self.options.sweep_ms)).await
+        self.sweep(shard, now.wall_ms).await
     }
 
-    /// Removes tables written before `floor_ms` that no manifest names: their writers failed before the
-    /// commit. Also removes manifests of removed eras: those that were created again by suspended writers, and those that
-    /// held tables in use.
-    async fn sweep(&self, shard: &Shard, floor_ms: u64) -> Result<()> {
+    /// Removes tables that no manifest names and that are older than the time between two searches: their writers failed
+    /// before the commit. Also removes manifests of removed eras: those that were created again by suspended writers, and
+    /// those that held tables in use.
+    async fn sweep(&self, shard: &Shard, at_ms: u64) -> Result<()> {
         let (tables, versions) =
             futures_util::future::try_join(async { self.list(&names::tables(shard.id)).await }, async {
                 self.list(&names::manifests(shard.id)).await
             })
             .await?;
         let Some(known) = shard.known() else { return Ok(()) };
-        let old = |name: &String| names::written_ms(name).is_some_and(|at| at < floor_ms);
+        let oldest_ms = at_ms.saturating_sub(self.options.sweep_ms);
+        let old = |name: &String| names::written_ms(name).is_some_and(|at| at < oldest_ms);
         let mut nobodys: Vec<String> =
             tables.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
-        if !nobodys.is_empty() {
-            // A suspended writer of one of them sees the floor when it commits.
-            let manifest = self.commit(shard, &Floor(floor_ms)).await?;
-            nobodys.retain(|name| !manifest.knows(name));
-        }
+        // A suspended writer of one of them sees the floor when it commits.
+        let floor_ms = if nobodys.is_empty() { 0 } else { oldest_ms };
+        let manifest = self.commit(shard, &Swept { at_ms, floor_ms }).await?;
+        nobodys.retain(|name| !manifest.knows(name));
         let is_unused = known.unused_versions();
         nobodys.extend(versions.into_iter().filter(|name| names::version_of(name).is_some_and(&is_unused)));
         if !nobodys.is_empty() {

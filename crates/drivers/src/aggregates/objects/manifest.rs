@@ -136,12 +136,19 @@ pub struct Manifest {
     pub eras: Vec<Era>,
     /// Tables written before this time (Unix, ms) may not be added any more: they may have been removed.
     pub floor_ms: u64,
+    /// When orphans were last searched for (Unix, ms): a new shard has none. 0 if the last writer was a program that
+    /// did not record it.
+    #[serde(default)]
+    pub swept_ms: u64,
 }
 
 impl Manifest {
     /// The next version, unchanged but for its name.
     pub fn next(&self, id: Uuid, now_ms: u64) -> Self {
         let mut next = Manifest { version: self.version + 1, id, ..self.clone() };
+        if self.version == 0 {
+            next.swept_ms = now_ms;
+        }
         if self.version.is_multiple_of(ERA_VERSIONS) {
             next.eras.push(Era { first: next.version, id, began_ms: now_ms });
         }
@@ -333,6 +340,17 @@ mod tests {
     fn the_first_version_of_an_era_is_known() {
         let first: Vec<u64> = (0..70).filter(|version| grown(*version).begins_era()).collect();
         assert_eq!(first, [1, 33, 65]);
+    }
+
+    #[test]
+    fn the_search_for_orphans_is_due_where_none_is_recorded() {
+        let manifest = grown(3);
+        assert_eq!(manifest.swept_ms, 1000, "a new shard has none");
+        let mut text = serde_json::to_value(&manifest).unwrap();
+        text.as_object_mut().unwrap().remove("swept_ms");
+        let earlier = Manifest::encode_text(b"", text.to_string().as_bytes());
+        let manifest = Manifest { swept_ms: 0, ..manifest };
+        assert_eq!(Manifest::decode(&earlier).unwrap().manifest, manifest);
     }
 
     #[test]
