@@ -13,7 +13,7 @@
 
 use bytes::Bytes;
 
-use super::Location;
+use super::{Location, checksums::Checksums};
 
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const ITEM_HEADER_BYTES: usize = 16;
@@ -142,11 +142,13 @@ pub struct ItemView {
     checksum: u32,
 }
 
-/// The items of `frame` (header included). Behind a damaged one it searches for the next valid one.
+/// The items of `frame` (header included). Behind a damaged one it searches for the next valid one, in time in
+/// proportion to the frame, whatever lengths the damaged bytes claim.
 pub fn items(frame: &[u8]) -> Vec<ItemView> {
+    let mut checksums = Checksums::new(frame);
     let (mut items, mut offset) = (Vec::new(), FRAME_HEADER_BYTES);
     while offset < frame.len() {
-        let item = item_at(frame, offset);
+        let item = item_at(frame, offset, &checksums);
         let item =
             item.unwrap_or(ItemView { tag: 0, offset: offset as u32, length: 0, valid: false, checksum: 0 });
         items.push(item);
@@ -154,25 +156,25 @@ pub fn items(frame: &[u8]) -> Vec<ItemView> {
             item.end()
         } else {
             // Its length field may be what is damaged.
-            let aligned = (offset + ALIGNMENT..frame.len()).step_by(ALIGNMENT);
-            aligned.into_iter().find(|at| is_valid_at(frame, *at)).unwrap_or(frame.len())
+            checksums.record();
+            let is_valid = |at: &usize| item_at(frame, *at, &checksums).is_some_and(|item| item.valid);
+            (offset + ALIGNMENT..frame.len()).step_by(ALIGNMENT).find(is_valid).unwrap_or(frame.len())
         };
     }
     items
 }
 
 /// The item at an offset, valid or not; `None` if it would end beyond the frame.
-fn item_at(frame: &[u8], offset: usize) -> Option<ItemView> {
+fn item_at(frame: &[u8], offset: usize, checksums: &Checksums<'_>) -> Option<ItemView> {
     let header = frame.get(offset..offset + ITEM_HEADER_BYTES)?;
     let length = u32_at(header, 4);
-    let item = frame.get(offset..offset + ITEM_HEADER_BYTES + length as usize)?;
-    let checksum = u32_at(item, 0);
-    let valid = checksum == crc_fast::crc32_iscsi(&item[4..]);
-    Some(ItemView { tag: u64_at(item, 8), offset: offset as u32, length, valid, checksum })
-}
-
-fn is_valid_at(frame: &[u8], offset: usize) -> bool {
-    item_at(frame, offset).is_some_and(|item| item.valid)
+    let end = offset + ITEM_HEADER_BYTES + length as usize;
+    if end > frame.len() {
+        return None;
+    }
+    let checksum = u32_at(header, 0);
+    let valid = checksum == checksums.of(offset + 4..end);
+    Some(ItemView { tag: u64_at(header, 8), offset: offset as u32, length, valid, checksum })
 }
 
 impl ItemView {
@@ -205,7 +207,10 @@ pub(super) fn may_start(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::segments::checksums::tests::READ_BYTES;
 
     fn frame(payloads: &[&[u8]]) -> Frame {
         let mut frame = Frame::with_capacity(64);
@@ -268,6 +273,60 @@ mod tests {
             let valid = found.iter().filter(|item| item.valid).count();
             assert!(left == valid && valid >= 3, "bit {bit}: {found:?}");
         }
+    }
+
+    /// Offset and validity of each item, by the search that is slow and obvious.
+    fn slow_items(frame: &[u8]) -> Vec<(u32, bool)> {
+        let valid_end = |at: usize| {
+            let length = u32_at(frame.get(at..at + ITEM_HEADER_BYTES)?, 4) as usize;
+            open_item(frame.get(at..at + ITEM_HEADER_BYTES + length)?)?;
+            Some(at + (ITEM_HEADER_BYTES + length).next_multiple_of(ALIGNMENT))
+        };
+        let (mut found, mut offset) = (Vec::new(), FRAME_HEADER_BYTES);
+        while offset < frame.len() {
+            let end = valid_end(offset);
+            found.push((offset as u32, end.is_some()));
+            let mut behind = (offset + ALIGNMENT..frame.len()).step_by(ALIGNMENT);
+            let next = || behind.find(|at| valid_end(*at).is_some()).unwrap_or(frame.len());
+            offset = end.unwrap_or_else(next);
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn the_search_finds_what_the_slow_one_finds(
+            lengths in prop::collection::vec(prop_oneof![0..50_usize, 0..3_000_usize], 1..12),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            // Payloads whose words are lengths that may fit.
+            word in 0..4_000_u32,
+        ) {
+            let mut frame = Frame::with_capacity(0);
+            for (tag, length) in lengths.into_iter().enumerate() {
+                frame.push(tag as u64, |out| out.extend(word.to_le_bytes().into_iter().cycle().take(length)));
+            }
+            let mut bytes = frame.bytes().to_vec();
+            for (at, change) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] ^= change;
+            }
+            let found: Vec<(u32, bool)> =
+                items(&bytes).iter().map(|item| (item.offset, item.valid)).collect();
+            prop_assert_eq!(found, slow_items(&bytes));
+        }
+    }
+
+    /// Each word of the damaged item claims an item of nearly half of the frame.
+    #[test]
+    fn the_search_reads_no_more_than_in_proportion_to_the_frame() {
+        let claims = 100_000_u32.to_le_bytes().repeat(50_000);
+        let mut frame = frame(&[&claims, b"found"]);
+        frame.bytes[FRAME_HEADER_BYTES] ^= 1;
+        let before = READ_BYTES.get();
+        let found = items(frame.bytes());
+        assert_eq!(found.iter().map(|item| item.valid).collect::<Vec<_>>(), [false, true]);
+        let read = READ_BYTES.get() - before;
+        assert!(read < 70 * frame.len(), "{read} bytes for a frame of {}", frame.len());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Writes frames, makes them durable, recovers them after a crash, reports damage and recycles files. It does
 //! not interpret frames, keeps no index, and has a single writer, its owner.
 
+mod checksums;
 pub mod frame;
 pub(crate) mod mend;
 mod recovery;
