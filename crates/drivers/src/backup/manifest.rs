@@ -24,6 +24,12 @@ pub(super) struct Manifest {
     pub files: BTreeMap<PathBuf, Entry>,
 }
 
+/// What manifests of all formats have.
+#[derive(Deserialize)]
+struct Named {
+    format_version: u32,
+}
+
 /// A file of the backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "EntryForm")]
@@ -74,13 +80,16 @@ impl Manifest {
     pub fn read(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(MANIFEST);
         let text = fs::read(&path).map_err(OpenError::io(&path))?;
-        let manifest: Self = serde_json::from_slice(&text).map_err(|error| OpenError::Invalid {
+        let invalid = |error: serde_json::Error| OpenError::Invalid {
             path: path.clone(),
             reason: format!("not a manifest: {error}"),
-        })?;
-        if manifest.format_version > FORMAT_VERSION {
-            return Err(OpenError::TooNew { path, found: manifest.format_version, known: FORMAT_VERSION });
+        };
+        // A newer format may change everything but this.
+        let Named { format_version: found } = serde_json::from_slice(&text).map_err(invalid)?;
+        if found > FORMAT_VERSION {
+            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
         }
+        let manifest: Self = serde_json::from_slice(&text).map_err(invalid)?;
         for (file, entry) in &manifest.files {
             let is_within = file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
             if !is_within {
@@ -140,7 +149,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (text, reason) in [
             ("{", "not a manifest"),
-            (r#"{"format_version": 3, "files": {}}"#, "3"),
+            ("3", "not a manifest"),
+            (r#"{"files": {}}"#, "not a manifest"),
+            (r#"{"format_version": 3, "files": {}}"#, "has format version 3, but"),
+            (r#"{"format_version": 3, "parts": ["of another form"]}"#, "has format version 3, but"),
+            (r#"{"format_version": 2, "parts": []}"#, "not a manifest"),
             (
                 r#"{"format_version": 2, "files": {"../a": {"bytes": 0, "checksum": 0, "is_final": true}}}"#,
                 "../a",

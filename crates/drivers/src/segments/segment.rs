@@ -327,4 +327,23 @@ mod tests {
         write_all_at(&*file, &mut [IoSlice::new(b"?")], 21).unwrap();
         assert_eq!(SegmentHeader::read(&*file, 3).unwrap(), Err(HeaderError::Damaged));
     }
+
+    /// Only a header with a valid checksum names a version.
+    #[test]
+    fn a_newer_version_is_known_from_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = LocalDisk.create(&dir.path().join(file_name(1))).unwrap();
+        let header =
+            SegmentHeader { number: 1, previous: 0, previous_end: 0, previous_synced: true, owner_tag: 128 };
+        header.write(&*file).unwrap();
+        write_all_at(&*file, &mut [IoSlice::new(&[2])], 8).unwrap();
+        assert_eq!(SegmentHeader::read(&*file, 1).unwrap(), Err(HeaderError::Damaged));
+        let mut bytes = [0; CHECKSUM_AT];
+        read_exact_at(&*file, &mut bytes, 0).unwrap();
+        let checksum = crc_fast::crc32_iscsi(&bytes).to_le_bytes();
+        write_all_at(&*file, &mut [IoSlice::new(&checksum)], CHECKSUM_AT as u64).unwrap();
+        assert_eq!(SegmentHeader::read(&*file, 1).unwrap(), Err(HeaderError::TooNew(2)));
+        write_all_at(&*file, &mut [IoSlice::new(&[0xff; HEADER_BYTES])], 0).unwrap();
+        assert_eq!(SegmentHeader::read(&*file, 1).unwrap(), Err(HeaderError::Damaged));
+    }
 }

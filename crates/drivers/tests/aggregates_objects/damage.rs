@@ -326,6 +326,14 @@ async fn a_newer_format_is_refused() {
     let objects = Arc::new(world.objects.clone());
     let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
     assert!(matches!(refused.err().unwrap(), OpenError::TooNew { found: 7, known: 6, .. }));
+    for rubbish in ["", "7", "{}", "\u{7}", r#"{"version": "7"}"#, r#"{"version": 4294967301}"#] {
+        world.objects.put("aggregates/format", Bytes::from(rubbish)).await.unwrap();
+        let objects = Arc::new(world.objects.clone());
+        let refused = ObjectAggregates::open(objects, crate::setup::CLUSTER, crate::setup::options()).await;
+        let error = refused.err().unwrap();
+        assert!(matches!(error, OpenError::Invalid { .. }), "{rubbish}: {error}");
+        assert!(!error.to_string().contains("development"), "{rubbish}: {error}");
+    }
 }
 
 /// Format versions 3 and 4 have no tables in manifests.

@@ -56,8 +56,11 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
     let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
     // A newer format may change everything but this.
-    let version: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
-    let mut version = version["version"].as_u64().unwrap_or_default() as u32;
+    let named: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
+    let Some(mut version) = named["version"].as_u64().and_then(|version| u32::try_from(version).ok()) else {
+        let reason = "it names no format version".to_owned();
+        return Err(OpenError::Invalid { path: path(), reason });
+    };
     if version > VERSION_FILLED {
         return Err(OpenError::TooNew { path: path(), found: version, known: VERSION_FILLED });
     }

@@ -62,3 +62,36 @@ fn check(bytes: &[u8]) -> Option<&[u8]> {
         && crc_fast::crc32_iscsi(body).to_le_bytes() == *checksum;
     right.then_some(body)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    /// Only a file with a valid checksum names a version.
+    #[test]
+    fn a_newer_version_is_refused_and_rubbish_is_damage() {
+        let root = tempfile::tempdir().unwrap();
+        let quarantine = Quarantine::new(Arc::new(LocalDisk), root.path().join("quarantine"));
+        let found = || read(&LocalDisk, root.path(), &quarantine);
+        let path = root.path().join(FILE_NAME);
+        write(&LocalDisk, root.path(), &[Position(5), Position(7)]).unwrap();
+        assert_eq!(found().unwrap(), Some(vec![Position(5), Position(7)]));
+        let mut newer = fs::read(&path).unwrap();
+        newer[8] = 2;
+        fs::write(&path, &newer).unwrap();
+        assert_eq!(found().unwrap(), None);
+        let body = newer.len() - 4;
+        let checksum = crc_fast::crc32_iscsi(&newer[..body]).to_le_bytes();
+        newer[body..].copy_from_slice(&checksum);
+        fs::write(&path, &newer).unwrap();
+        let refused = found().unwrap_err();
+        assert!(matches!(refused, OpenError::TooNew { found: 2, known: 1, .. }), "{refused}");
+        for rubbish in [Vec::new(), MAGIC.to_vec(), vec![0xff; 40]] {
+            fs::write(&path, rubbish).unwrap();
+            assert_eq!(found().unwrap(), None);
+        }
+    }
+}

@@ -113,17 +113,15 @@ impl Followed {
     pub fn read(disk: &dyn Disk, dir: &Path, quarantine: &Quarantine) -> Result<Option<Self>, OpenError> {
         let path = dir.join(FILE_NAME);
         let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
-        let whole = bytes.len() == BYTES
-            && bytes.starts_with(MAGIC)
-            && crc_fast::crc32_iscsi(&bytes[..BYTES - 4]).to_le_bytes() == bytes[BYTES - 4..];
-        if !whole {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let version = is_whole(&bytes).then(|| u32_at(8));
+        // It may have another length.
+        if let Some(found) = version.filter(|found| *found > FORMAT_VERSION) {
+            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
+        }
+        if version.is_none() || bytes.len() != BYTES {
             quarantine.report("name of the log that is followed", &path, 0, &bytes);
             return Ok(None);
-        }
-        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let found = u32_at(8);
-        if found > FORMAT_VERSION {
-            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
         }
         Ok(Some(Self {
             log: Uuid::from_slice(&bytes[12..28]).expect("sixteen bytes"),
@@ -168,6 +166,13 @@ impl Followed {
             );
         }
     }
+}
+
+/// Whether magic and checksum, which all versions have, are valid.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some((body, checksum)) = bytes.split_last_chunk::<4>() else { return false };
+    let has_version = body.len() >= MAGIC.len() + 4 && body.starts_with(MAGIC);
+    has_version && crc_fast::crc32_iscsi(body).to_le_bytes() == *checksum
 }
 
 /// `3:8192`: the segment's number, as in its file name, and the offset.
@@ -266,6 +271,34 @@ mod tests {
             assert_eq!(found.log != followed.log, is_noticed && way != "an older copy", "{way}");
             let next = append(&log).await;
             assert!(next > newest, "{way}: {next:?} is not behind {newest:?}");
+        }
+    }
+
+    /// Only a file with a valid checksum names a version.
+    #[test]
+    fn a_newer_version_is_refused_and_rubbish_is_damage() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = crate::disk::LocalDisk;
+        let quarantine = Quarantine::new(Arc::new(disk), root.path().join("quarantine"));
+        let path = root.path().join(FILE_NAME);
+        let followed = Followed { log: Uuid::from_u128(7), segment: 3, position: Position(9) };
+        followed.write(&disk, root.path()).unwrap();
+        assert_eq!(Followed::read(&disk, root.path(), &quarantine).unwrap(), Some(followed));
+        let mut newer = fs::read(&path).unwrap();
+        newer[8] = 2;
+        fs::write(&path, &newer).unwrap();
+        assert_eq!(Followed::read(&disk, root.path(), &quarantine).unwrap(), None);
+        for more in [0, 8] {
+            let mut bytes = newer[..BYTES - 4].to_vec();
+            bytes.resize(bytes.len() + more, 1);
+            bytes.extend_from_slice(&crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+            fs::write(&path, bytes).unwrap();
+            let refused = Followed::read(&disk, root.path(), &quarantine).unwrap_err();
+            assert!(matches!(refused, OpenError::TooNew { found: 2, known: 1, .. }), "{refused}");
+        }
+        for rubbish in [Vec::new(), MAGIC.to_vec(), vec![0xff; BYTES]] {
+            fs::write(&path, rubbish).unwrap();
+            assert_eq!(Followed::read(&disk, root.path(), &quarantine).unwrap(), None);
         }
     }
 

@@ -207,9 +207,14 @@ fn parse_head(kind: u64, payload: &[u8]) -> Option<Head> {
 
 /// Encodes a small object with a checksum; `kind` distinguishes them.
 pub fn seal(kind: u64, payload: &[u8]) -> Bytes {
+    seal_as(FORMAT_VERSION, kind, payload)
+}
+
+/// Of a format version.
+pub fn seal_as(version: u16, kind: u64, payload: &[u8]) -> Bytes {
     let mut frame = Frame::with_capacity(ITEM_HEADER_BYTES + payload.len() + 8);
     frame.push(kind, |out| {
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(payload);
     });
     frame.stamp(Location::unpack(1), 0);
@@ -330,10 +335,14 @@ mod tests {
         let sealed = seal(5, b"what it holds");
         assert_eq!(unseal(5, &sealed), Some((FORMAT_VERSION, &b"what it holds"[..])));
         assert_eq!(unseal(6, &sealed), None);
+        let newer = seal_as(FORMAT_VERSION + 1, 5, b"another form");
+        assert_eq!(unseal(5, &newer), Some((FORMAT_VERSION + 1, &b"another form"[..])));
+        // No damage looks like a newer version.
         for at in 0..sealed.len() - 1 {
             let mut wrong = sealed.to_vec();
             wrong[at] ^= 1;
-            assert!(unseal(5, &wrong).is_none_or(|(_, payload)| payload == b"what it holds"), "at {at}");
+            let known = (FORMAT_VERSION, &b"what it holds"[..]);
+            assert!(unseal(5, &wrong).is_none_or(|found| found == known), "at {at}");
         }
     }
 }

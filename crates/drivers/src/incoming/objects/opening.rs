@@ -181,3 +181,35 @@ async fn claim(
     let count = u16::from_le_bytes([found[16], found[17]]).try_into().map_err(|_| invalid())?;
     Ok((SackCount(count), false))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use bytes::Bytes;
+
+    use super::{super::object::seal_as, *};
+    use crate::objects::memory::MemoryObjects;
+
+    /// Only what has a valid checksum names a version.
+    #[tokio::test]
+    async fn a_newer_log_is_refused_by_its_version_and_rubbish_as_damaged() {
+        let objects = MemoryObjects::default();
+        let newer = seal_as(FORMAT_VERSION + 1, KIND, b"another form");
+        let mut damaged = newer.to_vec();
+        damaged[48] ^= 1;
+        for (bytes, is_newer) in
+            [(newer, true), (Bytes::from(damaged), false), (Bytes::from_static(b"rubbish"), false)]
+        {
+            objects.put(names::CLUSTER, bytes).await.unwrap();
+            let claimed = claim(&objects, Uuid::from_u128(7), SackCount(NonZeroU16::MIN)).await;
+            let refused = claimed.unwrap_err();
+            assert_eq!(
+                matches!(refused, OpenError::TooNew { found: 2, known: 1, .. }),
+                is_newer,
+                "{refused}"
+            );
+            assert_eq!(matches!(refused, OpenError::Invalid { .. }), !is_newer, "{refused}");
+        }
+    }
+}
