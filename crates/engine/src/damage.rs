@@ -6,18 +6,28 @@
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
 use gnudi_model::{MetricId, Timestamp};
-use gnudi_series::head::Head;
+use gnudi_series::{CodecError, head::Head};
 
 use crate::{EngineError, Result};
 
-/// A stored head, `None` if there is none; or why it cannot be read.
+/// A stored head, `None` if there is none; or why it cannot be read. One of a newer program is an error: it is whole, so
+/// it must neither be replaced nor be left out.
 pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Result<Option<Head>, String>> {
     match stored {
         Ok(None) => Ok(Ok(None)),
-        Ok(Some(bytes)) => Ok(Head::decode(bytes).map(Some).map_err(|error| error.to_string())),
+        Ok(Some(bytes)) => match Head::decode(bytes) {
+            Err(CodecError::Version(found @ 1..)) => Err(of_newer_program(found).into()),
+            decoded => Ok(decoded.map(Some).map_err(|error| error.to_string())),
+        },
         Err(StoreError::Damaged(place)) => Ok(Err(place.clone())),
         Err(error) => Err(error.clone().into()),
     }
+}
+
+fn of_newer_program(found: u8) -> StoreError {
+    StoreError::Io(format!(
+        "a metric's state has format version {found}, which this program does not know: run the program that wrote it, or a newer one"
+    ))
 }
 
 /// The operator's choice.
@@ -78,4 +88,37 @@ fn lost_text(found: Timestamp) -> String {
 fn damaged(metric: MetricId, what: &str) -> EngineError {
     let reason = format!("{what}; with [storage] damaged_metrics = serve it is answered with what is left");
     EngineError::Damaged { metric, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CRC32C, bit by bit.
+    fn checksum(bytes: &[u8]) -> u32 {
+        let bit = |sum: u32, _| (sum >> 1) ^ (0x82F6_3B78 * (sum & 1));
+        !bytes.iter().fold(u32::MAX, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), bit))
+    }
+
+    #[test]
+    fn a_head_of_a_newer_program_is_no_damage() {
+        let mut head = Vec::new();
+        Head::new().encode(&mut head);
+        let body = head.len() - 4;
+        assert_eq!(head[body..], checksum(&head[..body]).to_le_bytes());
+        assert!(decode(&Ok(Some(head.clone().into()))).unwrap().is_ok());
+        head[0] = 200;
+        // A damaged version is not a newer one.
+        assert!(decode(&Ok(Some(head.clone().into()))).unwrap().is_err());
+        let sum = checksum(&head[..body]).to_le_bytes();
+        head[body..].copy_from_slice(&sum);
+        let stored = Ok(Some(Bytes::from(head)));
+        let refused = decode(&stored).unwrap_err();
+        assert!(matches!(refused, EngineError::Store(StoreError::Io(_))), "{refused}");
+        let metric = MetricId(uuid::Uuid::from_u128(7));
+        for on_damage in [OnDamage::Refuse, OnDamage::Serve] {
+            let refused = on_damage.head(metric, &stored).unwrap_err().to_string();
+            assert!(refused.contains("format version 200, which this program does not know"), "{refused}");
+        }
+    }
 }
