@@ -30,10 +30,10 @@ use crate::{
 
 /// Steps of `SQLite`'s virtual machine between two looks at the clock: less than a millisecond.
 const STEPS_UNTIMED: c_int = 10_000;
-/// How long a statement may keep the caller's thread, and the steps between two looks at the clock: each may read a page
-/// from the disk.
+/// How long a statement may keep the caller's thread, and the steps between two looks at the clock. A search in an index
+/// is one step, which may read a page of each of its levels from the disk; with those around it, it takes some ten steps.
 const SHORT_MAX: Duration = Duration::from_micros(300);
-const STEPS_UNTIMED_SHORT: c_int = 100;
+const STEPS_UNTIMED_SHORT: c_int = 20;
 
 /// Limits open connections.
 #[derive(Debug)]
