@@ -91,7 +91,7 @@ fn damaged(metric: MetricId, what: &str) -> EngineError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// CRC32C, bit by bit.
@@ -100,19 +100,24 @@ mod tests {
         !bytes.iter().fold(u32::MAX, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), bit))
     }
 
-    #[test]
-    fn a_head_of_a_newer_program_is_no_damage() {
+    /// Of format version 200.
+    pub(crate) fn newer_head() -> Vec<u8> {
         let mut head = Vec::new();
         Head::new().encode(&mut head);
         let body = head.len() - 4;
         assert_eq!(head[body..], checksum(&head[..body]).to_le_bytes());
-        assert!(decode(&Ok(Some(head.clone().into()))).unwrap().is_ok());
         head[0] = 200;
-        // A damaged version is not a newer one.
-        assert!(decode(&Ok(Some(head.clone().into()))).unwrap().is_err());
         let sum = checksum(&head[..body]).to_le_bytes();
         head[body..].copy_from_slice(&sum);
-        let stored = Ok(Some(Bytes::from(head)));
+        head
+    }
+
+    #[test]
+    fn a_head_of_a_newer_program_is_no_damage() {
+        let mut damaged = newer_head();
+        damaged[0] = 201;
+        assert!(decode(&Ok(Some(damaged.into()))).unwrap().is_err());
+        let stored = Ok(Some(Bytes::from(newer_head())));
         let refused = decode(&stored).unwrap_err();
         assert!(matches!(refused, EngineError::Store(StoreError::Io(_))), "{refused}");
         let metric = MetricId(uuid::Uuid::from_u128(7));

@@ -10,7 +10,7 @@ use gnudi_drivers::{
     verify::{Judge, Logged, Verdict},
 };
 use gnudi_model::{MetricId, MetricStatus};
-use gnudi_series::{block, head::Head, raw};
+use gnudi_series::{CodecError, block, head::Head, raw};
 
 /// Compares heads and blocks with the index and the log.
 #[derive(Default)]
@@ -26,6 +26,7 @@ pub struct StoreJudge {
     head: Option<(MetricId, Head)>,
     stale: Vec<(MetricId, String)>,
     known: u64,
+    newer: Option<u8>,
 }
 
 impl StoreJudge {
@@ -44,6 +45,19 @@ impl StoreJudge {
         self.known
     }
 
+    /// The newest format version that only newer programs know. A repair must not take such data for damaged.
+    pub fn newer_version(&self) -> Option<u8> {
+        self.newer
+    }
+
+    /// What is wrong with data that does not decode.
+    fn wrong(&mut self, error: &CodecError) -> String {
+        if let CodecError::Version(found @ 1..) = error {
+            self.newer = self.newer.max(Some(*found));
+        }
+        error.to_string()
+    }
+
     fn is_known(&self, metric: MetricId) -> bool {
         self.metrics.binary_search(&metric).is_ok()
     }
@@ -55,7 +69,7 @@ impl Judge for StoreJudge {
         let logged = self.logged.remove(&metric).unwrap_or_default();
         let head = match Head::decode(bytes) {
             Ok(head) => head,
-            Err(error) => return Verdict::Wrong(error.to_string()),
+            Err(error) => return Verdict::Wrong(self.wrong(&error)),
         };
         self.applied_max = self.applied_max.max(Position(head.applied()));
         self.has_applied_others |= head.applied() > logged.newest.0;
@@ -84,7 +98,7 @@ impl Judge for StoreJudge {
         } else {
             block::extent(bytes).map(|extent| (extent.granularity, extent.first, extent.last))
         };
-        let found = found.map_err(|error| error.to_string())?;
+        let found = found.map_err(|error| self.wrong(&error))?;
         if found != (key.granularity, key.first, key.last) {
             return Err("its content does not match its name".to_owned());
         }
@@ -128,5 +142,25 @@ impl Judge for StoreJudge {
 
     fn metrics(&self) -> &[MetricId] {
         &self.metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::damage::tests::newer_head;
+
+    #[test]
+    fn data_of_a_newer_program_is_known_from_damaged_data() {
+        let metric = MetricId(Uuid::from_u128(7));
+        let mut judge = StoreJudge::new(&[(metric, MetricStatus::Active)]);
+        let mut damaged = newer_head();
+        damaged[0] = 201;
+        assert!(matches!(judge.head(metric, &damaged.into()), Verdict::Wrong(_)));
+        assert_eq!(judge.newer_version(), None);
+        assert!(matches!(judge.head(metric, &newer_head().into()), Verdict::Wrong(_)));
+        assert_eq!(judge.newer_version(), Some(200));
     }
 }

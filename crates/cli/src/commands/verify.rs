@@ -113,6 +113,11 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     if !args.repair {
         return Ok(if printer.damages > 0 { ExitCode::from(FOUND) } else { ExitCode::SUCCESS });
     }
+    if let Some(version) = judge.newer_version() {
+        bail!(
+            "not repaired: states or blocks have format version {version}, which this program does not know: use the program that wrote them, or a newer one"
+        );
+    }
     let sacks = sack_count(&config, None);
     repair(&dir, plain, &index, checked, &judge, sacks, &runtime)
 }
