@@ -16,7 +16,9 @@ pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Resul
     match stored {
         Ok(None) => Ok(Ok(None)),
         Ok(Some(bytes)) => match Head::decode(bytes) {
-            Err(CodecError::Version(found @ 1..)) => Err(of_newer_program(found).into()),
+            Err(CodecError::Version(found @ 1..)) => {
+                Err(StoreError::Io(of_newer_program("a metric's state has", found)).into())
+            }
             decoded => Ok(decoded.map(Some).map_err(|error| error.to_string())),
         },
         Err(StoreError::Damaged(place)) => Ok(Err(place.clone())),
@@ -24,10 +26,11 @@ pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Resul
     }
 }
 
-fn of_newer_program(found: u8) -> StoreError {
-    StoreError::Io(format!(
-        "a metric's state has format version {found}, which this program does not know: run the program that wrote it, or a newer one"
-    ))
+/// Why data that is whole does not decode; `what` begins the sentence.
+pub(crate) fn of_newer_program(what: &str, found: u8) -> String {
+    format!(
+        "{what} format version {found}, which this program does not know: run the program that wrote it, or a newer one"
+    )
 }
 
 /// The operator's choice.

@@ -13,10 +13,10 @@ use std::{
 use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{BlockKey, BlockRange, MetricWrite, StoreError},
-    incoming::Record,
+    incoming::{IncomingError, Record},
 };
 use gnudi_model::{Measure, MetricId, Timestamp};
-use gnudi_series::{head::Head, points, raw};
+use gnudi_series::{CodecError, head::Head, points, raw};
 
 use crate::{
     Result, damage,
@@ -80,7 +80,7 @@ impl Processor {
             if !head.fits(&group.layout) {
                 return Ok((Folded { work: Work::Convert, latest: None }, Totals::default()));
             }
-            let totals = self.fold(&mut head, group, records, points);
+            let totals = self.fold(&mut head, group, records, points)?;
             Ok((folded(head, group, totals.latest), totals))
         });
         match whole {
@@ -117,7 +117,7 @@ impl Processor {
             match attempt(|| self.fold(&mut next, group, request, points)) {
                 Ok(some) => {
                     head = next;
-                    totals.add(some);
+                    totals.add(some?);
                 }
                 Err(panic) => self.set_aside(request, &panic),
             }
@@ -169,16 +169,29 @@ impl Processor {
         Ok(Head::after_loss(self.now()))
     }
 
-    /// Folds a metric's records, request by request.
-    fn fold(&self, head: &mut Head, group: &Group, records: &[Record], points: &mut Vec<Measure>) -> Totals {
+    /// Folds a metric's records, request by request. Fails at one of a newer program: it is whole, and waits for that.
+    fn fold(
+        &self,
+        head: &mut Head,
+        group: &Group,
+        records: &[Record],
+        points: &mut Vec<Measure>,
+    ) -> Result<Totals> {
         let mut totals = Totals::default();
         for request in records.chunk_by(|a, b| a.position == b.position) {
             points.clear();
             for record in request {
-                if let Err(error) = points::decode(&record.points, points) {
-                    let metric = record.metric;
-                    tracing::error!(%metric, position = record.position.0, %error, "a record does not decode: dropped");
-                    totals.damaged += 1;
+                match points::decode(&record.points, points) {
+                    Ok(()) => {}
+                    Err(CodecError::Version(found)) => {
+                        let reason = damage::of_newer_program("measures have", found);
+                        return Err(IncomingError::Io(reason).into());
+                    }
+                    Err(error) => {
+                        let (metric, position) = (record.metric, record.position.0);
+                        tracing::error!(%metric, position, %error, "a record does not decode: dropped");
+                        totals.damaged += 1;
+                    }
                 }
             }
             totals.latest = totals.latest.max(points.iter().map(|point| point.timestamp).max());
@@ -188,7 +201,7 @@ impl Processor {
             totals.accepted += outcome.accepted as u64;
             totals.late += outcome.late as u64;
         }
-        totals
+        Ok(totals)
     }
 }
 

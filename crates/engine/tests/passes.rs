@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Append as _, memory::MemoryIncoming};
+use gnudi_drivers::incoming::{Append as _, Batch, memory::MemoryIncoming};
 use gnudi_engine::{Engine, EngineError};
 use gnudi_indexer::ArchivePolicies as _;
 use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
@@ -175,6 +175,19 @@ async fn status_counts_what_waits() {
     house.refresh().await.unwrap();
     let status = house.engine.status(false).await.unwrap();
     assert_eq!((status.metrics_waiting, status.measures_waiting), (0, 0));
+}
+
+/// It waits for a program that knows it.
+#[tokio::test]
+async fn a_record_of_a_newer_program_is_not_dropped() {
+    let house = house(Vec::new()).await;
+    let mut batch = Batch::default();
+    // The version is in the upper half of the first byte.
+    batch.push(house.metrics[0], 1, |out| out.push(0xf0));
+    house.engine.append(batch).await.unwrap();
+    let refused = house.refresh().await.unwrap_err().to_string();
+    assert!(refused.contains("measures have format version 15"), "{refused}");
+    assert_eq!(house.incoming.backlog().await.unwrap().measures, 1);
 }
 
 #[tokio::test]
