@@ -180,7 +180,9 @@ fn end_log(
     assumptions: &Assumptions<'_>,
 ) -> io::Result<()> {
     let low = checked.runs.iter().map(|checked| checked.run.name.range.high).max().unwrap_or(0) + 1;
-    let range = Range { low, high: checked.segments.keys().next_back().copied().unwrap_or(0).max(low) };
+    let last = checked.segments.keys().next_back().copied().unwrap_or(0);
+    // Of a lost file the roster is left: the next start ignores it only if the run covers that segment.
+    let range = Range { low, high: last.max(checked.listed_segment).max(low) };
     // A deletion mark resets a metric: it hides everything older.
     let mark = if assumptions.is_replayed { Key::deletion } else { Key::head };
     let is_kept = |key: &Key| !assumptions.is_replayed || !lost_heads.contains(&key.metric());
@@ -213,14 +215,88 @@ fn end_log(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use bytes::Bytes;
     use gnudi_model::{Timespan, Timestamp};
     use uuid::Uuid;
 
-    use super::*;
-    use crate::{
-        aggregates::{BlockKey, table::levels::Level},
-        quarantine::Quarantine,
+    use super::{
+        super::{LocalAggregates, LocalAggregatesOptions, verify::check},
+        *,
     };
+    use crate::{
+        aggregates::{AggregateStore as _, BlockKey, Fence, MetricWrite, table::levels::Level},
+        incoming::Position,
+        quarantine::Quarantine,
+        verify::{Judge, Logged, ReadOnlyDisk, Verdict},
+    };
+
+    /// Knows of nothing that is wrong.
+    struct Content;
+
+    impl Judge for Content {
+        fn head(&mut self, _metric: MetricId, _bytes: &Bytes) -> Verdict {
+            Verdict::Right
+        }
+
+        fn lost_head(&mut self, _metric: MetricId) {}
+
+        fn block(&mut self, _key: &BlockKey, _bytes: &Bytes) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn expect(&mut self, _logged: HashMap<MetricId, Logged>) {}
+
+        fn has_applied_others(&self) -> bool {
+            false
+        }
+
+        fn missing(&mut self) -> Vec<(MetricId, String)> {
+            Vec::new()
+        }
+
+        fn applied_max(&self) -> Position {
+            Position(0)
+        }
+
+        fn metrics(&self) -> &[MetricId] {
+            &[]
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_in_a_lost_file_of_the_log_is_not_found_lost_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LocalAggregatesOptions {
+            segment_bytes: 1 << 16,
+            dirty_bytes_max: 0,
+            ..LocalAggregatesOptions::default()
+        };
+        let metrics = [1, 2].map(|id| MetricId(Uuid::from_u128(id)));
+        let store = LocalAggregates::open(dir.path(), &options).unwrap();
+        for metric in metrics {
+            // Each in a file of its own.
+            let head = Bytes::from(vec![1; 40_000]);
+            let write = MetricWrite { metric, blocks: Vec::new(), expired: Vec::new(), head };
+            store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+            store.sync().await.unwrap();
+        }
+        drop(store);
+        std::fs::remove_file(log_dir(dir.path()).join(segments::file_name(2))).unwrap();
+        let disk = ReadOnlyDisk::new(Arc::default());
+        let found = || check(&disk, dir.path(), &mut Content, &mut |_| {}).unwrap();
+        let checked = found();
+        assert!(checked.is_log_damaged);
+        let assumptions = Assumptions { metrics: &metrics, missing: &[], is_replayed: true };
+        repair(dir.path(), &checked, &assumptions).unwrap();
+        assert!(!found().is_log_damaged);
+        let store = LocalAggregates::open(dir.path(), &options).unwrap();
+        assert_eq!(store.figures().damaged, 0);
+        for head in store.read_heads(&metrics).await {
+            assert_eq!(head.unwrap(), None, "measures are applied again from the start");
+        }
+    }
 
     /// Also of those without an entry beside the gap.
     #[test]

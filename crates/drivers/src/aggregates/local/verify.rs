@@ -46,6 +46,8 @@ pub(crate) struct CheckedAggregates {
     pub layer: Layer,
     /// Whether the log itself is damaged.
     pub is_log_damaged: bool,
+    /// The last segment of which the roster lists something, though its file may be lost; 0 for none.
+    pub listed_segment: u32,
     pub missing: Vec<RunName>,
     /// Metrics and blocks whose newest value is invalid although its checksum matches.
     pub wrong_heads: Vec<MetricId>,
@@ -160,6 +162,7 @@ fn check_log(
     let log = log_dir(dir);
     let roster = Roster::open(Arc::new(disk.clone()), &log, done);
     let (_, mut expected) = roster.map_err(OpenError::io(&log))?;
+    checked.listed_segment = expected.last().map_or(0, |frame| frame.segment);
     let known = OwnerState { done, durable: expected.last(), ..OwnerState::default() };
     let mut gone = Vec::new();
     let recovered = segments::recover(disk, &log, Tear::Cut, known, &quarantine, &mut |frame| {
