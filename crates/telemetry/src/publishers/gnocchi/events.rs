@@ -4,6 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt as _;
 use gnudi_model::python::quote;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -172,6 +173,14 @@ async fn end_one(
     }
 }
 
+/// A resource in the answer to a search, without what is not needed of it.
+#[derive(Deserialize)]
+struct Found {
+    #[serde(rename = "type")]
+    resource_type: String,
+    id: String,
+}
+
 /// Types and ids of the resources that a query finds.
 async fn search(
     shared: &PublisherState,
@@ -199,11 +208,11 @@ async fn search(
         if !answer.status.is_success() {
             return failed(&answer.text());
         }
-        let resources: Vec<Value> = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let pairs = resources.iter().filter_map(|resource| {
-            Some((resource["type"].as_str()?.to_owned(), resource["id"].as_str()?.to_owned()))
-        });
-        found.extend(pairs);
+        let resources: Vec<Found> = match serde_json::from_slice(&answer.body) {
+            Ok(resources) => resources,
+            Err(error) => return failed(&format!("its answer is no list of resources: {error}")),
+        };
+        found.extend(resources.into_iter().map(|Found { resource_type, id }| (resource_type, id)));
         // Only a store with pagination sends this link.
         let has_next = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
         let last = found.last().map(|(_, id)| id.clone());

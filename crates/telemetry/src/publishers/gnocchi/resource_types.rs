@@ -88,8 +88,11 @@ async fn add_attributes(
     words: &'static str,
 ) -> Result<(), StoreError> {
     let known: Value = serde_json::from_slice(body).unwrap_or_default();
+    let Some(known) = known["attributes"].as_object() else {
+        return Err(StoreError(format!("{path}: the store's answer is no resource type")));
+    };
     let changes: Vec<Value> = attributes(words)
-        .filter(|attribute| known["attributes"].get(attribute.name) != Some(&attribute.value))
+        .filter(|attribute| known.get(attribute.name) != Some(&attribute.value))
         .map(|Attribute { name, mut value, fill }| {
             if let Some(fill) = fill {
                 value["options"] = json!({ "fill": fill });
@@ -106,4 +109,33 @@ async fn add_attributes(
         return Ok(());
     }
     Err(StoreError::refused(path, &answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+    use gnudi_http::Trust;
+
+    use super::*;
+    use crate::publishers::gnocchi::{GnocchiFigures, GnocchiLimits, GnocchiOptions, StoreAccess};
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_type_adds_no_attributes() {
+        let options = GnocchiOptions {
+            access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
+            endpoint: Some("http://127.0.0.1:1".to_owned()),
+            trust: Trust::Anyone,
+            identity: None,
+            config_dirs: Vec::new(),
+            create_resource_types: true,
+            limits: GnocchiLimits::default(),
+        };
+        let store = Store::new(&options, Duration::from_secs(1), GnocchiFigures::default()).unwrap();
+        for body in ["<html>", "[]", r#"{"attributes": null}"#] {
+            let added = add_attributes(&store, "/v1/resource_type/image", body.as_bytes(), "name!");
+            assert!(added.now_or_never().is_some_and(|added| added.is_err()), "{body}");
+        }
+    }
 }

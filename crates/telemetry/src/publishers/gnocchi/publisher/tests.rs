@@ -1,0 +1,160 @@
+//! The publisher beside a store that accepts everything.
+
+use gnudi_http::Trust;
+use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+use crate::{
+    event::{Trait, TraitValue},
+    publishers::tests::sample,
+};
+
+type Requests = Arc<Mutex<Vec<String>>>;
+
+/// A store that accepts everything with this answer, and records it.
+async fn store(answer: &'static str) -> (String, Requests) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Requests::default();
+    let seen = requests.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(respond(BufReader::new(stream), answer, seen.clone()));
+        }
+    });
+    (endpoint, requests)
+}
+
+async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests) {
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let request = head.lines().next().unwrap_or_default();
+        seen.lock().push(format!("{request} {}", String::from_utf8(body).unwrap()));
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+        stream.write_all(response.as_bytes()).await.unwrap();
+    }
+}
+
+/// A Keystone that nobody reaches, so that the filtered project stays unknown.
+fn nobody() -> Session {
+    let options = KeystoneOptions {
+        auth_url: "http://127.0.0.1:1/v3".to_owned(),
+        credentials: Credentials::Password {
+            user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
+            password: "p".into(),
+            scope: None,
+        },
+        region_name: None,
+        interface: Interface::Public,
+        trust: Trust::Anyone,
+        identity: None,
+        timeout: Duration::from_mins(1),
+    };
+    Session::new(options).unwrap()
+}
+
+fn options(endpoint: String) -> GnocchiOptions {
+    GnocchiOptions {
+        access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
+        endpoint: Some(endpoint),
+        trust: Trust::Anyone,
+        identity: Some(nobody()),
+        config_dirs: Vec::new(),
+        create_resource_types: false,
+        limits: GnocchiLimits::default(),
+    }
+}
+
+fn start(options: &GnocchiOptions, tasks: &PublisherTasks) -> GnocchiPublisher {
+    let url = PublisherUrl::parse("gnocchi://").unwrap();
+    GnocchiPublisher::start(&url, options, GnocchiFigures::default(), tasks).unwrap()
+}
+
+fn publisher(endpoint: String) -> GnocchiPublisher {
+    start(&options(endpoint), &PublisherTasks::watched().0)
+}
+
+/// Ends the instance `r`.
+fn end() -> Event {
+    let instance = Trait { name: "instance_id".to_owned(), value: TraitValue::Text("r".to_owned()) };
+    Event {
+        message_id: "m".to_owned(),
+        event_type: "compute.instance.delete.start".to_owned(),
+        generated: 0,
+        traits: vec![instance],
+        raw: Value::Null,
+    }
+}
+
+#[tokio::test]
+async fn an_end_waits_for_samples_from_before_the_filtered_project_was_known() {
+    let (endpoint, requests) = store("[]").await;
+    let publisher = publisher(endpoint);
+    let samples = publisher.samples(&[sample("cpu", 1.0)]);
+    let events = publisher.events(&[end()]);
+    // Time in which the event could go first.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    publisher.shared.open_gate(None);
+    samples.await.unwrap();
+    events.await.unwrap();
+    let requests = requests.lock();
+    let place = |part: &str| requests.iter().position(|request| request.contains(part)).expect("a request");
+    assert!(place("POST /v1/batch/") < place("ended_at"), "{requests:?}");
+}
+
+#[tokio::test]
+async fn what_a_panic_drops_fails_while_the_publisher_runs() {
+    let publisher = publisher("http://127.0.0.1:1".to_owned());
+    let dropped = || receipt(publisher.shared.clone(), vec![oneshot::channel().1]);
+    assert!(dropped().await.is_err());
+    publisher.shared.is_closed.store(true, Ordering::Relaxed);
+    assert!(dropped().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn the_panic_of_a_task_is_reported() {
+    let (endpoint, _) = store("[]").await;
+    let mut options = options(endpoint);
+    // More than a semaphore has.
+    options.limits.requests_max = usize::MAX;
+    let (tasks, mut panics) = PublisherTasks::watched();
+    let _publisher = start(&options, &tasks);
+    assert_eq!(panics.recv().await, "what publishes samples to gnocchi://");
+}
+
+#[tokio::test]
+async fn a_search_whose_answer_cannot_be_read_fails_the_event() {
+    for (answer, is_read) in [
+        ("[]", true),
+        (r#"[{"type": "instance_disk", "id": "d", "name": "vda"}]"#, true),
+        (r#"[{"type": "instance_disk"}]"#, false),
+        ("{}", false),
+        ("<html>sign in</html>", false),
+        ("", false),
+    ] {
+        let (endpoint, requests) = store(answer).await;
+        let publisher = publisher(endpoint);
+        publisher.shared.open_gate(None);
+        let outcome = publisher.events(&[end()]).await;
+        assert_eq!(outcome.is_ok(), is_read, "{answer}: {outcome:?}");
+        let ended = |id: &str| requests.lock().iter().any(|request| request.contains(&format!("/{id} HTTP")));
+        assert!(ended("r"), "whatever is found, the instance ends");
+        assert_eq!(ended("d"), answer.contains(r#""id": "d""#));
+    }
+}
