@@ -300,10 +300,13 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether Gnocchi has ended the request: without its answer, or with a proxy's, it may still process it.
+    /// Whether Gnocchi has ended the request: without its answer, or with a proxy's, it may still process it. Gnocchi
+    /// itself answers neither 408 nor 429.
     fn is_final(&self) -> bool {
         match self {
-            Failure::Call(error) => error.status().is_some_and(|status| status < 500),
+            Failure::Call(error) => {
+                error.status().is_some_and(|status| status < 500 && !matches!(status, 408 | 429))
+            }
             Failure::Answer(_) | Failure::File(_) => true,
         }
     }
@@ -435,6 +438,8 @@ const NO_STATE: &str = "the file that ends in .posted is not the one that was wr
 
 #[cfg(test)]
 mod tests {
+    use gnudi_client::Refused;
+
     use super::*;
     use crate::export::line::raw;
 
@@ -474,6 +479,17 @@ mod tests {
         assert!(in_progress());
         StateFile::open(&file).unwrap().record(ENDED).unwrap();
         assert!(!in_progress());
+    }
+
+    #[test]
+    fn a_request_that_a_proxy_has_answered_may_still_be_processed() {
+        let is_final = |status: u16| {
+            let refused = Refused { status, message: String::new(), retry_after: None };
+            Failure::Call(ClientError::Refused { method: "POST", path: "/v1/metric".to_owned(), refused })
+                .is_final()
+        };
+        assert!([400, 403, 404, 409].into_iter().all(is_final));
+        assert!(![408, 429, 500, 502, 503, 504].into_iter().any(is_final));
     }
 
     #[test]
