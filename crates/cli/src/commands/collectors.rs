@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_http::ClientIdentity;
 use gnudi_model::Fault;
-use gnudi_telemetry::{amqp1, statsd};
+use gnudi_telemetry::{amqp1, host, statsd};
 use prometheus_client::registry::Registry;
 use tokio::{
     net::UdpSocket,
@@ -173,21 +173,19 @@ pub struct Collectors {
 }
 
 impl Collectors {
-    /// Starts those selected on the command line. If one ends before `finish`, the process ends with an error.
+    /// Starts those selected on the command line, and that of this machine's figures. If one ends before `finish`, the
+    /// process ends with an error.
     pub async fn start(
         args: &ServeArgs,
         config: &Config,
         sink: &Sink,
+        host: Option<host::Collector>,
         registry: &mut Registry,
     ) -> Result<Self> {
         let (stop, stopped) = watch::channel(false);
-        let mut tasks = Vec::new();
+        let mut tasks: Vec<_> = host.into_iter().map(|host| host_task(host, until(&stopped))).collect();
         for name in &args.with {
-            let mut stopped = stopped.clone();
-            // An error means that the sender is gone, which also means stop.
-            let stop = async move {
-                let _ = stopped.wait_for(|stop| *stop).await;
-            };
+            let stop = until(&stopped);
             tasks.push(match name.as_str() {
                 "statsd" => {
                     ("the collector of statsd", tokio::spawn(statsd_server(config, sink).await?.run(stop)))
@@ -225,6 +223,29 @@ impl Collectors {
     }
 }
 
+/// Ends when the collectors have to stop.
+fn until(stopped: &watch::Receiver<bool>) -> impl Future<Output = ()> + Send + use<> {
+    let mut stopped = stopped.clone();
+    async move {
+        // An error means that the sender is gone, which also means stop.
+        let _ = stopped.wait_for(|stop| *stop).await;
+    }
+}
+
+/// Collects this machine's figures until `stop`.
+fn host_task(
+    collector: host::Collector,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> (&'static str, JoinHandle<()>) {
+    let collecting = async move {
+        tokio::select! {
+            () = collector.run() => {}
+            () = stop => {}
+        }
+    };
+    ("the collector of this machine's figures", tokio::spawn(collecting))
+}
+
 /// Runs an agent, and logs why it ended.
 async fn logged(name: &'static str, running: impl Future<Output = Result<()>>) {
     if let Err(error) = running.await {
@@ -258,5 +279,30 @@ mod tests {
         let (stop, stopped) = watch::channel(false);
         drop(stop);
         assert_eq!(ended(&tasks, &stopped), None);
+    }
+
+    #[tokio::test]
+    async fn a_collector_of_the_machines_figures_that_panics_is_a_fault() {
+        let collector = |interval| {
+            // Nobody listens there.
+            let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
+            let options = host::CollectorOptions {
+                interval,
+                archive_policy_name: "high".to_owned(),
+                proc_dir: "/nowhere".into(),
+                user: USER.to_owned(),
+            };
+            host::Collector::new(client, options)
+        };
+        let (stop, stopped) = watch::channel(false);
+        // No interval is empty.
+        let (name, failing) = host_task(collector(Duration::ZERO), until(&stopped));
+        let (_, running) = host_task(collector(Duration::from_mins(1)), until(&stopped));
+        let tasks = [(name, failing.abort_handle()), ("another", running.abort_handle())];
+        assert!(failing.await.is_err());
+        assert_eq!(ended(&tasks[1..], &stopped), None);
+        assert_eq!(ended(&tasks, &stopped), Some(Fault::Ended(name)));
+        stop.send_replace(true);
+        running.await.unwrap();
     }
 }

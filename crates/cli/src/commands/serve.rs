@@ -108,12 +108,12 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let sink = Sink { endpoint, user: None, password: own_password, trust: Trust::Anyone };
     let listener = Listener { socket, tls };
     let mut registry = Registry::default();
-    let collectors = Collectors::start(args, config, &sink, &mut registry).await?;
     // One of several APIs leaves the machine's figures to the process that collects them for all.
     let host = match &part {
-        Worker::Workers(_) => start_host_collector(args, config, sink)?,
+        Worker::Workers(_) => host_collector(args, config, &sink)?,
         Worker::Presence(_) => None,
     };
+    let collectors = Collectors::start(args, config, &sink, host, &mut registry).await?;
     let stopped = super::collectors::until_stopped();
     // Collectors post their last measures while requests are still served.
     let stop = async {
@@ -122,9 +122,6 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     };
     let served = super::api::serve(listener, figures, &store, options, workers, registry, stop).await;
     tracing::info!("stopping");
-    if let Some(host) = host {
-        host.abort();
-    }
     part.stop().await;
     store.close().await;
     tracing::info!("stopped");
@@ -172,19 +169,16 @@ fn endpoint(args: &ServeArgs, mut address: SocketAddr, is_secure: bool) -> Strin
     format!("{scheme}://{address}{}", super::api::path_prefix(&args.path_prefix))
 }
 
-fn start_host_collector(
-    args: &ServeArgs,
-    config: &Config,
-    sink: Sink,
-) -> Result<Option<tokio::task::JoinHandle<()>>> {
+/// The collector of this machine's figures, if it is enabled.
+fn host_collector(args: &ServeArgs, config: &Config, sink: &Sink) -> Result<Option<Collector>> {
     if !config.bool("host", "enabled") || args.without.iter().any(|collector| collector == "host") {
         return Ok(None);
     }
     let user = "admin".to_owned();
     let options = ClientOptions {
         user: Some(user.clone()),
-        password: sink.password,
-        trust: sink.trust,
+        password: sink.password.clone(),
+        trust: sink.trust.clone(),
         ..ClientOptions::default()
     };
     let client = Client::new(&sink.endpoint, &options)?;
@@ -194,5 +188,5 @@ fn start_host_collector(
         proc_dir: "/proc".into(),
         user,
     };
-    Ok(Some(tokio::spawn(Collector::new(client, options).run())))
+    Ok(Some(Collector::new(client, options)))
 }

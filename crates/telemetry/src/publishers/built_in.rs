@@ -37,8 +37,8 @@ impl Publishers {
         let mut add = |scheme: &'static str, open: Opener| {
             publishers.add(scheme, open);
         };
-        let counts = figures.of("file");
-        add("file", Box::new(move |url, _| FilePublisher::open(url, counts.clone())));
+        let (counts, file_tasks) = (figures.of("file"), tasks.clone());
+        add("file", Box::new(move |url, _| FilePublisher::open(url, counts.clone(), &file_tasks)));
         for scheme in ["http", "https"] {
             let counts = figures.of(scheme);
             add(scheme, Box::new(move |url, _| HttpPublisher::open(url, counts.clone())));

@@ -14,8 +14,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts,
-    trouble::PeerHealth,
+    OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
+    figures::PublisherCounts, trouble::PeerHealth,
 };
 use crate::{
     event::Event,
@@ -38,7 +38,7 @@ struct Job {
 
 impl FilePublisher {
     /// Opens the file immediately, so that a file that cannot be written is reported at the start.
-    pub fn open(url: &PublisherUrl, counts: PublisherCounts) -> Opened {
+    pub fn open(url: &PublisherUrl, counts: PublisherCounts, tasks: &PublisherTasks) -> Opened {
         if url.path.is_empty() {
             return Err(OpenError("names no file; write file:///path".to_owned()));
         }
@@ -68,9 +68,8 @@ impl FilePublisher {
                 let _ = job.done.send(());
             }
         };
-        std::thread::Builder::new()
-            .name("file-publisher".to_owned())
-            .spawn(write)
+        tasks
+            .spawn_thread("what publishes to file://", "file-publisher", write)
             .map_err(|error| OpenError(format!("no thread for it: {error}")))?;
         Ok(Arc::new(FilePublisher { jobs, is_json: url.query.has("json") }))
     }
@@ -202,8 +201,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let url = format!("file://{}?json&max_bytes=800&backup_count=2", path.display());
-        let publisher =
-            FilePublisher::open(&PublisherUrl::parse(&url).unwrap(), PublisherCounts::default()).unwrap();
+        let url = PublisherUrl::parse(&url).unwrap();
+        let (tasks, _) = PublisherTasks::watched();
+        let publisher = FilePublisher::open(&url, PublisherCounts::default(), &tasks).unwrap();
         for volume in 0..7 {
             publisher.samples(&[sample("m", f64::from(volume))]).await.unwrap();
         }

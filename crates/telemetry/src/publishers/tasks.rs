@@ -1,23 +1,27 @@
-//! The tasks that publishers start for themselves.
+//! The tasks and threads that publishers start for themselves.
 //!
 //! They outlive their publisher, since they publish what it has left. So nobody waits for them, and their
 //! panics are received from [`PublisherPanics`].
 
-use std::panic::AssertUnwindSafe;
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread,
+};
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 
-/// Starts tasks, and reports their panics.
+/// Starts tasks and threads, and reports their panics.
 #[derive(Clone, Debug)]
 pub struct PublisherTasks(mpsc::UnboundedSender<&'static str>);
 
-/// The panics of the tasks.
+/// The panics of the tasks and threads.
 #[derive(Debug)]
 pub struct PublisherPanics(mpsc::UnboundedReceiver<&'static str>);
 
 impl PublisherTasks {
-    /// Tasks of any number of publishers, and where their panics are reported.
+    /// Those of any number of publishers, and where their panics are reported.
     pub fn watched() -> (Self, PublisherPanics) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (PublisherTasks(sender), PublisherPanics(receiver))
@@ -33,10 +37,26 @@ impl PublisherTasks {
             }
         });
     }
+
+    /// The same for a thread, called `thread` by the operating system: for work that blocks.
+    pub fn spawn_thread(
+        &self,
+        name: &'static str,
+        thread: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let panics = self.0.clone();
+        let watched = move || {
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                let _ = panics.send(name);
+            }
+        };
+        thread::Builder::new().name(thread.to_owned()).spawn(watched).map(drop)
+    }
 }
 
 impl PublisherPanics {
-    /// The name of a task that has panicked, once there is one.
+    /// The name of one that has panicked, once there is one.
     pub async fn recv(&mut self) -> &'static str {
         match self.0.recv().await {
             Some(name) => name,
@@ -58,5 +78,13 @@ mod tests {
         assert_eq!(panics.recv().await, "two");
         tokio::task::yield_now().await;
         assert!(panics.recv().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn panics_of_threads_are_reported_too() {
+        let (tasks, mut panics) = PublisherTasks::watched();
+        tasks.spawn_thread("one", "test-one", || {}).unwrap();
+        tasks.spawn_thread("two", "test-two", || panic!("a defect")).unwrap();
+        assert_eq!(panics.recv().await, "two");
     }
 }
