@@ -93,6 +93,22 @@ def test_the_same_of_an_agent(tmp_path, text, reason):
     assert (reason or "") in done.stderr
 
 
+@pytest.mark.parametrize("text, polling, notification", [
+    # A compute host: libvirt has the instances, and the store is somewhere else.
+    ("[DEFAULT]\ntransport_url = rabbit://h/\n", None, "sink meter_sink: none of its publishers can be opened"),
+    (STORE + "[polling]\ncfg_file = /none\n", "[polling] cfg_file = /none: there is no such file", None),
+    (STORE + "[DEFAULT]\ntransport_url = nonsense\n", "[DEFAULT] transport_url", "[DEFAULT] transport_url"),
+    (STORE + "[DEFAULT]\ntransport_url = nonsense\n[polling]\nenable_notifications = false\n", None, "[DEFAULT] transport_url"),
+    (STORE + "[notification]\nmessaging_urls = nonsense\n", None, "[notification] messaging_urls"),
+    (STORE + "[service_credentials]\nauth_url = http://h/v3\n", "[service_credentials] username", "[service_credentials] username"),
+])
+def test_one_agent_alone_is_told_what_concerns_it(tmp_path, text, polling, notification):
+    for agent, reason in (("polling", polling), ("notification", notification)):
+        done = show(tmp_path, text, f"--ceilometer={agent}", "--check")
+        assert done.returncode == (1 if reason else 0), (agent, done.stderr)
+        assert (reason or "") in done.stderr, (agent, done.stderr)
+
+
 def test_pipeline_files_are_checked_too(tmp_path):
     """Without opening a publisher: nothing is written."""
     path = tmp_path / "pipeline.yaml"

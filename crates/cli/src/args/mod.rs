@@ -4,7 +4,7 @@ mod transfer;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use gnudi_client::Trust;
 use gnudi_endpoint::ServerArgs;
 use gnudi_model::SackCount;
@@ -167,15 +167,30 @@ pub struct AgentArgs {
 pub struct ConfigArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
-    /// Ceilometer's options and files instead of Gnocchi's.
-    #[arg(long)]
-    pub ceilometer: bool,
+    /// Ceilometer's options and files instead of Gnocchi's. With `--check`, AGENT is the one that runs with them.
+    #[arg(
+        long,
+        value_name = "AGENT",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all"
+    )]
+    pub ceilometer: Option<CheckedAgents>,
     /// Only this section.
     #[arg(long, value_name = "NAME")]
     pub section: Option<String>,
     /// Print only errors that would prevent a start, and warnings.
     #[arg(long)]
     pub check: bool,
+}
+
+/// The agents that a configuration is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckedAgents {
+    All,
+    Notification,
+    Polling,
 }
 
 /// Arguments of `gnocchi-config-generator`; most of them concern Python and have no effect.

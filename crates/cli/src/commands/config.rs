@@ -14,8 +14,10 @@ use crate::{
 };
 
 pub fn run(args: &ConfigArgs) -> Result<()> {
-    let (project, catalogue) =
-        if args.ceilometer { (Project::Ceilometer, CEILOMETER) } else { (Project::Gnocchi, GNOCCHI) };
+    let (project, catalogue) = match args.ceilometer {
+        Some(_) => (Project::Ceilometer, CEILOMETER),
+        None => (Project::Gnocchi, GNOCCHI),
+    };
     if let Some(section) = &args.section {
         check_section(catalogue, section)?;
     }
@@ -31,9 +33,9 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
         print!("{}", config::print_effective(&config, section));
         return Ok(());
     }
-    let faults = match project {
-        Project::Gnocchi => faults_of_server(&config),
-        Project::Ceilometer => agent::faults(&config),
+    let faults = match args.ceilometer {
+        Some(agents) => agent::faults(&config, agents),
+        None => faults_of_server(&config),
     };
     for fault in &faults {
         logging::log_failure(&gnudi_bench::complaint::of(fault));

@@ -18,6 +18,7 @@ use gnudi_bench::complaint;
 use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
+    args::CheckedAgents,
     config::{Config, Project},
     logging,
     program_args::ProgramArgs,
@@ -30,14 +31,15 @@ fn prepare(args: &ProgramArgs, command: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// All errors that would prevent an agent's start with these files, found without network access.
-pub fn faults(config: &Config) -> Vec<anyhow::Error> {
-    let checks = [
-        broker::brokers(config, "check").map(drop),
-        credentials::keystone(config, "service_credentials").map(drop),
-        polling::check(config),
-        notification::check(config),
-    ];
+/// All errors that would prevent the agents' start with these files, found without network access.
+pub fn faults(config: &Config, agents: CheckedAgents) -> Vec<anyhow::Error> {
+    let mut checks = vec![credentials::keystone(config, "service_credentials").map(drop)];
+    if agents != CheckedAgents::Polling {
+        checks.extend([broker::brokers(config, "check").map(drop), notification::check(config)]);
+    }
+    if agents != CheckedAgents::Notification {
+        checks.extend([polling::check_broker(config), polling::check(config)]);
+    }
     let mut faults: Vec<anyhow::Error> = Vec::new();
     for fault in checks.into_iter().filter_map(Result::err) {
         // Some options are needed for several parts.

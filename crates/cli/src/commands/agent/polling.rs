@@ -180,6 +180,14 @@ pub fn check(config: &Config) -> Result<()> {
     sources(config, &super::host(config)).map(drop)
 }
 
+/// The same of the broker that samples are published to.
+pub fn check_broker(config: &Config) -> Result<()> {
+    if !config.bool(POLLING, "enable_notifications") {
+        return Ok(());
+    }
+    broker::main_broker(config, "check").map(drop)
+}
+
 fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
