@@ -84,6 +84,16 @@ def test_one_round_that_polls_nothing_is_an_error(bus, tmp_path):
     conf.with_name("polling.yaml").write_text("sources: [{name: a, interval: 600, meters: [power.state, vcpus]}]")
     ended = polling.polled(conf)
     assert ended.returncode == 1 and "gnudi: --once: no pollster published samples; failed: 1 (" in ended.stdout, ended.stdout
+    # A meter of another namespace.
+    conf.with_name("polling.yaml").write_text("sources: [{name: a, interval: 600, meters: [image.size]}]")
+    ended = polling.polled(conf)
+    assert ended.returncode == 1 and "gnudi: --once: no source has a meter that can be polled here (" in ended.stdout, ended.stdout
+
+
+def test_one_round_without_instances_says_so(bus, tmp_path):
+    uri = polling.libvirt(tmp_path, [stranger(1)])
+    ended = polling.polled(polling.configure(tmp_path, bus, "no-instances", [source()], {"DEFAULT": {"libvirt_uri": uri}}))
+    assert ended.returncode == 0 and "--once: no samples were published" in ended.stdout, ended.stdout
 
 
 @pytest.mark.parametrize("text, place", [

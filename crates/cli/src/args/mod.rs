@@ -147,8 +147,8 @@ pub struct PollingArgs {
     /// What to poll: compute, central, ipmi [default: `polling_namespaces`, else compute and central].
     #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',')]
     pub polling_namespaces: Vec<String>,
-    /// Poll everything once and exit: with status 1 if resources cannot be discovered, or pollsters fail and none
-    /// publishes samples.
+    /// Poll everything once and exit: with status 1 if no source has a meter that can be polled here, resources cannot
+    /// be discovered, or pollsters fail and none publishes samples.
     #[arg(long)]
     pub once: bool,
 }

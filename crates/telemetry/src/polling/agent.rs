@@ -88,6 +88,8 @@ pub struct PollingAgent {
 /// What a round has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundOutcome {
+    /// No source has a meter that can be polled here.
+    pub selects_nothing: bool,
     /// Number of pollsters that published samples.
     pub polled: usize,
     /// Number of pollsters that failed.
@@ -97,8 +99,11 @@ pub struct RoundOutcome {
 }
 
 impl RoundOutcome {
-    /// Why the round counts as failed: resources that are unknown, or failures and no samples.
+    /// Why the round counts as failed: sources without meters, resources that are unknown, or failures and no samples.
     pub fn fault(&self) -> Option<String> {
+        if self.selects_nothing {
+            return Some("no source has a meter that can be polled here".to_owned());
+        }
         if !self.discoveries_failed.is_empty() {
             let failed = self.discoveries_failed.join(", ");
             return Some(format!("resources could not be discovered, and were not polled: {failed}"));
@@ -174,7 +179,8 @@ impl PollingAgent {
     /// Runs one round of each interval.
     pub async fn poll_once(&self) -> RoundOutcome {
         let works: Vec<Work<'_>> = self.sources.iter().map(|source| self.work(source)).collect();
-        self.round(&works, &mut Rng::with_seed(self.chance.seed)).await
+        let outcome = self.round(&works, &mut Rng::with_seed(self.chance.seed)).await;
+        RoundOutcome { selects_nothing: works.iter().all(|work| work.pollsters.is_empty()), ..outcome }
     }
 
     fn work<'a>(&'a self, source: &'a PollingSource) -> Work<'a> {

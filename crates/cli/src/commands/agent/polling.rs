@@ -154,14 +154,20 @@ impl PollingService {
     /// Runs one round.
     ///
     /// # Errors
-    /// Resources could not be discovered, or pollsters failed and none published samples; the log has the reasons.
+    /// No source has a meter that can be polled, resources could not be discovered, or pollsters failed and none
+    /// published samples; the log has the reasons.
     pub async fn poll_once(self) -> Result<()> {
         let outcome = self.agent.poll_once().await;
         self.end().await;
-        match outcome.fault() {
-            Some(fault) => bail!("--once: {fault} (the log has the reasons)"),
-            None => Ok(()),
+        if let Some(fault) = outcome.fault() {
+            bail!("--once: {fault} (the log has the reasons)");
         }
+        if outcome.polled == 0 {
+            tracing::warn!(
+                "--once: no samples were published: this agent found no resources, or they have no samples"
+            );
+        }
+        Ok(())
     }
 
     async fn end(&self) {

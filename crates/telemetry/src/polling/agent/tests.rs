@@ -172,11 +172,13 @@ async fn a_round_counts_as_polled_if_one_pollster_works() {
     let sources = "sources:\n- {name: s, interval: 10, meters: [a], resources: [bad]}\n\
                    - {name: t, interval: 10, meters: [b], resources: [x]}\n- {name: u, interval: 10, meters: [c]}\n";
     let outcome = agent(sources, &numbers, &kept).poll_once().await;
-    assert_eq!(outcome, RoundOutcome { polled: 1, failed: 1, discoveries_failed: Vec::new() });
+    assert_eq!(outcome, RoundOutcome { polled: 1, failed: 1, ..RoundOutcome::default() });
     assert_eq!(outcome.fault(), None);
-    // Nothing to poll is no failure.
+    // No resources are no failure; no meters are one.
     let outcome = agent("sources: [{name: s, interval: 10, meters: [a]}]", &numbers, &kept).poll_once().await;
     assert_eq!((outcome.clone(), outcome.fault()), (RoundOutcome::default(), None));
+    let outcome = agent("sources: [{name: s, interval: 10, meters: [x]}]", &numbers, &kept).poll_once().await;
+    assert_eq!(outcome.fault().as_deref(), Some("no source has a meter that can be polled here"));
 }
 
 #[tokio::test(start_paused = true)]
