@@ -114,6 +114,19 @@ def test_nobody_takes_a_metric_or_a_resource_of_others(gnudi):
     two.post(path, measures).expect(202)
 
 
+def test_measures_that_a_rule_refuses_create_no_metric(gnudi, tmp_path):
+    """Gnocchi refuses them, too, once it has created the metric."""
+    server = gnudi(config=with_rules(tmp_path, '"post measures": "not \'denied.f\':%(name)s"\n'))
+    jd = server.client("jd")
+    server.client().post("/v1/resource_type", {"name": "host"}).expect(201)
+    write = lambda line: jd.post("/v1/influxdb/write?db=host", line)
+    write(b"denied,host=h f=1").expect(403)
+    jd.get("/v1/resource/host/h").expect(404)
+    write(b"told,host=h f=1").expect(204)
+    write(b"told,host=h f=2\ndenied,host=h f=1").expect(403)
+    assert list(jd.get("/v1/resource/host/h").expect(200).json()["metrics"]) == ["told.f"]
+
+
 def test_what_a_metrics_resource_is_refuses_it_on_every_way(gnudi, tmp_path):
     """Where the rule asks for the resource behind a `not`, not looking it up would be a yes."""
     refuses = "role:admin or not 'frozen':%(resource.user_id)s"

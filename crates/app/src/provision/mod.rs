@@ -166,7 +166,13 @@ async fn step(
             ("original_resource_id", Some(parcel.original_resource_id.as_str())),
         ];
         call.enforce(Rule::CreateResource, Target::Given(&given))?;
-        return Ok(Step::Create(new_metrics(call, to, parcel.names().zip(parcel.whole_names())).await?));
+        let new = Resource {
+            creator: call.caller.user.as_str().into(),
+            original_resource_id: parcel.original_resource_id.as_str().into(),
+            ..Resource::new(parcel.id, resource_type)
+        };
+        let names = parcel.names().zip(parcel.whole_names());
+        return Ok(Step::Create(new_metrics(call, to, &new, names).await?));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
@@ -176,17 +182,18 @@ async fn step(
     call.enforce_all(Rule::PostMeasures, metrics.iter().flatten()).await?;
     let named = parcel.names().zip(parcel.whole_names()).zip(&metrics);
     let missing = named.filter(|(_, metric)| metric.is_none()).map(|(names, _)| names);
-    let new = new_metrics(call, to, missing).await?;
+    let new = new_metrics(call, to, &resource, missing).await?;
     Ok(match metrics.into_iter().collect() {
         Some(all) => Step::Nothing(all),
         None => Step::AddMetrics(new),
     })
 }
 
-/// The metrics to create, with their archive policies.
+/// The metrics to create of a resource, with their archive policies; the caller may post to them.
 async fn new_metrics(
     call: &Call<'_>,
     to: Destination<'_>,
+    resource: &Resource,
     names: impl Iterator<Item = (&str, Option<&str>)>,
 ) -> Result<Vec<(String, MetricsChange)>> {
     let mut metrics = Vec::new();
@@ -201,6 +208,14 @@ async fn new_metrics(
             None => call.archive_policy_for(Some(name)).await?,
         };
         let id = call.new_metric_id();
+        let metric = Metric {
+            creator: resource.creator.clone(),
+            name: Some(name.into()),
+            archive_policy_name: archive_policy_name.as_str().into(),
+            resource_id: Some(resource.id),
+            ..Metric::new(id)
+        };
+        call.enforce(Rule::PostMeasures, Target::Metric(&metric, Some(resource)))?;
         let whole_name = whole_name.map(str::to_owned);
         let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
