@@ -172,3 +172,24 @@ def test_metadata_that_a_rule_denies_by_name_is_ignored_and_the_rest_is_stored(g
     headers = {**VERSION_1, "X-Remote-User": "apple", "Authorization": None}
     server.client().request("POST", "/api/v1/write", snappy(told), headers=headers).expect(204)
     assert list(ask(server, "apple", "/api/v1/metadata").expect(200).json()["data"]) == ["told"]
+
+
+def test_the_end_of_a_series_that_a_rule_denies_says_nothing_of_it(gnudi, tmp_path):
+    """An end alone makes no metric, so the rule is not checked with the samples. Another series of the request is stored."""
+    (tmp_path / "rules.yaml").write_text('"post measures": "role:admin or user:apple and not \'denied\':%(name)s"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    time_ms = TIME * 1000
+    written = lambda name, value, *more: series(label("__name__", name), sample(value, time_ms), *more)
+
+    def write(user, body, headers=VERSION_1):
+        return server.client().request("POST", "/api/v1/write", snappy(body), headers={**headers, "X-Remote-User": user, "Authorization": None})
+    # The first write creates the type of resources, which an administrator may.
+    write("admin", written("first", 1.0)).expect(204)
+    said = field(5, number(1, 2) + number(3, 4))
+    both = request_2(([("__name__", "told")], [(1.0, time_ms)], said), ([("__name__", "denied")], [(STALE, time_ms)], said))
+    write("apple", both + field(4, b"help of both"), VERSION_2).expect(204)
+    metadata = lambda name: ask(server, "apple", f"/api/v1/metadata?metric={name}").expect(200).json()["data"]
+    assert metadata("told")["told"][0]["help"] == "help of both" and metadata("denied") == {}
+    write("apple", written("told", 2.0) + written("denied", STALE, exemplar(1.0, time_ms, trace_id="trace of denied"))).expect(204)
+    assert b"trace of denied" not in ask(server, "apple", "/api/v1/query_exemplars?query=denied").expect(200).body

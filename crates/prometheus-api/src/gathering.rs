@@ -83,8 +83,6 @@ pub struct Gathering<'c> {
     unknown_series: Vec<UnknownSeries>,
     /// By metric name; what the store has already is left out.
     metadata: HashMap<String, Metadata<'static>>,
-    /// Whether the policy has allowed the caller to write, whatever the samples.
-    may_write: bool,
     exemplars: Vec<StoredExemplar>,
     samples: u64,
     faults: Vec<String>,
@@ -101,7 +99,6 @@ impl<'c> Gathering<'c> {
             parcels: Parcels::default(),
             unknown_series: Vec::new(),
             metadata: HashMap::new(),
-            may_write: false,
             exemplars: Vec::new(),
             samples: 0,
             faults: Vec::new(),
@@ -139,29 +136,32 @@ impl<'c> Gathering<'c> {
         series
     }
 
-    /// Adds the samples of a series; returns whether there are any to store. `labels` is called only if
-    /// needed.
+    /// Adds the samples of a series; returns whether the policy has allowed the caller its metric once they are stored:
+    /// not if there are none, nor if they only end a series that may not exist. `labels` is called only if needed.
     pub fn add<'a>(
         &mut self,
         WrittenSeries { key, metric }: WrittenSeries,
         samples: &[Sample],
         labels: impl Fn() -> Result<Vec<(&'a str, &'a str)>, InvalidLabels>,
     ) -> bool {
-        let samples_before = self.samples;
         let start = self.points.len();
         if let Some(id) = metric {
             self.add_points(samples, || notation(&labels));
             self.known.push((id, start..self.points.len()));
-            return self.samples > samples_before;
+            return self.points.len() > start;
         }
         match labels().and_then(|labels| labels::check(&labels).map(|()| labels)) {
-            Err(error) => self.fault(|| format!("{error}: {}", notation(&labels))),
+            Err(error) => {
+                self.fault(|| format!("{error}: {}", notation(&labels)));
+                false
+            }
             Ok(checked) => {
                 self.add_points(samples, || notation(&labels));
+                let has_values = self.points[start..].iter().any(|measure| !measure.is_end_marker());
                 self.add_unknown_series(key, &checked, start);
+                has_values
             }
         }
-        self.samples > samples_before
     }
 
     fn add_points(&mut self, samples: &[Sample], series: impl Fn() -> String) {
@@ -188,7 +188,7 @@ impl<'c> Gathering<'c> {
         self.unknown_series.push(UnknownSeries { key, resource, metric_name });
     }
 
-    /// Adds the metadata that was sent with a series of this name whose samples have been added.
+    /// Adds the metadata that was sent with a series of this name whose metric the policy allows (see [`Gathering::add`]).
     pub fn describe(&mut self, series_name: &str, metadata: &Metadata<'_>) {
         self.add_metadata(metadata.family(series_name), metadata);
     }
@@ -202,7 +202,7 @@ impl<'c> Gathering<'c> {
     }
 
     /// Whether the policy allows the caller measures of a metric of this name that the caller created.
-    fn may_write_own(&mut self, name: &str) -> bool {
+    fn may_write_own(&self, name: &str) -> bool {
         let creator = self.call.caller.user.as_str();
         let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
         let own = [
@@ -211,9 +211,7 @@ impl<'c> Gathering<'c> {
             ("created_by_user_id", Some(user_id)),
             ("created_by_project_id", Some(project_id)),
         ];
-        let is_allowed = self.call.allows(Rule::PostMeasures, Target::Given(&own));
-        self.may_write |= is_allowed;
-        is_allowed
+        self.call.allows(Rule::PostMeasures, Target::Given(&own))
     }
 
     fn add_metadata(&mut self, name: &str, metadata: &Metadata<'_>) {
@@ -226,8 +224,8 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Adds exemplars of a series whose samples have been added. Invalid ones are ignored, and all if the series is
-    /// neither known nor has samples (`is_checked`), and the policy denies the caller a metric of its name.
+    /// Adds exemplars of a series. Invalid ones are ignored, and all if it is not known that the policy allows its
+    /// metric (`is_checked`), and it denies the caller a metric of the series' name.
     pub fn add_exemplars<'a>(
         &mut self,
         is_checked: bool,
@@ -301,17 +299,12 @@ impl<'c> Gathering<'c> {
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);
         }
-        // The policy has allowed the caller to post to the metrics by now.
-        let may_write = self.may_write || !self.known.is_empty();
-        if may_write {
-            for (name, metadata) in mem::take(&mut self.metadata) {
-                self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
-            }
+        for (name, metadata) in mem::take(&mut self.metadata) {
+            self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
         }
         let faults = self.reported_faults();
         self.call.append(batch(&self.points, self.known)).await?;
-        let exemplars = self.exemplars.into_iter().filter(|_| may_write);
-        let kept = exemplars.map(|exemplar| self.call.api.exemplars.put(exemplar));
+        let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
         let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
         Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
     }
