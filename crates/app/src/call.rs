@@ -36,7 +36,7 @@ pub struct Call<'a> {
     metrics_read: AtomicU64,
     /// The rules that were checked, as a bit set.
     rules_checked: AtomicU64,
-    /// What was admitted, until the request ends.
+    /// The new metrics that were admitted and are not created yet.
     admissions: Mutex<Vec<MetricsAdmission>>,
 }
 
@@ -131,13 +131,24 @@ impl Call<'_> {
         self.app.append(&self.caller, batch).await
     }
 
-    /// Refuses (429) new metrics that would exceed the quota of the caller's project.
+    /// Refuses (429) new metrics that would exceed the quota of the caller's project. What is admitted counts until
+    /// [`Call::metrics_are_created`] or the end of the request.
     pub async fn admit_metrics(&self, new: usize) -> Result<()> {
         let (app, quotas) = (self.app, &self.app.options().quotas);
         let indexer = app.engine().indexer();
         let admitted = app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?;
         self.admissions.lock().extend(admitted);
         Ok(())
+    }
+
+    /// Ends the admission of new metrics once they are created: from then on the index counts them. `lost` were not
+    /// created, since other requests were faster.
+    pub fn metrics_are_created(&self, lost: usize) {
+        let mut lost = lost as u64;
+        let admissions = std::mem::take(&mut *self.admissions.lock());
+        for mut admission in admissions {
+            lost -= admission.take_back(lost);
+        }
     }
 
     /// Records that the request reads this many metrics' series; they are part of its cost.

@@ -49,6 +49,18 @@ impl MetricsAdmission {
         self.with(|creating| creating.admitted - done)
     }
 
+    /// Takes back up to this many metrics, which were not created after all; returns how many.
+    pub fn take_back(&mut self, metrics: u64) -> u64 {
+        let metrics = metrics.min(self.metrics);
+        let mut projects = self.quotas.projects.lock();
+        if let Some((count, _)) = projects.get_mut(&self.project).and_then(|usage| usage.metrics.as_mut()) {
+            *count = count.saturating_sub(metrics);
+        }
+        self.metrics -= metrics;
+        self.with(|creating| creating.admitted -= metrics);
+        metrics
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Creating) -> T) -> T {
         let mut projects = self.quotas.creating.lock();
         work(projects.get_mut(&self.project).expect("this request is in progress"))

@@ -11,8 +11,8 @@
 //! reads and answers is known at its end only: requests in progress may bring the project into debt, for which
 //! later ones wait.
 //!
-//! A count errs on the safe side: metrics that a request in progress has created already count twice, in the
-//! index and as admitted. Near its limit a project may be refused for them until a second after that request.
+//! A count errs on the safe side: it may have metrics twice that are created while it is taken, in the index and as
+//! admitted. Near its limit a project may be refused for them until the next count, a second later.
 
 mod bucket;
 mod creating;
@@ -425,6 +425,27 @@ mod tests {
         assert_eq!(slower.uncounted(done), 2);
         slower.admit(1);
         assert_eq!((slower.done(), slower.uncounted(0)), (2, 3));
+    }
+
+    #[tokio::test]
+    async fn what_was_not_created_leaves_room() {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        let quotas = Arc::<Quotas>::default();
+        let indexer = MemoryIndexer::default();
+        let caller = named("a");
+        let admit =
+            async |at, new| quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await.ok();
+        // Another request has created both before this one, which looks again.
+        let mut first = admit(0, 2).await.flatten().unwrap();
+        assert!(admit(0, 2).await.is_none());
+        assert_eq!((first.take_back(2), first.take_back(1)), (2, 0));
+        let again = admit(0, 3).await.flatten().unwrap();
+        assert!(admit(0, 1).await.is_none());
+        // Also for a count that is taken meanwhile.
+        let done = first.done();
+        assert_eq!(first.uncounted(done), 3);
+        drop((first, again));
+        assert!(quotas.creating.lock().is_empty());
     }
 
     #[tokio::test]

@@ -143,7 +143,8 @@ async fn make(
                 Err(error) => return Err(error.into()),
             }
         }
-        carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        let lost = carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        call.metrics_are_created(lost);
         if found.iter().all(Option::is_some) {
             return Ok(found.into_iter().flatten().collect());
         }
@@ -225,7 +226,7 @@ async fn new_metrics(
 }
 
 /// Creates what is missing. A parcel that lost a race with another request gets no metrics and is tried
-/// again.
+/// again. Returns how many metrics were not created for that reason.
 async fn carry_out(
     call: &Call<'_>,
     resource_type: &str,
@@ -233,9 +234,10 @@ async fn carry_out(
     steps: Vec<(usize, Step)>,
     now: Timestamp,
     found: &mut [Option<Vec<Arc<Metric>>>],
-) -> Result<()> {
+) -> Result<usize> {
     let indexer = call.indexer();
     let (mut new, mut new_of) = (Vec::new(), Vec::new());
+    let mut lost = 0;
     for (index, step) in steps {
         let parcel = parcels.get(index);
         match step {
@@ -244,10 +246,11 @@ async fn carry_out(
                 found[index] = Some(metrics);
             }
             Step::Create(metrics) => {
+                new_of.push((index, metrics.len()));
                 new.push(new_resource(call, resource_type, parcel, metrics, now));
-                new_of.push(index);
             }
             Step::AddMetrics(metrics) => {
+                let count = metrics.len();
                 let change = ResourceChange {
                     metrics: Some(metrics),
                     append_metrics: true,
@@ -256,18 +259,20 @@ async fn carry_out(
                     ..ResourceChange::default()
                 };
                 let made = indexer.update_resource(resource_type, parcel.id, change).await;
+                lost += if made.is_err() { count } else { 0 };
                 found[index] = metrics_of(parcel, made.map(|updated| updated.resource))?;
             }
         }
     }
-    for (index, made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
+    for ((index, count), made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
         let parcel = parcels.get(index);
+        lost += if made.is_err() { count } else { 0 };
         found[index] = metrics_of(parcel, made)?;
         if found[index].is_some() {
             call.app.known_resources.insert(parcel.id, resource_type);
         }
     }
-    Ok(())
+    Ok(lost)
 }
 
 fn new_resource(

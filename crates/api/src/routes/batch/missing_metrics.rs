@@ -55,6 +55,7 @@ pub async fn create(
             Err(error) => return Err(error.into()),
         }
     }
+    call.metrics_are_created(again.len());
     if !gone.is_empty() {
         return Err(unknown_resources(named.resources.iter().filter(|resource| gone.contains(&resource.id))));
     }
