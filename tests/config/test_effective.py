@@ -86,6 +86,10 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     ("[DEFAULT]\ntransport_url = nonsense\n", "[DEFAULT] transport_url"),
     ("[polling]\ncfg_file = /none\n", "[polling] cfg_file = /none: there is no such file"),
     ("[DEFAULT]\npolling_namespaces = moon\n", "polling namespace moon"),
+    (STORE + "[compute]\nfetch_extra_metadata = true\n", "[compute] fetch_extra_metadata = true: needs [service_credentials] auth_url"),
+    (STORE + "[compute]\ninstance_discovery_method = naive\n", "needs [service_credentials] auth_url"),
+    (STORE + "[DEFAULT]\npolling_namespaces = central\n[compute]\nfetch_extra_metadata = true\n", None),
+    (STORE + "[coordination]\nbackend_url = zookeeper://h\n", "[coordination] backend_url: redis:// and etcd3+http:// coordinate"),
 ])
 def test_the_same_of_an_agent(tmp_path, text, reason):
     done = show(tmp_path, text, "--ceilometer", "--check")

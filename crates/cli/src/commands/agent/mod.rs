@@ -38,7 +38,7 @@ pub fn faults(config: &Config, agents: CheckedAgents) -> Vec<anyhow::Error> {
         checks.extend([broker::brokers(config, "check").map(drop), notification::check(config)]);
     }
     if agents != CheckedAgents::Notification {
-        checks.extend([polling::check_broker(config), polling::check(config)]);
+        checks.extend(polling::checks(config));
     }
     let mut faults: Vec<anyhow::Error> = Vec::new();
     for fault in checks.into_iter().filter_map(Result::err) {

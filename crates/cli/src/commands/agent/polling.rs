@@ -180,18 +180,32 @@ impl PollingService {
     }
 }
 
-/// Whether the agent could start with these files and options.
-pub fn check(config: &Config) -> Result<()> {
-    namespaces_of(config, &[])?;
-    sources(config, &super::host(config)).map(drop)
+/// Whether each part of the agent could start with these files and options. Connects to nothing.
+pub fn checks(config: &Config) -> [Result<()>; 3] {
+    let host = super::host(config);
+    let sources = sources(config, &host);
+    [
+        if config.bool(POLLING, "enable_notifications") {
+            broker::main_broker(config, "check").map(drop)
+        } else {
+            Ok(())
+        },
+        check_parts(config, &host),
+        sources.and_then(|sources| partition::members(config, "check", &host, &sources).map(drop)),
+    ]
 }
 
-/// The same of the broker that samples are published to.
-pub fn check_broker(config: &Config) -> Result<()> {
-    if !config.bool(POLLING, "enable_notifications") {
-        return Ok(());
+fn check_parts(config: &Config, host: &str) -> Result<()> {
+    let namespaces = namespaces_of(config, &[])?;
+    let cloud = cloud(config)?;
+    let has = |name: &str| namespaces.iter().any(|namespace| namespace == name);
+    if has("compute") {
+        instances(config, host, cloud.as_ref())?;
     }
-    broker::main_broker(config, "check").map(drop)
+    if has("central") && cloud.is_some() {
+        central_options(config)?;
+    }
+    Ok(())
 }
 
 fn new_id() -> String {
