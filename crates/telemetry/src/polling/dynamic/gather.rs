@@ -21,6 +21,8 @@ use crate::polling::{
 const PAGES_MAX: usize = 10_000;
 /// Maximum bytes of all cached responses; beyond it the cache is cleared.
 const REMEMBERED_BYTES_MAX: usize = 32 << 20;
+/// The approximate size of a cached response without its place and body.
+const ENTRY_BYTES: usize = 256;
 
 /// Sends the requests, and caches responses for additional metadata.
 pub struct Gatherer {
@@ -31,21 +33,30 @@ pub struct Gatherer {
 
 #[derive(Default)]
 struct Answers {
-    by_place: HashMap<String, (Arc<Value>, Instant)>,
+    by_place: HashMap<String, CachedAnswer>,
+    bytes: usize,
+}
+
+struct CachedAnswer {
+    answer: Arc<Value>,
+    until: Instant,
     bytes: usize,
 }
 
 impl Answers {
     fn get(&self, place: &str, now: Instant) -> Option<Arc<Value>> {
-        self.by_place.get(place).filter(|(_, until)| now < *until).map(|(answer, _)| Arc::clone(answer))
+        self.by_place.get(place).filter(|cached| now < cached.until).map(|cached| Arc::clone(&cached.answer))
     }
 
+    /// `bytes`: of the response's body.
     fn put(&mut self, place: &str, answer: &Arc<Value>, bytes: usize, until: Instant) {
+        let bytes = bytes + place.len() + ENTRY_BYTES;
+        self.bytes -= self.by_place.remove(place).map_or(0, |expired| expired.bytes);
         if self.bytes + bytes > REMEMBERED_BYTES_MAX {
             *self = Answers::default();
         }
         self.bytes += bytes;
-        self.by_place.insert(place.to_owned(), (Arc::clone(answer), until));
+        self.by_place.insert(place.to_owned(), CachedAnswer { answer: Arc::clone(answer), until, bytes });
     }
 }
 
@@ -234,5 +245,16 @@ mod tests {
         assert_eq!(answers.get("b", now), None);
         answers.put("b", &answer, REMEMBERED_BYTES_MAX, now + Duration::from_secs(1));
         assert_eq!((answers.get("a", now), answers.by_place.len()), (None, 1));
+        // What is requested again counts once.
+        answers.put("c", &answer, 10, now + Duration::from_secs(1));
+        for _ in 0..10 {
+            answers.put("d", &answer, REMEMBERED_BYTES_MAX / 4, now);
+        }
+        assert_eq!((answers.get("c", now).is_some(), answers.by_place.len()), (true, 2));
+        // Many small responses take memory, too.
+        for number in 0..REMEMBERED_BYTES_MAX / ENTRY_BYTES {
+            answers.put(&number.to_string(), &answer, 1, now);
+        }
+        assert!(answers.by_place.len() < REMEMBERED_BYTES_MAX / ENTRY_BYTES);
     }
 }
