@@ -218,6 +218,8 @@ impl PollingAgent {
         if let Some(group) = &source.group
             && !self.partition.is_mine(group, pollster.name())
         {
+            // It may have been this agent's before.
+            self.show(source, pollster, Vec::new());
             tracing::debug!(meter = pollster.name(), source = source.name, "another agent polls it");
             return;
         }

@@ -280,3 +280,19 @@ async fn agents_of_a_named_group_share_pollsters() {
     agent.poll_once().await;
     assert_eq!((kept.resources("a").len(), kept.resources("b").len()), (0, 10));
 }
+
+#[tokio::test]
+async fn what_another_agent_polls_is_no_longer_shown() {
+    let (numbers, kept) = parts(2);
+    let sources =
+        "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
+    let exporter = Arc::new(Exporter::default());
+    let mut moving =
+        PollingAgent { exporter: Some(Arc::clone(&exporter)), ..agent(sources, &numbers, &kept) };
+    let shown = || ["ceilometer_a{", "ceilometer_b{"].map(|series| exporter.text().contains(series));
+    moving.poll_once().await;
+    assert_eq!(shown(), [true, true]);
+    moving.partition = Arc::new(OneOf("b"));
+    moving.poll_once().await;
+    assert_eq!(shown(), [false, true]);
+}
