@@ -89,6 +89,7 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     (STORE + "[compute]\nfetch_extra_metadata = true\n", "[compute] fetch_extra_metadata = true: needs [service_credentials] auth_url"),
     (STORE + "[compute]\ninstance_discovery_method = naive\n", "needs [service_credentials] auth_url"),
     (STORE + "[DEFAULT]\npolling_namespaces = central\n[compute]\nfetch_extra_metadata = true\n", None),
+    (STORE + "[polling]\nenable_prometheus_exporter = true\nprometheus_tls_enable = true\n", "[polling] prometheus_tls_enable: needs prometheus_tls_certfile"),
     (STORE + "[coordination]\nbackend_url = zookeeper://h\n", "[coordination] backend_url: redis:// and etcd3+http:// coordinate"),
 ])
 def test_the_same_of_an_agent(tmp_path, text, reason):

@@ -64,6 +64,14 @@ impl Exports {
         Ok(exports)
     }
 
+    /// Whether the exporter's options are complete. Binds nothing.
+    pub fn check(config: &Config) -> Result<()> {
+        if config.bool(POLLING, "enable_prometheus_exporter") {
+            tls(config)?;
+        }
+        Ok(())
+    }
+
     /// Serves until the returned tasks are dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();

@@ -181,7 +181,7 @@ impl PollingService {
 }
 
 /// Whether each part of the agent could start with these files and options. Connects to nothing.
-pub fn checks(config: &Config) -> [Result<()>; 3] {
+pub fn checks(config: &Config) -> [Result<()>; 4] {
     let host = super::host(config);
     let sources = sources(config, &host);
     [
@@ -191,6 +191,7 @@ pub fn checks(config: &Config) -> [Result<()>; 3] {
             Ok(())
         },
         check_parts(config, &host),
+        Exports::check(config),
         sources.and_then(|sources| partition::members(config, "check", &host, &sources).map(drop)),
     ]
 }
