@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use gnudi_promql::{
     Error, ErrorKind, Evaluation, Interrupt, Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Selected,
     Value, format as formatted, parse,
@@ -354,6 +356,49 @@ fn label_values_are_limited() {
         with_limits(&few, limits).expect("a few kilobytes");
         let error = with_limits(&many, limits).expect_err("many megabytes");
         assert_eq!(error.kind, ErrorKind::Execution, "{error}");
+    }
+}
+
+#[test]
+fn expressions_of_label_replace_are_limited() {
+    let replace = |vector: &str, pattern: &str| {
+        format!("label_replace({vector}, \"y\", \"$1\", \"host\", `{pattern}`)")
+    };
+    let groups = "()".repeat(2_000);
+    for pattern in [groups.as_str(), &format!("a)|(?s:{groups}")] {
+        let error = with_limits(&replace("x", pattern), Limits::default()).expect_err("400 MB");
+        assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
+    }
+    // 100,000 states: for one byte, not for 40,000.
+    let large = r"\w{40}";
+    with_limits(&replace("x", large), Limits::default()).expect("a short value");
+    let join = |vector: &str| format!("label_join({vector}, \"host\", \"\"{})", ", \"host\"".repeat(200));
+    let error = with_limits(&replace(&join(&join("x")), large), Limits::default()).expect_err("a long value");
+    assert_eq!(error.kind, ErrorKind::Execution, "{error}");
+}
+
+#[test]
+fn functions_of_labels_poll_for_interrupts_at_each_series() {
+    let mut store = Store::default();
+    for host in 0..1000 {
+        let labels = Labels::new([("__name__", "x".to_string()), ("host", host.to_string())]);
+        store.load(&labels, 1000, &[Item::Value(1.0)]);
+    }
+    let polls = |query: &str| {
+        let polls = AtomicUsize::new(0);
+        let ask = || -> Option<Interrupt> {
+            polls.fetch_add(1, Ordering::Relaxed);
+            None
+        };
+        let options = Options { interrupt: &ask, ..Options::default() };
+        store.query(query, QueryTimes::instant(0), options).expect(query);
+        polls.load(Ordering::Relaxed)
+    };
+    let before = polls("x");
+    for query in
+        ["label_replace(x, \"y\", \"$1\", \"host\", \"(.*)\")", "label_join(x, \"y\", \"\", \"host\")"]
+    {
+        assert!(polls(query) >= before + 1000, "{query}");
     }
 }
 

@@ -143,35 +143,38 @@ impl<'a> Context<'a> {
     /// Sorts the result of an instant query. Results of range queries are sorted by labels.
     fn sorted(
         &self,
+        mut vector: Vec<VectorSeries>,
         call: &Call,
         grid: &Grid,
         compare: impl Fn(&VectorSeries, &VectorSeries) -> std::cmp::Ordering,
-    ) -> Result<Vec<VectorSeries>> {
-        let mut vector = self.eval_vector(&call.args[0], grid)?;
+    ) -> Vec<VectorSeries> {
         if grid.steps == 1 {
             vector.sort_by(compare);
         } else {
             self.annotate(|annotations| annotations.sort_in_range_query(call.at));
         }
-        Ok(vector)
+        vector
     }
 
     fn sort(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>> {
-        self.sorted(call, grid, |a, b| {
+        let vector = self.eval_vector(&call.args[0], grid)?;
+        Ok(self.sorted(vector, call, grid, |a, b| {
             let (a, b) = (a.column.values[0], b.column.values[0]);
             let order = a.is_nan().cmp(&b.is_nan());
             order.then_with(|| if descending { nan_first(b, a) } else { nan_first(a, b) })
-        })
+        }))
     }
 
     fn sort_by_label(&self, call: &Call, grid: &Grid, descending: bool) -> Result<Vec<VectorSeries>> {
-        let names = texts(&call.args[1..]);
-        self.sorted(call, grid, |a, b| {
-            let by_names = names.iter().map(|name| sort::natural(a.labels.get(name), b.labels.get(name)));
-            let order = by_names.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
-            let order = order.then_with(|| a.labels.cmp(&b.labels));
+        let vector = self.eval_vector(&call.args[0], grid)?;
+        let mut names = texts(&call.args[1..]);
+        // A comparison looks at each name until one differs: leave out those that no series has.
+        names.retain(|name| vector.iter().any(|series| !series.labels.get(name).is_empty()));
+        Ok(self.sorted(vector, call, grid, |a, b| {
+            let mut by_names = names.iter().map(|name| sort::natural(a.labels.get(name), b.labels.get(name)));
+            let order = by_names.find(|order| order.is_ne()).unwrap_or_else(|| a.labels.cmp(&b.labels));
             if descending { order.reverse() } else { order }
-        })
+        }))
     }
 
     fn label_replace(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
@@ -179,6 +182,8 @@ impl<'a> Context<'a> {
         let replace = Replace::new(&texts[0], &texts[1], &texts[2], &texts[3])?;
         let mut vector = self.eval_vector(&args[0], grid)?;
         for series in &mut vector {
+            self.check()?;
+            replace.check_search(&series.labels)?;
             self.budget.texts(replace.value_bytes_max(&series.labels))?;
             if let Some(labels) = replace.apply(&series.labels) {
                 series.labels = labels;
@@ -194,6 +199,7 @@ impl<'a> Context<'a> {
         let join = Join::new(&texts[0], &texts[1], sources)?;
         let mut vector = self.eval_vector(&args[0], grid)?;
         for series in &mut vector {
+            self.check()?;
             self.budget.texts(join.value_bytes_max(&series.labels))?;
             series.labels = join.apply(&series.labels);
             series.drop_name &= join.destination() != METRIC_NAME;

@@ -6,6 +6,11 @@ use regex::Regex;
 
 use crate::error::{Error, Result};
 use crate::labels::Labels;
+use crate::plan::{expression_states, whole};
+
+/// The most bytes of a value, times the states of the expression that is searched in it: some seconds, during which
+/// nothing interrupts the search.
+const SEARCH_MAX: usize = 1 << 30;
 
 /// Any non-empty text is a label name.
 fn check_name(name: &str, role: &str, function: &str) -> Result<()> {
@@ -22,11 +27,13 @@ pub(crate) struct Replace {
     replacement: String,
     source: String,
     regex: Regex,
+    states: usize,
 }
 
 impl Replace {
     pub(crate) fn new(destination: &str, replacement: &str, source: &str, pattern: &str) -> Result<Replace> {
-        let Ok(regex) = Regex::new(&format!("^(?s:{pattern})$")) else {
+        let pattern_of_whole = whole(pattern);
+        let Ok(regex) = Regex::new(&pattern_of_whole) else {
             return Err(Error::execution(format!(
                 "invalid regular expression in label_replace(): {pattern}"
             )));
@@ -37,7 +44,18 @@ impl Replace {
             replacement: replacement.to_string(),
             source: source.to_string(),
             regex,
+            states: expression_states(&pattern_of_whole),
         })
+    }
+
+    /// Refuses a value in which the search would take too long.
+    pub(crate) fn check_search(&self, labels: &Labels) -> Result<()> {
+        if self.states.saturating_mul(labels.get(&self.source).len()) > SEARCH_MAX {
+            return Err(Error::execution(
+                "a label value is too long for the regular expression in label_replace()",
+            ));
+        }
+        Ok(())
     }
 
     pub(crate) fn destination(&self) -> &str {

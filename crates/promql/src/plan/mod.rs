@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::quoted::quoted;
 use crate::syntax;
 
+pub(crate) use literals::expression_states;
 pub(crate) use operators::{AggregateOp, BinaryOp};
 pub use selection::{QueryTimes, Selection, Windows};
 
@@ -86,8 +87,7 @@ impl Matcher {
     /// A matcher that no query's text has. Regular expressions match the whole value.
     pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
         let regex = || -> Result<Regex> {
-            // A dot matches line feeds, too.
-            let regex = Regex::new(&format!("^(?s:{value})$"));
+            let regex = Regex::new(&whole(value));
             let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
             // It must not close the group around it.
             literals::hir(value).map_err(Error::bad_data)?;
@@ -122,6 +122,11 @@ impl Matcher {
     }
 }
 
+/// A regular expression for whole values. A dot matches line feeds, too.
+pub(crate) fn whole(pattern: &str) -> String {
+    format!("^(?s:{pattern})$")
+}
+
 /// About how many states the automata of a request's regular expressions may have; they take some 100 MB.
 const REGEX_STATES_MAX: usize = 1_000_000;
 
@@ -135,7 +140,16 @@ impl RegexStates {
     /// # Errors
     /// There are too many now.
     pub fn add(&mut self, matcher: &Matcher) -> Result<()> {
-        self.0 = self.0.saturating_add(matcher.states());
+        self.add_states(matcher.states())
+    }
+
+    /// Counts those of the regular expression of `label_replace`. An invalid one is reported by the evaluation.
+    pub(crate) fn add_replaced(&mut self, pattern: &str) -> Result<()> {
+        self.add_states(expression_states(&whole(pattern)))
+    }
+
+    fn add_states(&mut self, states: usize) -> Result<()> {
+        self.0 = self.0.saturating_add(states);
         if self.0 > REGEX_STATES_MAX {
             return Err(Error::bad_data("the regular expressions are too large"));
         }

@@ -6,7 +6,7 @@ use super::lexer::tokens;
 use super::token::{Kind, Token};
 use super::tree::{Aggregate, Binary, Expr, ExprKind, Matching, Selector, Shift, Span};
 use super::{Parsed, fault, literal};
-use crate::functions::Function;
+use crate::functions::{Function, Kind as FunctionKind};
 use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher, RegexStates};
 
 /// Maximum operators in a query: a chain of them makes a tree as deep as it is long.
@@ -311,9 +311,23 @@ impl<'t> Parser<'t> {
     fn call(&mut self, name: &Token<'_>) -> Parsed<ExprKind> {
         let args = self.arguments()?;
         match Function::by_name(name.text) {
-            Some(function) => Ok(ExprKind::Call { function, args }),
+            Some(function) => {
+                self.count_replaced(function, &args)?;
+                Ok(ExprKind::Call { function, args })
+            }
             None => fault(name.start, format!("unknown function with name {:?}", name.text)),
         }
+    }
+
+    /// Counts the regular expression of `label_replace`, its fifth argument.
+    fn count_replaced(&mut self, function: &Function, args: &[Expr]) -> Parsed<()> {
+        if matches!(function.kind, FunctionKind::LabelReplace)
+            && let Some(arg) = args.get(4)
+            && let ExprKind::Text(pattern) = &arg.inner().kind
+        {
+            return self.regexes.add_replaced(pattern).or_else(|error| fault(arg.span.start, error.text));
+        }
+        Ok(())
     }
 
     /// `bool`, and how series match.
