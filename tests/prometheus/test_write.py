@@ -116,6 +116,27 @@ def test_a_metric_that_was_deleted_is_made_again(server):
         server.client().delete(f"/v1/metric/{metric}").expect(204)
 
 
+def test_a_metric_that_lost_its_place_is_made_again(server):
+    """A metric that is detached from its resource, or renamed, is another series from then on, though it is known."""
+    def write_one(value, time):
+        write(server, series(label("__name__", "left"), label("job", "left"), sample(value, time))).expect(204)
+        return metrics_of(server.client(), "prometheus", "left@none")["left"]
+
+    def change(metrics, metric):
+        server.client().patch("/v1/resource/prometheus/left@none", {"metrics": metrics}).expect(200)
+        # The change has removed it from the cache.
+        server.client().get(f"/v1/metric/{metric}").expect(200)
+
+    first = write_one(1.0, START)
+    change({}, first)
+    second = write_one(2.0, START + 1)
+    change({"renamed": second}, second)
+    third = write_one(3.0, START + 2)
+    assert len({first, second, third}) == 3
+    for name, expected in [("left", [3.0]), ("renamed", [2.0])]:
+        assert [value for _, value in raw(server, "left@none", name)] == expected
+
+
 HISTOGRAM = [("__name__", "h"), ("job", "partial")]
 GOOD = ([("__name__", "good"), ("job", "partial")], [(1.0, START)], b"")
 

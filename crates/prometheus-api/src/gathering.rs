@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::{
     call::Call,
     exemplar_store::{StoredExemplar, are_short},
-    known_series::SeriesKey,
+    known_series::{KnownMetric, SeriesKey},
     metadata_store::is_storable,
     place,
 };
@@ -119,17 +119,15 @@ impl<'c> Gathering<'c> {
         if !self.uses_known_series {
             return series;
         }
-        let (places, ids): (Vec<usize>, Vec<MetricId>) = self
-            .call
-            .api
-            .known_series
-            .get(keys)
-            .into_iter()
-            .enumerate()
-            .filter_map(|(place, id)| Some((place, id?)))
-            .unzip();
+        let known_series = &self.call.api.known_series;
+        let found = known_series.get(keys).into_iter().enumerate();
+        let (places, known): (Vec<usize>, Vec<KnownMetric>) =
+            found.filter_map(|(place, known)| Some((place, known?))).unzip();
+        let ids: Vec<MetricId> = known.iter().map(|known| known.id).collect();
         self.call.indexer().visit_cached_metrics(&ids, &mut |index, metric| {
-            if self.call.allows(Rule::PostMeasures, Target::Metric(metric, None)) {
+            if known_series.is_in_place(known[index], metric)
+                && self.call.allows(Rule::PostMeasures, Target::Metric(metric, None))
+            {
                 series[places[index]].metric = Some(metric.id);
             }
         });
@@ -292,9 +290,12 @@ impl<'c> Gathering<'c> {
                     self.known.push((metric.id, start..self.points.len()));
                 }
             }
-            let known =
-                |one: &UnknownSeries| Some((one.key, *ids.get(&(one.resource, one.metric_name.as_str()))?));
-            self.call.api.known_series.insert(self.unknown_series.iter().filter_map(known));
+            let known_series = &self.call.api.known_series;
+            let known = |one: &UnknownSeries| {
+                let id = *ids.get(&(one.resource, one.metric_name.as_str()))?;
+                Some((one.key, known_series.metric(id, one.resource, &one.metric_name)))
+            };
+            known_series.insert(self.unknown_series.iter().filter_map(known));
         }
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);

@@ -1,8 +1,8 @@
 //! A cache from a series' labels, as received, to its metric. The hot write path reads it instead of looking
 //! names up.
 //!
-//! Keys are 128 bits of keyed hashes, so nobody outside can construct collisions. An entry is only an id:
-//! that the metric exists and that the caller may post to it is checked on each use.
+//! Keys are 128 bits of keyed hashes, so nobody outside can construct collisions. On each use it is checked that
+//! the metric exists, that it still has its resource and name, and that the caller may post to it.
 
 use std::{
     collections::HashMap,
@@ -11,10 +11,11 @@ use std::{
 };
 
 use ahash::RandomState;
-use gnudi_model::MetricId;
+use gnudi_model::{Metric, MetricId};
 use parking_lot::RwLock;
+use uuid::Uuid;
 
-/// The capacity of each of two generations; when one is full, the older one is dropped. About 50 bytes per
+/// The capacity of each of two generations; when one is full, the older one is dropped. About 60 bytes per
 /// entry.
 const GENERATION_SERIES_MAX: usize = 500_000;
 
@@ -22,13 +23,21 @@ const GENERATION_SERIES_MAX: usize = 500_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesKey(u128);
 
+/// A series' metric, with a hash of its resource and name: a metric that was detached or renamed since is another
+/// series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownMetric {
+    pub id: MetricId,
+    place: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct KnownSeries {
     hashers: [RandomState; 2],
     generations: RwLock<Generations>,
 }
 
-type Series = HashMap<SeriesKey, MetricId, BuildHasherDefault<KeyHasher>>;
+type Series = HashMap<SeriesKey, KnownMetric, BuildHasherDefault<KeyHasher>>;
 
 #[derive(Debug, Default)]
 struct Generations {
@@ -50,33 +59,48 @@ impl KnownSeries {
         SeriesKey(half(&self.hashers[0]) << 64 | half(&self.hashers[1]))
     }
 
+    /// A series' metric of this resource and name.
+    pub fn metric(&self, id: MetricId, resource: Uuid, name: &str) -> KnownMetric {
+        KnownMetric { id, place: self.place(resource, name) }
+    }
+
+    /// Whether the metric still has the resource and name that it had.
+    pub fn is_in_place(&self, known: KnownMetric, metric: &Metric) -> bool {
+        let (Some(resource), Some(name)) = (metric.resource_id, metric.name.as_deref()) else { return false };
+        known.place == self.place(resource, name)
+    }
+
+    fn place(&self, resource: Uuid, name: &str) -> u64 {
+        self.hashers[0].hash_one((resource, name))
+    }
+
     /// The metric of each series, if known. Locks once for all of a request's series: a lock for each costs
     /// several times the look-up.
-    pub fn get(&self, keys: &[SeriesKey]) -> Vec<Option<MetricId>> {
+    pub fn get(&self, keys: &[SeriesKey]) -> Vec<Option<KnownMetric>> {
         let mut from_old = Vec::new();
         let generations = self.generations.read();
-        let ids = keys.iter().map(|key| {
+        let metrics = keys.iter().map(|key| {
             generations.young.get(key).copied().or_else(|| {
-                let id = *generations.old.get(key)?;
-                from_old.push((*key, id));
-                Some(id)
+                let known = *generations.old.get(key)?;
+                from_old.push((*key, known));
+                Some(known)
             })
         });
-        let ids = ids.collect();
+        let metrics = metrics.collect();
         drop(generations);
         if !from_old.is_empty() {
             self.insert(from_old);
         }
-        ids
+        metrics
     }
 
-    pub fn insert(&self, series: impl IntoIterator<Item = (SeriesKey, MetricId)>) {
+    pub fn insert(&self, series: impl IntoIterator<Item = (SeriesKey, KnownMetric)>) {
         let mut generations = self.generations.write();
-        for (key, id) in series {
+        for (key, known) in series {
             if generations.young.len() >= GENERATION_SERIES_MAX {
                 generations.old = mem::take(&mut generations.young);
             }
-            generations.young.insert(key, id);
+            generations.young.insert(key, known);
         }
     }
 }
@@ -101,30 +125,45 @@ impl Hasher for KeyHasher {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
+
+    fn metric(number: u128) -> KnownMetric {
+        KnownMetric { id: MetricId(Uuid::from_u128(number)), place: 0 }
+    }
 
     #[test]
     fn a_series_is_known_by_all_that_makes_it() {
         let known = KnownSeries::default();
-        let id = |number: u128| MetricId(Uuid::from_u128(number));
         let keys =
             [("a", 1, "xy"), ("b", 1, "xy"), ("a", 2, "xy"), ("a", 1, "x"), ("ay", 1, "x"), ("", 1, "xya")]
                 .map(|(creator, form, labels): (&str, u8, &str)| known.key(creator, form, labels.as_bytes()));
-        known.insert(keys.iter().enumerate().map(|(number, key)| (*key, id(number as u128))));
+        known.insert(keys.iter().enumerate().map(|(number, key)| (*key, metric(number as u128))));
         for (number, key) in keys.iter().enumerate() {
-            assert_eq!(known.get(&[*key]), [Some(id(number as u128))]);
+            assert_eq!(known.get(&[*key]), [Some(metric(number as u128))]);
         }
         assert_eq!(known.key("a", 1, b"xy"), keys[0]);
         let unknown = known.key("a", 1, b"z");
-        assert_eq!(known.get(&[keys[1], unknown, keys[0]]), [Some(id(1)), None, Some(id(0))]);
+        assert_eq!(known.get(&[keys[1], unknown, keys[0]]), [Some(metric(1)), None, Some(metric(0))]);
+    }
+
+    #[test]
+    fn a_metric_that_lost_its_resource_or_name_is_another_series() {
+        let known = KnownSeries::default();
+        let (resource, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let up = known.metric(MetricId(Uuid::from_u128(3)), resource, "up");
+        let at = |resource_id, name: Option<&str>| {
+            let metric = Metric { resource_id, name: name.map(Into::into), ..Metric::new(up.id) };
+            known.is_in_place(up, &metric)
+        };
+        assert!(at(Some(resource), Some("up")));
+        assert!(!at(None, Some("up")) && !at(None, None));
+        assert!(!at(Some(other), Some("up")) && !at(Some(resource), Some("down")));
     }
 
     #[test]
     fn what_is_asked_for_stays_and_no_more_is_kept_than_the_bound() {
         let known = KnownSeries::default();
-        let id = |number: usize| MetricId(Uuid::from_u128(number as u128));
+        let id = |number: usize| metric(number as u128);
         let key = |number: usize| known.key("", 0, &number.to_le_bytes());
         let all = GENERATION_SERIES_MAX * 5 / 2;
         for number in 0..all {
