@@ -11,7 +11,7 @@ mod reading;
 mod search;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -149,6 +149,31 @@ impl Catalogue {
             Ok(listed(found))
         };
         self.run(self.search(sets, seen), list).await
+    }
+
+    /// The values of a label by metric name: under all names that [`Catalogue::label_values`] lists, also those without
+    /// a value. One search; one for each name would ask for each owner each time whether the caller may see it.
+    pub async fn values_by_name(
+        &self,
+        label: &str,
+        seen: Option<&MetricScope>,
+    ) -> Result<BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, CatalogueError> {
+        let (label, ceilometer_names) = (label.to_owned(), self.ceilometer_names);
+        let not_empty = |name| Matcher::new(MatchKind::NotEqual, name, "").expect("it has no expression");
+        let (named, of_resources) = ([not_empty(METRIC_NAME)], not_empty(RESOURCE_ID));
+        let list = move |view: View<'_>| -> Result<_, SearchError> {
+            let View { index, sets, sees, stops } = view;
+            let mut found = index.label_values_by(METRIC_NAME, &label, sets, sees, stops)?;
+            if ceilometer_names {
+                let sets = [vec![Condition::Matcher(&of_resources)]];
+                let own = index.label_values_by(METRIC_NAME, &label, &sets, sees, stops)?;
+                for (name, mut values) in own {
+                    found.entry(exported(&name).into()).or_default().append(&mut values);
+                }
+            }
+            Ok(found)
+        };
+        self.run(self.search(&[&named], seen), list).await
     }
 
     /// Counts the series that the caller may see; at most `limit` entries per list.

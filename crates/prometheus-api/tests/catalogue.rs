@@ -154,6 +154,19 @@ async fn series_have_the_labels_of_their_metrics() {
         names.iter().map(|name| &**name).collect::<Vec<_>>(),
         ["ceilometer_disk_read", "disk.read", "up", "x", "y"]
     );
+    let units = catalogue.values_by_name("unit", None).await.unwrap();
+    let units =
+        units.iter().map(|(name, units)| (&**name, units.iter().map(|unit| &**unit).collect::<Vec<_>>()));
+    assert_eq!(
+        units.collect::<Vec<_>>(),
+        [
+            ("ceilometer_disk_read", vec!["B"]),
+            ("disk.read", vec!["B"]),
+            ("up", vec![]),
+            ("x", vec![]),
+            ("y", vec![])
+        ]
+    );
 
     let change = ResourceChange {
         attributes: BTreeMap::from([("host".into(), text("h2"))]),

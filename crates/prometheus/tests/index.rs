@@ -205,6 +205,17 @@ fn check(index: &Index, model: &Model, texts: &[String], alias: bool, seen: &[u8
         let values = index.label_values("x", &sets, &sees, &|| false).unwrap();
         let texts = |all: &BTreeSet<Arc<str>>| -> BTreeSet<String> { all.iter().map(text).collect() };
         assert_eq!((texts(&names), texts(&values)), listed(&known));
+        if sets.is_empty() {
+            continue;
+        }
+        let mut expected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for known in known {
+            let Some(name) = known.labels.get("__name__") else { continue };
+            expected.entry(name.clone()).or_default().extend(known.labels.get("x").cloned());
+        }
+        let by_name = index.label_values_by("__name__", "x", &sets, &sees, &|| false).unwrap();
+        let by_name = by_name.iter().map(|(name, values)| (text(name), texts(values)));
+        assert_eq!(by_name.collect::<BTreeMap<_, _>>(), expected);
     }
 }
 

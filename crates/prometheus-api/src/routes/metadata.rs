@@ -1,16 +1,21 @@
 //! `/api/v1/metadata`: per metric name, the metadata sent by writers, or else the metric's unit.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use gnudi_indexer::MetricScope;
 use gnudi_model::MetricId;
 use gnudi_prometheus::{
     answer::{success, write_list, write_text},
+    labels::{RESOURCE_ID, exported},
     metadata::{Metadata, MetricKind},
 };
 use gnudi_promql::{METRIC_NAME, Matcher};
 
 use crate::{
+    catalogue::FoundSeries,
     failure::Failure,
     metadata_store::Sent,
     routes::{labels::texts, prelude::*},
@@ -36,8 +41,7 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let limit = count("limit")?.unwrap_or(METRICS_MAX);
         let per_metric_max = count("limit_per_metric")?.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
         let asked = Some(arguments.get("metric")).filter(|asked| !asked.is_empty());
-        let sets: Vec<Vec<Matcher>> = asked.map(of_name).into_iter().collect();
-        let names = texts(call, Some(METRIC_NAME), &sets, seen).await?;
+        let units = units(call, asked, seen).await?;
         let mut listed: BTreeMap<String, Vec<Metadata<'static>>> = BTreeMap::new();
         for Sent { name, metadata, .. } in sent(call, asked, seen).await? {
             let said = listed.entry(name).or_default();
@@ -53,11 +57,10 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
                 of_family.iter().any(|metadata| family == name || metadata.family(name) == family)
             })
         };
-        let others: Vec<_> = names.into_iter().filter(|name| !is_part(name)).take(limit).collect();
-        for name in others {
-            let mut units = texts(call, Some(UNIT), &[of_name(&name)], seen).await?;
+        let others: Vec<_> = units.into_iter().filter(|(name, _)| !is_part(name)).take(limit).collect();
+        for (name, mut units) in others {
             if units.is_empty() {
-                units.push("".into());
+                units.insert("".into());
             }
             let of_unit = |unit: &str| Metadata { unit: unit.to_owned().into(), ..Metadata::default() };
             listed.insert(name.to_string(), units.iter().map(|unit| of_unit(unit)).collect());
@@ -87,6 +90,36 @@ pub async fn metadata(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 fn of_name(name: &str) -> Vec<Matcher> {
     vec![Matcher::equal(METRIC_NAME, name)]
+}
+
+/// The units of the metrics that the caller may list, by name: of one name, or of all.
+async fn units(
+    call: &Call<'_>,
+    asked: Option<&str>,
+    seen: Option<&MetricScope>,
+) -> Result<BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, Failure> {
+    if let Some(name) = asked {
+        let sets = [of_name(name)];
+        if texts(call, Some(METRIC_NAME), &sets, seen).await?.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let units = texts(call, Some(UNIT), &sets, seen).await?;
+        return Ok(BTreeMap::from([(name.into(), units.into_iter().collect())]));
+    }
+    if !call.app.options().policy.is_customised(Rule::ListMetric) {
+        return Ok(call.api.catalogue.values_by_name(UNIT, seen).await?);
+    }
+    let mut units: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+    for FoundSeries { labels, .. } in find_all(call, Rule::ListMetric, &[Vec::new()], seen).await? {
+        let name = labels.metric_name();
+        let is_exported = call.api.options.ceilometer_names && !labels.get(RESOURCE_ID).is_empty();
+        let exported = is_exported.then(|| exported(name));
+        let unit = Some(labels.get(UNIT)).filter(|unit| !unit.is_empty());
+        for name in [Some(name), exported.as_deref()].into_iter().flatten().filter(|name| !name.is_empty()) {
+            units.entry(name.into()).or_default().extend(unit.map(Arc::<str>::from));
+        }
+    }
+    Ok(units)
 }
 
 /// What writers sent about the metrics that the caller may list: about one, or about all.

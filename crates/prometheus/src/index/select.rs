@@ -9,7 +9,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -155,6 +155,35 @@ impl Index {
             }
         })?;
         Ok(values)
+    }
+
+    /// Like [`Index::label_values`], by the values of another label, `by`. A value of it without any value of the label
+    /// is there, too.
+    ///
+    /// # Errors
+    /// `stops` was true.
+    pub fn label_values_by(
+        &self,
+        by: &str,
+        label: &str,
+        sets: &[Vec<Condition<'_>>],
+        sees: Sees<'_>,
+        stops: Stops<'_>,
+    ) -> Result<BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, SearchError> {
+        let mut found: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        let Some(by) = self.texts.find(by) else { return Ok(found) };
+        let label = self.texts.find(label);
+        self.for_each_match(sets, sees, stops, |part, series| {
+            let Some(key) = part.find_name(by).and_then(|name| value_of(part, series, name)) else { return };
+            let values = found.entry(key.clone()).or_default();
+            let name = label.and_then(|label| part.find_name(label));
+            if let Some(value) = name.and_then(|name| value_of(part, series, name))
+                && !values.contains(value)
+            {
+                values.insert(value.clone());
+            }
+        })?;
+        Ok(found)
     }
 
     /// Calls `found` for each series that matches all conditions of a set; more than once if it matches several sets.
