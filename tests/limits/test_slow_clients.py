@@ -170,3 +170,22 @@ def test_one_address_leaves_room_for_the_bodies_of_others(gnudi):
     finally:
         for connection in connections:
             connection.close()
+
+
+def test_a_change_with_a_late_body_overwrites_no_other(gnudi):
+    """If-Match holds until the change is made, not only until its body is read."""
+    server = gnudi()
+    client, path = server.client(), "/v1/resource/generic/5dfe182a-51d2-4122-b90b-df0f215b736e"
+    client.post("/v1/resource/generic", {"id": path.rsplit("/", 1)[1]}).expect(201)
+    tag = client.get(path).expect(200).headers["etag"]
+    body = b'{"user_id": "late"}'
+    with connect(server) as connection:
+        head = [f"PATCH {path} HTTP/1.1", "Host: x", "Authorization: basic YWRtaW46", "Content-Type: application/json",
+                f"If-Match: {tag}", "Expect: 100-continue", f"Content-Length: {len(body)}"]
+        connection.sendall("\r\n".join([*head, "", ""]).encode())
+        # The preconditions have been evaluated.
+        assert b" 100 " in connection.recv(65536)
+        client.patch(path, {"user_id": "first"}, headers={"If-Match": tag}).expect(200)
+        connection.sendall(body)
+        assert b" 412 " in connection.recv(65536)
+    assert client.get(path).expect(200).json()["user_id"] == "first"

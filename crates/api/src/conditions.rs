@@ -77,6 +77,17 @@ impl Version {
             (true, false) => failed(),
         }
     }
+
+    /// The start of this version, if preconditions that it fulfils may fail for a later one: it must be current when the
+    /// change is made. What `If-None-Match` names never becomes current again.
+    pub fn required_by(&self, request: &Parts) -> Option<Timestamp> {
+        let headers = &request.headers;
+        let is_required = match text(headers, IF_MATCH) {
+            Some(tags) => tags != "*",
+            None => text(headers, IF_UNMODIFIED_SINCE).is_some_and(|text| http_date::parse(&text).is_some()),
+        };
+        is_required.then_some(self.since)
+    }
 }
 
 /// A non-empty header; repeated headers are joined to a list.
@@ -190,6 +201,31 @@ mod tests {
         }
         assert_eq!(check("GET", &[("if-match", "\"x\""), ("if-match", "\"TAG\"")]), proceed);
         assert_eq!(check("GET", &[]), proceed);
+    }
+
+    #[test]
+    fn what_a_later_version_may_not_fulfil_is_required() {
+        let requires = |headers: &[(&str, &str)]| {
+            let mut request = Request::patch("/");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            version().required_by(&parts)
+        };
+        let since = Some(version().since);
+        let time = "Sat, 21 Nov 2026 12:02:18 GMT";
+        for (headers, expected) in [
+            (vec![], None),
+            (vec![("if-match", "\"x\"")], since),
+            (vec![("if-match", "*")], None),
+            (vec![("if-match", "*"), ("if-unmodified-since", time)], None),
+            (vec![("if-unmodified-since", time)], since),
+            (vec![("if-unmodified-since", "foo")], None),
+            (vec![("if-none-match", "\"x\"")], None),
+        ] {
+            assert_eq!(requires(&headers), expected, "{headers:?}");
+        }
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::AttributeAlreadyExists { .. }
             | IndexerError::ResourceAlreadyExists(_)
             | IndexerError::AnnotationAlreadyExists(_) => StatusCode::CONFLICT,
+            IndexerError::ResourceChanged(_) => StatusCode::PRECONDITION_FAILED,
             IndexerError::ArchivePolicyInUse(_)
             | IndexerError::UnsupportedArchivePolicyChange { .. }
             | IndexerError::UnsupportedArchivePolicyRuleChange { .. }

@@ -87,6 +87,7 @@ fn change(revision: &SourceRevision) -> ResourceChange {
         metrics: None,
         append_metrics: true,
         create_revision: true,
+        of_revision: None,
         now: revision.revision_start,
     }
 }

@@ -37,6 +37,9 @@ pub enum IndexerError {
     NoSuchResource(Uuid),
     #[error("Resource {0} already exists")]
     ResourceAlreadyExists(Uuid),
+    /// A change of one revision of it found another.
+    #[error("Resource {0} was changed meanwhile")]
+    ResourceChanged(Uuid),
     #[error("Annotation {0} does not exist")]
     NoSuchAnnotation(Uuid),
     #[error("Annotation {0} already exists")]

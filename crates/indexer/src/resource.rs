@@ -154,6 +154,8 @@ pub struct ResourceChange {
     pub append_metrics: bool,
     /// Whether to keep the previous state in the history, ending now. If only metrics change, there is no new revision.
     pub create_revision: bool,
+    /// The start of the only revision that may be changed; of another, the change is refused.
+    pub of_revision: Option<Timestamp>,
     pub now: Timestamp,
 }
 
@@ -333,6 +335,14 @@ pub(crate) fn is_over(resource: &Resource, at: Timestamp) -> bool {
     resource.ended_at.is_some_and(|ended_at| ended_at <= at)
 }
 
+/// Rejects a change of another revision than the current one.
+pub(crate) fn check_revision(current: &Resource, change: &ResourceChange) -> Result<()> {
+    match change.of_revision {
+        Some(start) if start != current.revision_start => Err(IndexerError::ResourceChanged(current.id)),
+        _ => Ok(()),
+    }
+}
+
 /// The changed resource, without metrics and revision.
 pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource {
     let ResourceChange {
@@ -344,6 +354,7 @@ pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource 
         metrics: _,
         append_metrics: _,
         create_revision: _,
+        of_revision: _,
         now: _,
     } = change;
     let mut changed = resource.clone();

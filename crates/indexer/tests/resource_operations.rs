@@ -201,6 +201,7 @@ fn change() -> impl Strategy<Value = ResourceChange> {
                 metrics,
                 append_metrics: flags.0,
                 create_revision: flags.1,
+                of_revision: None,
                 now,
             }
         })

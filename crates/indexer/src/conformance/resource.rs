@@ -254,7 +254,7 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     let third = indexer.update_resource("instance", uuid(1), nulled).await.unwrap().resource;
     assert_eq!((third.revision_start, &third.attributes["vcpus"]), (at(2), &AttributeValue::Null));
     // The end can be changed and removed like any other field.
-    let unended = ResourceChange { ended_at: Some(None), ..change(4) };
+    let unended = ResourceChange { ended_at: Some(None), of_revision: Some(at(2)), ..change(4) };
     let fourth = updated(indexer, 1, unended).await.resource;
     assert_eq!((fourth.ended_at, fourth.attributes.len()), (None, 0));
 
@@ -294,6 +294,11 @@ pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Inde
         value: "2023-11-14 22:13:19+00:00".to_owned(),
     };
     assert_eq!(refusal(indexer, 1, early).await, refused);
+    // Of a revision that is not the current one.
+    for start in [at(-1), at(1)] {
+        let other = ResourceChange { project_id: Some(None), of_revision: Some(start), ..change(1) };
+        assert_eq!(refusal(indexer, 1, other).await, IndexerError::ResourceChanged(uuid(1)));
+    }
     // Rejected after other parts were written.
     let user_id = Some(Some("changed".to_owned()));
     for (metrics, refused) in [

@@ -11,7 +11,7 @@ use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource,
     ResourceChange, ResourceListing, Resources, Result, UpdatedResource,
     metric::{named_metric_already_exists, sort_by_name},
-    resource::{changed, check_attributes, check_times, goes_on, is_over},
+    resource::{changed, check_attributes, check_revision, check_times, goes_on, is_over},
 };
 
 #[async_trait]
@@ -136,6 +136,7 @@ impl Tables {
         let current = self.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
         let current = current.ok_or(IndexerError::NoSuchResource(id))?.clone();
         check_attributes(&known, change.attributes.keys())?;
+        check_revision(&current, &change)?;
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;
         let before = self.metrics_of(id);

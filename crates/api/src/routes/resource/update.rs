@@ -17,7 +17,8 @@ use crate::{
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
     let resource = super::find(call, Rule::UpdateResource).await?;
-    Version::of(&resource).check(call.parts)?;
+    let version = Version::of(&resource);
+    version.check(call.parts)?;
     let now = call.resource_now();
     let document = request::json(call.parts, body).await?;
     let checked =
@@ -47,6 +48,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         metrics,
         append_metrics: false,
         create_revision,
+        of_revision: version.required_by(call.parts),
         now,
     };
     let updated = call.indexer().update_resource(&resource_type.name, resource.id, change).await;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     IndexerError, ResourceChange, Touched, UpdatedResource,
-    resource::{attached, changed, check_attributes, check_times, created},
+    resource::{attached, changed, check_attributes, check_revision, check_times, created},
     sql::{
         Connection, Statement,
         failure::Failure,
@@ -124,6 +124,7 @@ impl UpdateResource {
 
     /// Everything except the metrics.
     async fn change(&self, connection: &mut Connection, current: &Current) -> Result<Resource, Failure> {
+        check_revision(&current.resource, &self.change).map_err(Failure::Refused)?;
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
         if resource != current.resource {
