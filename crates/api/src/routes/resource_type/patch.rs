@@ -208,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_of_limited_depth() {
+        let remove = |steps: usize| {
+            patched(&format!(r#"[{{"op": "remove", "path": "/attributes{}"}}]"#, "/x".repeat(steps - 1)))
+        };
+        assert_eq!(remove(json::DEPTH_MAX).unwrap_err(), "member 'x' not found");
+        assert!(remove(json::DEPTH_MAX + 1).unwrap_err().ends_with("levels deep"));
+    }
+
+    #[test]
     fn a_patch_is_of_limited_length() {
         let operation = r#"{"op": "add", "path": "/attributes/b", "value": {}}"#;
         let patch = |operations: usize| format!("[{}]", vec![operation; operations].join(", "));

@@ -1,6 +1,6 @@
 //! JSON pointers (RFC 6901) into a document, with the error texts of Python's `jsonpointer`.
 
-use gnudi_app::json::Value;
+use gnudi_app::json::{DEPTH_MAX, Value};
 
 /// The steps from a document to a value in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,8 @@ impl Pointer {
     /// Parses a pointer that is not empty.
     ///
     /// # Errors
-    /// The syntax error.
+    /// The syntax error, or more than [`DEPTH_MAX`] steps: the operations of a patch could each nest a value in that of
+    /// the one before, and the result is walked recursively.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut escapes = text.match_indices('~').map(|(index, _)| &text[index..]);
         if let Some(wrong) = escapes.find(|rest| !rest.starts_with("~0") && !rest.starts_with("~1")) {
@@ -27,6 +28,9 @@ impl Pointer {
             return Err(format!("Found invalid escape {escape}"));
         }
         let steps = text.strip_prefix('/').ok_or("Location must start with /")?;
+        if steps.split('/').nth(DEPTH_MAX).is_some() {
+            return Err(format!("A path may be at most {DEPTH_MAX} levels deep"));
+        }
         Ok(Pointer(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()))
     }
 
