@@ -360,6 +360,23 @@ fn label_values_are_limited() {
 }
 
 #[test]
+fn counted_values_are_limited() {
+    let mut store = Store::default();
+    for number in 1..=100 {
+        let labels = Labels::new([("__name__", "n".to_string()), ("number", number.to_string())]);
+        store.load(&labels, 1000, &[Item::Value(f64::from(number))]);
+    }
+    let count = |memory_bytes_max| {
+        let limits = Limits { memory_bytes_max, ..Limits::default() };
+        let options = Options { limits, ..Options::default() };
+        store.query("count_values(\"v\", n * 1e300)", QueryTimes::instant(0), options)
+    };
+    // Each text has 300 digits, and each column 104 bytes.
+    count(60_000).expect("100 values");
+    assert_eq!(count(26_000).expect_err("texts of 30,000 bytes").kind, ErrorKind::Execution);
+}
+
+#[test]
 fn expressions_of_label_replace_are_limited() {
     let replace = |vector: &str, pattern: &str| {
         format!("label_replace({vector}, \"y\", \"$1\", \"host\", `{pattern}`)")

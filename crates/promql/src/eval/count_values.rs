@@ -38,6 +38,7 @@ impl Context<'_> {
                         Entry::Occupied(entry) => entry.into_mut(),
                         Entry::Vacant(entry) => {
                             self.budget.columns(1, grid.steps)?;
+                            self.budget.texts(entry.key().len())?;
                             entry.insert(Column::new(grid.steps))
                         }
                     };
