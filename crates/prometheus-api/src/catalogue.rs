@@ -35,6 +35,9 @@ pub enum CatalogueError {
     /// More series match than a query may select.
     #[error("more than {0} series match")]
     TooManySeries(usize),
+    /// It would be tested for minutes.
+    #[error("a label value is too long for the regular expression")]
+    TooLong,
     #[error("the search took too long")]
     TimedOut,
     #[error(transparent)]

@@ -99,7 +99,9 @@ impl From<TimedOut> for Failure {
 impl From<CatalogueError> for Failure {
     fn from(error: CatalogueError) -> Self {
         match error {
-            CatalogueError::TooManySeries(_) => Failure::execution(error.to_string()),
+            CatalogueError::TooManySeries(_) | CatalogueError::TooLong => {
+                Failure::execution(error.to_string())
+            }
             CatalogueError::TimedOut => Failure::timeout(),
             CatalogueError::Index(error) => ApiError::from(error).into(),
         }

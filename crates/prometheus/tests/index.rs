@@ -357,6 +357,28 @@ fn the_work_of_a_search_is_known_before() {
 }
 
 #[test]
+fn a_long_value_is_not_tested_by_a_large_expression() {
+    let known = Known {
+        policy: "low".to_owned(),
+        owner: 0,
+        labels: BTreeMap::from([("x".to_owned(), "a".repeat(200_000))]),
+        is_written: true,
+    };
+    let (mut index, mut model) = (Index::default(), Model::new());
+    apply(&mut index, &mut model, Step::Put(vec![(MetricId(Uuid::from_u128(1)), known)]));
+    let outcome = |text: &str| {
+        let matchers = matchers(text);
+        let sets = [vec![Condition::Matcher(&matchers[0])]];
+        // Not on a thread of requests.
+        assert!(index.work(&sets, &|_| true, usize::MAX) > 150, "{text}");
+        let values = index.values_to_test(&sets, &|_| true, &|| false).unwrap().remove("x").unwrap();
+        Tested::new(&matchers[0], Arc::new(values), &|| false).map(drop)
+    };
+    assert_eq!(outcome("x=~\".*b.*\""), Ok(()));
+    assert_eq!(outcome("x=~\".*.{2000}b\""), Err(SearchError::TooLong));
+}
+
+#[test]
 fn a_search_stops_when_it_is_told_to() {
     let index = numbered(100);
     let matchers = matchers("x=~\".*1.*\",y=~\".*1.*\"");

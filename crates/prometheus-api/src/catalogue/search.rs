@@ -53,6 +53,7 @@ impl Catalogue {
         };
         found.map_err(|error| match error {
             SearchError::TooManySeries => CatalogueError::TooManySeries(series_max),
+            SearchError::TooLong => CatalogueError::TooLong,
             SearchError::Stopped => CatalogueError::TimedOut,
         })
     }

@@ -65,7 +65,10 @@ fn selected(
     let selections = plan.selections(0);
     let mut known: HashMap<Labels, bool> = HashMap::new();
     exemplars.retain(|StoredExemplar { series, .. }| {
-        let fulfils = |matcher: &Matcher| !stops() && matcher.matches(series.get(&matcher.name));
+        let fulfils = |matcher: &Matcher| {
+            let value = series.get(&matcher.name);
+            !stops() && !matcher.takes_long(value) && matcher.matches(value)
+        };
         let is_selected = || selections.iter().any(|selection| selection.matchers.iter().all(fulfils));
         *known.entry(series.clone()).or_insert_with(is_selected)
     });

@@ -89,6 +89,8 @@ impl<'a> Condition<'a> {
 pub enum SearchError {
     /// More series match than the limit allows.
     TooManySeries,
+    /// A value is too long for the regular expression that tests it.
+    TooLong,
     /// [`Stops`] was true.
     Stopped,
 }

@@ -51,6 +51,8 @@ pub(super) struct Name {
     pub(super) text: Arc<str>,
     /// Numbers of the pairs with this name, including those without series.
     pub(super) pairs: Vec<u32>,
+    /// The bytes of the longest value.
+    pub(super) longest: usize,
 }
 
 /// A label and one of its values.
@@ -142,8 +144,10 @@ impl Part {
         }
         let number = u32::try_from(self.pairs.len()).expect("pairs fit into memory");
         let hash = self.hash(name, &value);
+        let of_name = &mut self.names[name as usize];
+        of_name.pairs.push(number);
+        of_name.longest = of_name.longest.max(value.len());
         self.pairs.push(Pair { name, value, postings: Postings::None });
-        self.names[name as usize].pairs.push(number);
         let Part { pairs, hasher, by_value, .. } = self;
         by_value.insert_unique(hash, number, |pair| {
             let pair = &pairs[*pair as usize];
@@ -155,7 +159,7 @@ impl Part {
     /// The number of an interned label name, which is created if missing.
     fn name_of(&mut self, text: &Arc<str>) -> u32 {
         *self.by_name.entry(address(text)).or_insert_with(|| {
-            self.names.push(Name { text: text.clone(), pairs: Vec::new() });
+            self.names.push(Name { text: text.clone(), pairs: Vec::new(), longest: 0 });
             u32::try_from(self.names.len() - 1).expect("names fit into memory")
         })
     }

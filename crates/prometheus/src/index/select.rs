@@ -27,6 +27,9 @@ use crate::labels::is_exported_as;
 /// the worst take time in proportion to it.
 const STATES_PER_TEST: usize = 64;
 
+/// A regular expression takes as much time again for each of this many bytes of a value.
+const VALUE_BYTES_PER_TEST: usize = 1_024;
+
 impl Index {
     /// About how many tests of a condition a search makes, or how many values it lists if `sets` is empty. Beyond `max`
     /// it stops counting.
@@ -277,7 +280,9 @@ impl<'c> Query<'c> {
         let Some(tests) = self.tests_of(part) else { return 0 };
         let Some(Narrowed { fewest, .. }) = Narrowed::by_lists(part, &tests) else { return 0 };
         let of_test = |(test, name): &(&Test<'c>, u32)| {
-            part.names[*name as usize].pairs.len().min(fewest).saturating_mul(test.weight)
+            let of_name = &part.names[*name as usize];
+            let parts = test.expression().map_or(1, |_| 1 + of_name.longest / VALUE_BYTES_PER_TEST);
+            of_name.pairs.len().min(fewest).saturating_mul(test.weight).saturating_mul(parts)
         };
         tests.iter().map(of_test).fold(fewest, usize::saturating_add)
     }
@@ -450,7 +455,9 @@ impl<'c> Test<'c> {
                 _ => self.cached(value, || matcher.matches(value)),
             },
             Condition::Tested(matcher, tested) => {
-                tested.get(value).unwrap_or_else(|| self.cached(value, || matcher.matches(value)))
+                // What is there only since then and takes long is not found.
+                let test = || !matcher.takes_long(value) && matcher.matches(value);
+                tested.get(value).unwrap_or_else(|| self.cached(value, test))
             }
             Condition::ExportedAs(exported) => self.cached(value, || is_exported_as(value, exported)),
         }

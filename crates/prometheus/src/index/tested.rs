@@ -38,12 +38,15 @@ impl Tested {
     /// Tests all values.
     ///
     /// # Errors
-    /// `stops` was true.
+    /// A value is too long, or `stops` was true.
     pub fn new(matcher: &Matcher, values: Arc<LabelValues>, stops: Stops<'_>) -> Result<Self, SearchError> {
         let prefix = matcher.prefix();
         let mut matching = RoaringBitmap::new();
         for (place, value) in (0..).zip(&values.values) {
             poll(stops)?;
+            if matcher.takes_long(value) {
+                return Err(SearchError::TooLong);
+            }
             if value.starts_with(&prefix) && matcher.matches(value) {
                 matching.insert(place);
             }

@@ -6,11 +6,7 @@ use regex::Regex;
 
 use crate::error::{Error, Result};
 use crate::labels::Labels;
-use crate::plan::{expression_states, whole};
-
-/// The most bytes of a value, times the states of the expression that is searched in it: some seconds, during which
-/// nothing interrupts the search.
-const SEARCH_MAX: usize = 1 << 30;
+use crate::plan::{expression_states, takes_long, whole};
 
 /// Any non-empty text is a label name.
 fn check_name(name: &str, role: &str, function: &str) -> Result<()> {
@@ -50,7 +46,7 @@ impl Replace {
 
     /// Refuses a value in which the search would take too long.
     pub(crate) fn check_search(&self, labels: &Labels) -> Result<()> {
-        if self.states.saturating_mul(labels.get(&self.source).len()) > SEARCH_MAX {
+        if takes_long(self.states, labels.get(&self.source)) {
             return Err(Error::execution(
                 "a label value is too long for the regular expression in label_replace()",
             ));

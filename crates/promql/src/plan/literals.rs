@@ -42,14 +42,6 @@ impl Matcher {
         };
         whole.to_owned()
     }
-
-    /// About how many states an automaton of its regular expression has, once more for each group; 0 without one.
-    pub fn states(&self) -> usize {
-        match self.op {
-            MatchOp::Matches(_) | MatchOp::NotMatches(_) => expression_states(&self.value),
-            MatchOp::Equal | MatchOp::NotEqual => 0,
-        }
-    }
 }
 
 /// Parses a regular expression.

@@ -76,12 +76,14 @@ pub struct Matcher {
     pub name: String,
     pub value: String,
     pub(crate) op: MatchOp,
+    /// See [`Matcher::states`].
+    states: usize,
 }
 
 impl Matcher {
     /// A label has this value.
     pub fn equal(name: &str, value: &str) -> Matcher {
-        Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal }
+        Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal, states: 0 }
     }
 
     /// A matcher that no query's text has. Regular expressions match the whole value.
@@ -99,7 +101,22 @@ impl Matcher {
             MatchKind::Matches => MatchOp::Matches(regex()?),
             MatchKind::NotMatches => MatchOp::NotMatches(regex()?),
         };
-        Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op })
+        let states = match op {
+            MatchOp::Equal | MatchOp::NotEqual => 0,
+            MatchOp::Matches(_) | MatchOp::NotMatches(_) => expression_states(value),
+        };
+        Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op, states })
+    }
+
+    /// About how many states an automaton of its regular expression has, once more for each group; 0 without one.
+    pub fn states(&self) -> usize {
+        self.states
+    }
+
+    /// Whether a test of the value may take many seconds, during which nothing interrupts it: at worst it takes time in
+    /// proportion to the value's length times the size of the regular expression.
+    pub fn takes_long(&self, value: &str) -> bool {
+        takes_long(self.states, value)
     }
 
     pub fn matches(&self, value: &str) -> bool {
@@ -120,6 +137,14 @@ impl Matcher {
             MatchOp::NotMatches(_) => "!~",
         }
     }
+}
+
+/// The most bytes of a value, times the states of the expression that is searched in it: some seconds.
+const SEARCH_MAX: usize = 1 << 30;
+
+/// Whether a search with this many states may take longer.
+pub(crate) fn takes_long(states: usize, value: &str) -> bool {
+    states.saturating_mul(value.len()) > SEARCH_MAX
 }
 
 /// A regular expression for whole values. A dot matches line feeds, too.
