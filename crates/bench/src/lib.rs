@@ -5,7 +5,6 @@
 
 pub mod bordered;
 pub mod commands;
-pub mod complaint;
 pub mod context;
 pub mod findings;
 pub mod format;

@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            logging::log_failure(&gnudi_bench::complaint::of(&error));
+            logging::log_failure(&gnudi_http::with_causes(&*error));
             ExitCode::FAILURE
         }
     }

@@ -130,14 +130,48 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> HttpError {
     HttpError(with_causes(error))
 }
 
-/// An error with its chain of causes: hyper's own texts are short.
+/// An error with its chain of causes: what was tried, and why it failed. Many errors include their source's text in
+/// their own; each cause is told once.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text += ": ";
-        text += &error.to_string();
+        let told = error.to_string();
+        if !text.ends_with(&told) {
+            text += ": ";
+            text += &told;
+        }
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("opening")]
+    struct Opening {
+        source: Named,
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Named {
+        text: &'static str,
+        source: io::Error,
+    }
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let denied = || io::Error::from_raw_os_error(13);
+        assert_eq!(with_causes(&denied()), "Permission denied (os error 13)");
+        for text in ["/data", "/data: Permission denied (os error 13)"] {
+            let opening = Opening { source: Named { text, source: denied() } };
+            assert_eq!(with_causes(&opening), "opening: /data: Permission denied (os error 13)");
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
         None => faults_of_server(&config),
     };
     for fault in &faults {
-        logging::log_failure(&gnudi_bench::complaint::of(fault));
+        logging::log_failure(&gnudi_http::with_causes(&**fault));
     }
     match faults.len() {
         0 => Ok(()),

@@ -27,7 +27,7 @@ pub fn run(args: &ImportVerifyArgs) -> ExitCode {
         Ok(report) if report.differences == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(DIFFERENT),
         Err(error) => {
-            eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error));
+            eprintln!("gnudi: {}", gnudi_http::with_causes(&*error));
             ExitCode::from(FAILED)
         }
     }

@@ -303,7 +303,7 @@ impl Config {
 /// One error of all, a line each.
 fn all_together(mut faults: Vec<anyhow::Error>) -> Result<()> {
     if faults.len() > 1 {
-        let lines: Vec<String> = faults.iter().map(gnudi_bench::complaint::of).collect();
+        let lines: Vec<String> = faults.iter().map(|fault| gnudi_http::with_causes(&**fault)).collect();
         bail!("{}", lines.join("\n"));
     }
     faults.pop().map_or(Ok(()), Err)

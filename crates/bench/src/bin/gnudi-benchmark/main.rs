@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     match commands::Benchmark::parse().run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("gnudi-benchmark: {}", gnudi_bench::complaint::of(&error));
+            eprintln!("gnudi-benchmark: {}", gnudi_client::with_causes(&*error));
             ExitCode::FAILURE
         }
     }

@@ -14,7 +14,7 @@ pub mod polling;
 pub mod upgrade;
 
 use anyhow::Result;
-use gnudi_bench::complaint;
+use gnudi_http::with_causes;
 use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
@@ -43,8 +43,8 @@ pub fn faults(config: &Config, agents: CheckedAgents) -> Vec<anyhow::Error> {
     let mut faults: Vec<anyhow::Error> = Vec::new();
     for fault in checks.into_iter().filter_map(Result::err) {
         // Some options are needed for several parts.
-        let text = complaint::of(&fault);
-        if faults.iter().all(|known| complaint::of(known) != text) {
+        let text = with_causes(&*fault);
+        if faults.iter().all(|known| with_causes(&**known) != text) {
             faults.push(fault);
         }
     }

@@ -252,14 +252,14 @@ fn publishers(
         Ok(keystone) => {
             publishers.add("zaqar", move |url, _| ZaqarPublisher::open(url, &keystone, zaqar_counts.clone()));
         }
-        Err(error) => publishers.refuse("zaqar", OpenError(gnudi_bench::complaint::of(&error))),
+        Err(error) => publishers.refuse("zaqar", OpenError(gnudi_http::with_causes(&*error))),
     }
     let figures = gnocchi::GnocchiFigures::default();
     figures.register(registry);
     match credentials::gnocchi(config, own) {
         Ok(options) => publishers.add("gnocchi", gnocchi::opener(options, figures, tasks.clone())),
         // Only needed if a pipeline publishes to the store.
-        Err(error) => publishers.refuse("gnocchi", OpenError(gnudi_bench::complaint::of(&error))),
+        Err(error) => publishers.refuse("gnocchi", OpenError(gnudi_http::with_causes(&*error))),
     }
     Ok(publishers)
 }

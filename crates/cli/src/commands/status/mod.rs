@@ -208,7 +208,7 @@ impl StatusReport {
 
 pub fn run(args: &StatusArgs) -> ExitCode {
     let Err(error) = tell(args) else { return ExitCode::SUCCESS };
-    logging::log_failure(&gnudi_bench::complaint::of(&error));
+    logging::log_failure(&gnudi_http::with_causes(&*error));
     ExitCode::from(match error.downcast_ref::<Unhealthy>() {
         Some(Unhealthy::Nobody(_)) => NOBODY,
         Some(Unhealthy::NoStore(_)) => NO_STORE,
@@ -248,7 +248,7 @@ async fn watch(source: &mut StatusSource, args: &StatusArgs) -> Result<()> {
                 let text = look.text(&args.output)?;
                 output::put(&if clears { format!("{CLEAR}{text}") } else { text })?;
             }
-            Err(error) => eprintln!("gnudi: {}", gnudi_bench::complaint::of(&error)),
+            Err(error) => eprintln!("gnudi: {}", gnudi_http::with_causes(&*error)),
         }
         tokio::time::sleep(delay).await;
     }
