@@ -46,7 +46,6 @@ pub struct EnginesOptions {
 
 /// The report's row with batches of 5,000.
 const PUSH: &str = "push-5000";
-const CONNECTIONS: usize = 4;
 const POINTS: usize = 60;
 /// Write size for the engine's own benchmark: about that of a stored batch of 5,000 measures.
 const LIMIT_BYTES: usize = 20_000;
@@ -94,7 +93,7 @@ fn measure(
     let pushed = bench.results.measurements.iter().map(Measurement::figure).fold(0.0, f64::max);
     setup::wait_backlog(&server)?;
     let divisor = if peer == Peer::Gnocchi { options.gnocchi_divisor } else { 1 };
-    let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS, CONNECTIONS)?;
+    let fold = Push::fold(&server, options.metrics.div_ceil(divisor), POINTS)?;
     let work = fold.run(&server)?;
     fold.check(&server)?;
     let engines = server.engines.as_ref().context("the server was started on engines")?;

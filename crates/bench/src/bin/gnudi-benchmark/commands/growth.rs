@@ -17,7 +17,7 @@ use crate::{
     peers::{Peer, Server},
     rows::{
         batch,
-        process::{self, Push},
+        process::{self, CONNECTIONS, Push},
         setup,
     },
     sheet::Sheet,
@@ -45,7 +45,6 @@ enum Dimension {
 
 /// Metrics per call; each gets one measure, as if polled.
 const BATCH_MAX: usize = 1_000;
-const CONNECTIONS: usize = 4;
 /// Measures of all metrics together, at least.
 const MEASURES: usize = 500_000;
 /// Wait for background work before memory and disk are read.
@@ -90,7 +89,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
 
 /// On a server with so many metrics, each of which gets the same number of measures.
 fn sample(context: &Context, metrics: usize) -> Result<Sample> {
-    let mut server = Server::start_configured(Peer::Gnudi, "", context)?;
+    let mut server = Server::start(Peer::Gnudi, context)?;
     let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, MEASURES.div_ceil(metrics)])?;
     let work = push.run(&server)?;
     ensure!(!context.stop.is_set(), "cut short");

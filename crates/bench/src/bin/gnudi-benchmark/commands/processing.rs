@@ -20,7 +20,7 @@ use crate::{
     peers::{Peer, Server},
     rows::{
         batch,
-        process::{self, Push},
+        process::{self, CONNECTIONS, Push},
         setup,
     },
     sheet::Sheet,
@@ -54,9 +54,6 @@ pub struct ProcessingOptions {
     /// Divisor of Gnocchi's numbers of metrics and worst-case batches, since it is slow: rates are compared.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = within(1..=1_000))]
     gnocchi_divisor: usize,
-    /// Connections that push.
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 4, value_parser = within(1..=64))]
-    connections: usize,
 }
 
 /// A workload, in the order of measuring: the worst case first, while nothing else is in memory.
@@ -101,10 +98,10 @@ impl Workload {
     }
 
     fn push(self, sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
-        let ProcessingOptions { metrics, points, connections, .. } = *sizes;
+        let ProcessingOptions { metrics, points, .. } = *sizes;
         match self {
-            Workload::Fold => Push::fold(server, metrics, points, connections),
-            Workload::Stream => Push::stream(server, metrics, points, connections),
+            Workload::Fold => Push::fold(server, metrics, points),
+            Workload::Stream => Push::stream(server, metrics, points),
             Workload::Worst => worst(sizes, server),
         }
     }
@@ -122,15 +119,11 @@ struct Done {
 /// Measures each server in turn; failures are noted, and the others continue.
 pub fn run(options: &ProcessingOptions, context: &Context) -> Result<Findings> {
     let peers = check(options)?;
-    let mut context = context.clone();
-    if options.endpoint.is_some() {
-        context.programs.gnudi_url.clone_from(&options.endpoint);
-    }
     let mut findings = Findings::new("measures pushed until the backlog is empty, and the backlog meanwhile");
     let mut done = Vec::new();
     let failed = |peer: Peer| format!("{}: not measured, or not all of it", peer.name());
-    in_turn(peers.iter().copied(), &context, &mut findings, failed, |peer| {
-        measure(&options.for_peer(peer), peer, &context, &mut done)
+    in_turn(peers.iter().copied(), context, &mut findings, failed, |peer| {
+        measure(&options.for_peer(peer), peer, context, &mut done)
     });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
     tell(&done, peers.len() > 1, &mut findings);
@@ -164,7 +157,10 @@ impl ProcessingOptions {
 
 /// All workloads on a server of its own.
 fn measure(sizes: &ProcessingOptions, peer: Peer, context: &Context, done: &mut Vec<Done>) -> Result<()> {
-    let server = Server::start(peer, context)?;
+    let server = match &sizes.endpoint {
+        Some(url) => Server::running(url, context)?,
+        None => Server::start(peer, context)?,
+    };
     for &workload in Workload::value_variants() {
         if sizes.only.contains(&workload) && !context.stop.is_set() {
             let text = workload.text(sizes);
@@ -193,7 +189,7 @@ fn worst(sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
     let first = (0..held).step_by(HELD_CALL).map(|first| post(first, HELD_CALL.min(held - first)));
     process::until_processed(server, &Requests::listed(first.collect()), 1, held)?;
     let requests = (0..batches).map(|index| post(held + index, 1)).collect();
-    Ok(Push { held: held + batches, ..Push::new(metrics, requests, sizes.connections, batches) })
+    Ok(Push { held: held + batches, ..Push::new(metrics, requests, CONNECTIONS, batches) })
 }
 
 fn tell(done: &[Done], several: bool, findings: &mut Findings) {

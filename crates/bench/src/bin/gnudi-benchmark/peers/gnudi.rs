@@ -1,9 +1,8 @@
 //! gnudi itself: `gnudi serve` on an empty data directory.
 
-use std::{ffi::OsStr, net::SocketAddr, path::PathBuf, process::Command};
+use std::{ffi::OsStr, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use gnudi_bench::target::Endpoint;
 
 use super::{DATA, Programs, Site, child::Guarded, engines::Engines};
 
@@ -44,11 +43,4 @@ fn serve(site: &Site, options: &[&OsStr]) -> Result<Vec<Guarded>> {
         command.arg("--config-file").arg(configuration);
     }
     site.serve(&mut command, "gnudi.log", ["GET", "/healthcheck"])
-}
-
-/// The address and the path prefix of a URL.
-pub(super) fn resolve(url: &str) -> Result<(SocketAddr, String)> {
-    let endpoint = Endpoint::parse(url)?;
-    ensure!(!endpoint.is_secure, "{url}: the scheme must be http");
-    Ok((endpoint.address()?, endpoint.prefix))
 }

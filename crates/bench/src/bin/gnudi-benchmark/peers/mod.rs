@@ -22,6 +22,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
+use gnudi_bench::target::Endpoint;
 use gnudi_client::{Client, ClientOptions};
 use gnudi_rados::Librados;
 use serde::{Deserialize, Serialize};
@@ -157,9 +158,6 @@ pub struct Programs {
     /// The gnudi to measure [default: the one beside this program].
     #[arg(long, global = true, value_name = "FILE")]
     pub gnudi: Option<PathBuf>,
-    /// Measure a running gnudi instead; created metrics and measures are not removed.
-    #[arg(long, global = true, value_name = "URL")]
-    pub gnudi_url: Option<String>,
     /// Virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
@@ -203,11 +201,14 @@ impl<'a> Server<'a> {
         if peer == Peer::Limit {
             return Ok(Server::of_noop(NoopServer::start()?, context));
         }
-        if let (Peer::Gnudi, Some(url)) = (peer, &context.programs.gnudi_url) {
-            let (address, prefix) = gnudi::resolve(url)?;
-            return Ok(Server::at(peer, context, address, &prefix));
-        }
         Server::start_configured(peer, "", context)
+    }
+
+    /// A running gnudi.
+    pub fn running(url: &str, context: &'a Context) -> Result<Self> {
+        let endpoint = Endpoint::parse(url)?;
+        ensure!(!endpoint.is_secure, "{url}: the scheme must be http");
+        Ok(Server::at(Peer::Gnudi, context, endpoint.address()?, &endpoint.prefix))
     }
 
     /// Starts a no-op server that answers once the request is on disk.
@@ -222,7 +223,7 @@ impl<'a> Server<'a> {
         Server { probe, _noop: Some(noop), ..Server::at(Peer::Limit, context, address, "") }
     }
 
-    /// Starts a new server, even if a running one is configured; gnudi with these lines of gnocchi.conf.
+    /// Starts a server with an empty store; gnudi with these lines of gnocchi.conf.
     pub fn start_configured(peer: Peer, configuration: &str, context: &'a Context) -> Result<Self> {
         let directory = directory(&context.leftovers)?;
         if peer.is_gnudi() {

@@ -40,12 +40,13 @@ const POLICY: &str = "medium";
 const POINTS: usize = 60;
 const FOLD_BATCH: usize = 100;
 const STREAM_BATCH: usize = 1_000;
-const CONNECTIONS: usize = 4;
+/// Connections that push batches.
+pub const CONNECTIONS: usize = 4;
 const SINGLE_CONNECTIONS: usize = 64;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = server.peer.sized(20_000, 200);
-    let push = Push::fold(server, metrics, POINTS, CONNECTIONS)?;
+    let push = Push::fold(server, metrics, POINTS)?;
     push.measure(bench, server, &FOLD_ROWS[0], format!("{metrics} metrics"))
 }
 
@@ -56,7 +57,7 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
             continue;
         }
         let push = match row.key {
-            "stream" => Push::stream(server, metrics, server.peer.sized(60, 10), CONNECTIONS)?,
+            "stream" => Push::stream(server, metrics, server.peer.sized(60, 10))?,
             _ => Push::singles(server, metrics, server.peer.sized(5, 1))?,
         };
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
@@ -75,16 +76,16 @@ pub struct Push {
 
 impl Push {
     /// All `points` of a metric in one call, `FOLD_BATCH` metrics per call.
-    pub fn fold(server: &Server, metrics: usize, points: usize, connections: usize) -> Result<Self> {
+    pub fn fold(server: &Server, metrics: usize, points: usize) -> Result<Self> {
         let metrics = batch::metrics(server, POLICY, metrics)?;
         let span = Span::minutes(0, points);
         let requests = metrics.requests(server, FOLD_BATCH, span, &mut Values::new(1));
-        Ok(Push::new(metrics, requests, connections, points))
+        Ok(Push::new(metrics, requests, CONNECTIONS, points))
     }
 
     /// In each round one measure of every metric, up to `STREAM_BATCH` metrics per call.
-    pub fn stream(server: &Server, metrics: usize, rounds: usize, connections: usize) -> Result<Self> {
-        let connections = connections.min(metrics);
+    pub fn stream(server: &Server, metrics: usize, rounds: usize) -> Result<Self> {
+        let connections = CONNECTIONS.min(metrics);
         // The batches of a round are a multiple of the connections, so that all measures of a metric use the same one.
         let batches = metrics.div_ceil(STREAM_BATCH * connections) * connections;
         let batches = batches.min(metrics / connections * connections);
