@@ -23,7 +23,7 @@ const VERSION_OF_GNOCCHI: &str = "from importlib.metadata import version; print(
 /// Of all programs that the report may start.
 pub fn all(programs: &Programs) -> Vec<Version> {
     let of_program = |program: &Path| version_in(program, &["--version"]);
-    let postgres = postgres::programs(programs).ok();
+    let postgres = postgres::programs().ok();
     let python = programs.gnocchi_venv.join("bin/python");
     let victoria_metrics = of_program(&programs.victoria_metrics);
     [

@@ -161,9 +161,6 @@ pub struct Programs {
     /// Virtual environment with Gnocchi, its PostgreSQL and Redis drivers, and uwsgi.
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench/gnocchi")]
     pub gnocchi_venv: PathBuf,
-    /// PostgreSQL's server programs [default: the newest in /usr/lib/postgresql].
-    #[arg(long, global = true, value_name = "DIR")]
-    pub postgresql: Option<PathBuf>,
     /// VictoriaMetrics' program.
     #[arg(long, global = true, value_name = "FILE", default_value = "/usr/bin/victoria-metrics")]
     pub victoria_metrics: PathBuf,

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{
-    Programs, START_DELAY_MAX, Site, check_exists,
+    START_DELAY_MAX, Site,
     child::{Guarded, Signal, run_to_end},
     free_address,
 };
@@ -28,7 +28,7 @@ pub struct Postgres {
 impl Postgres {
     /// Starts a server in the site's directory, which another user may need to read, and creates the database.
     pub(super) fn start(site: &Site, database: &'static str) -> Result<Self> {
-        let programs = self::programs(site.programs)?;
+        let programs = self::programs()?;
         let directory = site.directory.join("pg");
         std::fs::create_dir(&directory)?;
         let as_root = rustix::process::getuid().is_root();
@@ -75,12 +75,8 @@ impl Postgres {
     }
 }
 
-/// The directory of the server programs: as configured, or the newest installed version's.
-pub fn programs(programs: &Programs) -> Result<PathBuf> {
-    if let Some(directory) = &programs.postgresql {
-        check_exists(&directory.join("initdb"))?;
-        return Ok(directory.clone());
-    }
+/// The directory of the newest installed version's server programs.
+pub fn programs() -> Result<PathBuf> {
     let versions = std::fs::read_dir(INSTALLED).context("PostgreSQL is not installed")?;
     versions
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
