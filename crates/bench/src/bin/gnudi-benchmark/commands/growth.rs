@@ -3,7 +3,7 @@
 //!
 //! It measures gnudi only, on servers that it starts itself; for other servers there is `versus`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     body::{START_MS, Span, Values},
     context::Context,
+    disk,
     findings::{Axis, Findings, Line, Plot, Table, Value},
     load::Requests,
     measurement::Work,
@@ -95,7 +96,7 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     ensure!(!context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     let memory_bytes = server.probe.memory_bytes().unwrap_or(0) as f64;
-    let disk_bytes = server.disk_bytes().unwrap_or(0) as f64;
+    let disk_bytes = disk::used_bytes(&aggregates(&server)?).unwrap_or(0) as f64;
     push.check(&server)?;
     let clean = server.restart()?.context("its own server")?;
     let span = Span::minutes(push.held, 1);
@@ -233,7 +234,12 @@ fn history_bytes(context: &Context, history: &History, metrics: usize) -> Result
         }
     }
     std::thread::sleep(REST);
-    Ok(server.aggregates_bytes().context("the size of the store")? as f64)
+    Ok(disk::written_bytes(&aggregates(&server)?).context("the size of the store")? as f64)
+}
+
+/// The directory of its own server's aggregates.
+fn aggregates(server: &Server) -> Result<PathBuf> {
+    Ok(server.data().context("its own server")?.join("aggregates"))
 }
 
 /// What clouds of some sizes take, by arithmetic from the measured figures.

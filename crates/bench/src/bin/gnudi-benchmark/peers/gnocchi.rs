@@ -17,7 +17,7 @@ const UWSGI_PROCESSES: usize = 4;
 const UWSGI_THREADS: usize = 8;
 
 /// The folder of its aggregates.
-pub(super) const STORE: &str = "store";
+const STORE: &str = "store";
 
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     let postgres = Postgres::start(site, "gnocchi")?;

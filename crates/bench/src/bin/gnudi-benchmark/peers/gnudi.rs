@@ -12,9 +12,6 @@ pub(super) const CONFIGURATION: &str = "gnocchi.conf";
 /// A configuration in which requests do not wait for a disk sync.
 pub(super) const UNSYNCED: &str = "[incoming]\ndurability = os\n";
 
-/// The folder of its aggregates.
-pub(super) const AGGREGATES: &str = "data/aggregates";
-
 pub(super) fn start(site: &Site) -> Result<Vec<Guarded>> {
     serve(site, &["--data-dir".as_ref(), site.directory.join(DATA).as_os_str()])
 }

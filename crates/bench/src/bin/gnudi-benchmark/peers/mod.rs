@@ -30,7 +30,6 @@ use tempfile::TempDir;
 
 use crate::{
     context::Context,
-    disk,
     group_log::GroupLog,
     load::{Headers, Load, Requests, Until},
     noop::NoopServer,
@@ -128,14 +127,6 @@ impl Peer {
 
     pub fn has_gnocchi_api(self) -> bool {
         !matches!(self, Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus)
-    }
-
-    fn store(self) -> &'static str {
-        match self {
-            Peer::Gnudi | Peer::GnudiOs => gnudi::AGGREGATES,
-            Peer::Gnocchi => gnocchi::STORE,
-            Peer::Limit | Peer::VictoriaMetrics | Peer::InfluxDb | Peer::Prometheus => DATA,
-        }
     }
 
     /// Starts its processes with an empty store, or with the directory's contents.
@@ -317,19 +308,9 @@ impl<'a> Server<'a> {
         self.restart()
     }
 
-    /// Disk use of its aggregates, without the backlog; `None` if unknown.
-    pub fn disk_bytes(&self) -> Option<u64> {
-        disk::used_bytes(&self.directory()?.join(self.peer.store())).ok()
-    }
-
-    /// Disk use of all its data; `None` if unknown.
-    pub fn data_bytes(&self) -> Option<u64> {
-        disk::written_bytes(&self.directory()?.join(DATA)).ok()
-    }
-
-    /// Bytes written to gnudi's store of aggregates, without its log's preallocated space; `None` if unknown.
-    pub fn aggregates_bytes(&self) -> Option<u64> {
-        disk::written_bytes(&self.directory()?.join(gnudi::AGGREGATES)).ok()
+    /// The directory of its data, if it runs here.
+    pub fn data(&self) -> Option<PathBuf> {
+        Some(self.directory()?.join(DATA))
     }
 
     pub fn client(&self) -> Result<Client> {

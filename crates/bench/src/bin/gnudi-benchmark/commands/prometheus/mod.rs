@@ -17,6 +17,7 @@ use clap::{Args, ValueEnum};
 use super::{check_peers, within};
 use crate::{
     context::Context,
+    disk,
     findings::Findings,
     load::Requests,
     peers::{Peer, Server},
@@ -125,7 +126,7 @@ impl Footprint {
         }
         Footprint {
             memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
-            disk_bytes: server.data_bytes().unwrap_or(0) as f64,
+            disk_bytes: server.data().and_then(|data| disk::written_bytes(&data).ok()).unwrap_or(0) as f64,
             is_busy,
         }
     }
