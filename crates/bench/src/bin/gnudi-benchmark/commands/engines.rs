@@ -114,7 +114,7 @@ fn limit(engines: &Engines) -> Result<String> {
     } else {
         let ceph = engines.ceph.as_ref().context("what is not Redis lies on Ceph")?;
         let mut command = Command::new("rados");
-        command.arg("-c").arg(ceph.conf()).args(["-n", "client.admin", "-p", POOL, "bench", "3", "write"]);
+        command.arg("-c").arg(&ceph.conf).args(["-n", "client.admin", "-p", POOL, "bench", "3", "write"]);
         let output = output_of(command.args(["--write-object", "-t", "16", "-b", &bytes]))?;
         ("rados bench", "objects", output, "Average IOPS:")
     };

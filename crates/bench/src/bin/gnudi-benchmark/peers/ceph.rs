@@ -8,14 +8,15 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_rados::{Cluster, ConnectOptions, Librados};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::{
-    START_DELAY_MAX,
-    child::{Guarded, Leftovers, Processes, Signal, run_to_end},
+    START_DELAY_MAX, Site,
+    child::{Guarded, Processes, Signal, run_to_end},
     free_address,
 };
 
+/// The cluster's folder in a site.
+const FOLDER: &str = "ceph";
 /// As in the published runs.
 pub const OSDS: usize = 2;
 /// Range of ports of the daemons, which each use the first free ones.
@@ -34,36 +35,33 @@ const PACKAGES: [(&str, &str); 4] = [
 /// Settings that do not depend on the directory.
 const SETTINGS: &str = include_str!("ceph.conf");
 
-/// A running cluster; dropping it closes the connection, stops the daemons, and removes their files.
+/// A running cluster; dropping it closes the connection and stops the daemons.
 #[derive(Debug)]
 pub struct Ceph {
     pub cluster: Cluster,
     daemons: Processes,
-    directory: TempDir,
+    pub conf: PathBuf,
 }
 
 impl Ceph {
-    /// Starts a cluster; returns once its OSDs are up.
-    pub fn start(librados: &Librados, leftovers: &Leftovers) -> Result<Self> {
+    /// Starts a cluster in a folder of the site's directory; returns once its OSDs are up.
+    pub(super) fn start(librados: &Librados, site: &Site) -> Result<Self> {
         check_installed(&PACKAGES)?;
-        let directory =
-            tempfile::Builder::new().prefix("gnudi-bench-ceph-").tempdir().context("a directory")?;
-        leftovers.add_directory(directory.path());
-        let root = directory.path();
+        let root = site.directory.join(FOLDER);
         let socket_len = root.join("osd.0.asok").as_os_str().len();
         ensure!(
             socket_len <= SOCKET_PATH_LEN_MAX,
             "{} is too long for a socket's path: set TMPDIR",
             root.display()
         );
+        for name in ["mon", "mgr", "osd0", "osd1"] {
+            std::fs::create_dir_all(root.join(name))?;
+        }
         let conf = root.join("ceph.conf");
         let monitor = format!("[v2:{},v1:{}]", free_address()?, free_address()?);
         let fsid = uuid::Uuid::new_v4().to_string();
-        std::fs::write(&conf, configuration(root, &fsid, &monitor)?)?;
-        for name in ["mon", "mgr", "osd0", "osd1"] {
-            std::fs::create_dir(root.join(name))?;
-        }
-        let site = CephSite { root, conf: &conf, leftovers };
+        std::fs::write(&conf, configuration(&root, &fsid, &monitor)?)?;
+        let site = CephSite { site, conf: &conf };
         let mut daemons = Processes(vec![site.start_monitor(&fsid, &monitor)?]);
         let connect = ConnectOptions { conf: Some(conf.clone()), ..ConnectOptions::default() };
         let cluster = Cluster::connect(librados, &connect)
@@ -72,13 +70,9 @@ impl Ceph {
             daemons.0.push(site.start_osd(&cluster, number)?);
         }
         daemons.0.push(site.start("ceph-mgr", "x", "mgr.out")?);
-        let mut ceph = Ceph { cluster, daemons, directory };
+        let mut ceph = Ceph { cluster, daemons, conf };
         ceph.wait_up()?;
         Ok(ceph)
-    }
-
-    pub fn conf(&self) -> PathBuf {
-        self.directory.path().join("ceph.conf")
     }
 
     pub fn pids(&self) -> Vec<u32> {
@@ -144,9 +138,8 @@ pub fn check_installed(programs: &[(&str, &str)]) -> Result<()> {
 }
 
 struct CephSite<'a> {
-    root: &'a Path,
+    site: &'a Site<'a>,
     conf: &'a Path,
-    leftovers: &'a Leftovers,
 }
 
 impl CephSite<'_> {
@@ -158,16 +151,12 @@ impl CephSite<'_> {
     }
 
     fn start(&self, program: &str, id: &str, log: &str) -> Result<Guarded> {
-        Guarded::start(
-            self.command(program, id).arg("-f"),
-            &self.root.join(log),
-            Signal::KILL,
-            self.leftovers,
-        )
+        let log = format!("{FOLDER}/{log}");
+        self.site.start(self.command(program, id).arg("-f"), &log, Signal::KILL, || true)
     }
 
     fn start_monitor(&self, fsid: &str, address: &str) -> Result<Guarded> {
-        let map = self.root.join("monmap");
+        let map = self.conf.with_file_name("monmap");
         let options = ["--create", "--fsid", fsid, "--addv", "a", address];
         run_to_end(Command::new("monmaptool").args(options).arg(&map))?;
         run_to_end(self.command("ceph-mon", "a").args(["--mkfs", "--monmap"]).arg(&map))?;

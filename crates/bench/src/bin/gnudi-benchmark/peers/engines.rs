@@ -68,11 +68,11 @@ impl Engines {
             return Ok(engines);
         }
         let librados = Librados::load(&site.programs.librados)?;
-        let ceph = Ceph::start(&librados, site.leftovers).context("starting Ceph")?;
+        let ceph = Ceph::start(&librados, site).context("starting Ceph")?;
         let ceph = engines.ceph.insert(ceph);
         create_pool(&ceph.cluster, POOL, PLACEMENT_GROUPS)?;
         if engine == Engine::S3 {
-            engines.gateway = Some(start_gateway(&ceph.conf(), site)?);
+            engines.gateway = Some(start_gateway(&ceph.conf, site)?);
         }
         Ok(engines)
     }
@@ -99,7 +99,7 @@ impl Engines {
         let options = match (self.engine, &self.ceph, &self.gateway) {
             (Engine::Ceph, Some(ceph), _) => format!(
                 "driver = {name}\nceph_pool = {POOL}\nceph_username = admin\nceph_conffile = {}\n",
-                ceph.conf().display()
+                ceph.conf.display()
             ),
             (Engine::S3, _, Some((_, address))) => format!(
                 "driver = {name}\ns3_endpoint_url = http://{address}\ns3_region_name = default\n\
