@@ -57,21 +57,22 @@ struct Done {
     /// Measures accepted per second.
     pushed: f64,
     work: Work,
+    /// What the engine's own benchmark tells, beside gnudi.
+    limit: Option<String>,
 }
 
 pub fn run(options: &EnginesOptions, context: &Context) -> Result<Findings> {
     check_peers(&options.peers, &[Peer::Gnudi, Peer::Gnocchi], "does not use shared engines")?;
     let mut findings = Findings::new("measures pushed and processed on shared engines");
-    let mut limits = Vec::new();
     let turns = options.only.iter().flat_map(|&engine| options.peers.iter().map(move |&peer| (engine, peer)));
     let failed =
         |(engine, peer): (Engine, Peer)| format!("{} on {}: not measured", peer.name(), engine.name());
     let done = in_turn(turns, context, &mut findings, failed, |(engine, peer)| {
         eprintln!("{}: {}", peer.name(), engine.title());
-        measure(options, engine, peer, context, &mut limits)
+        measure(options, engine, peer, context)
     });
     ensure!(!done.is_empty() || context.stop.is_set(), "nothing was measured: {}", findings.notes.join("; "));
-    tell(&mut findings, &done, &limits);
+    tell(&mut findings, &done);
     let divisor = options.gnocchi_divisor;
     if options.peers.contains(&Peer::Gnocchi) && divisor > 1 {
         findings.note(format!("gnocchi gets one of {divisor} of the metrics: rates are compared"));
@@ -79,13 +80,7 @@ pub fn run(options: &EnginesOptions, context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn measure(
-    options: &EnginesOptions,
-    engine: Engine,
-    peer: Peer,
-    context: &Context,
-    limits: &mut Vec<(Engine, String)>,
-) -> Result<Done> {
+fn measure(options: &EnginesOptions, engine: Engine, peer: Peer, context: &Context) -> Result<Done> {
     let mut server = Server::start_on(engine, peer, context)?;
     let (only, seconds) = (vec![PUSH.to_owned()], Some(options.seconds));
     let mut bench = Bench::new(ReportOptions { only, seconds, ..ReportOptions::default() }, context);
@@ -97,10 +92,8 @@ fn measure(
     let work = fold.run(&server)?;
     fold.check(&server)?;
     let engines = server.engines.as_ref().context("the server was started on engines")?;
-    if !limits.iter().any(|(known, _)| *known == engine) {
-        limits.push((engine, limit(engines)?));
-    }
-    Ok(Done { engine, peer, pushed, work })
+    let limit = (peer == Peer::Gnudi).then(|| limit(engines)).transpose()?;
+    Ok(Done { engine, peer, pushed, work, limit })
 }
 
 /// The result of the engine's own benchmark, as text.
@@ -128,11 +121,7 @@ fn number_after(start: &str, output: &str) -> Option<f64> {
     rest.split(',').next()?.trim_matches(['"', ' ']).parse().ok()
 }
 
-fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
-    let limit = |done: &Done| {
-        let limit = limits.iter().find(|(engine, _)| *engine == done.engine && done.peer == Peer::Gnudi);
-        limit.map(|(_, text)| text.clone()).unwrap_or_default()
-    };
+fn tell(findings: &mut Findings, done: &[Done]) {
     let mut sheet = Sheet::<Done>::new();
     sheet.text("engines", |done| done.engine.title().to_owned());
     sheet.text("", |done| done.peer.name().to_owned());
@@ -142,7 +131,7 @@ fn tell(findings: &mut Findings, done: &[Done], limits: &[(Engine, String)]) {
         .figure("process")
         .compared();
     sheet.value("processed in", |done| Value::seconds(done.work.elapsed)).figure("process time");
-    sheet.text("the engine allows", limit);
+    sheet.text("the engine allows", |done| done.limit.clone().unwrap_or_default());
     for done in done {
         let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());
         sheet.add_figures(done, name, findings);
