@@ -133,8 +133,7 @@ fn tell(findings: &mut Findings, done: &[Done]) {
     sheet.value("processed in", |done| Value::seconds(done.work.elapsed)).figure("process time");
     sheet.text("the engine allows", |done| done.limit.clone().unwrap_or_default());
     for done in done {
-        let name = |figure: &str| format!("{} {} {figure}", done.peer.name(), done.engine.name());
-        sheet.add_figures(done, name, findings);
+        sheet.add_figures(done, &format!("{} {}", done.peer.name(), done.engine.name()), findings);
     }
     let title = "Batches of 5,000 measures; an hour of points of many metrics, until processed";
     findings.tables.push(sheet.table(title, done, |one| {

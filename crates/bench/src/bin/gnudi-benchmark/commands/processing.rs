@@ -208,9 +208,9 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     sheet.value("memory peak", |done| done.watched.peak_memory_bytes.map(Value::Bytes)).figure("memory peak");
     for done in done {
         let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
-        let name = |figure: &str| format!("{peer}{} {figure}", done.workload.name());
-        findings.tell(name("measures"), Value::Count(done.work.done as u64));
-        sheet.add_figures(done, name, findings);
+        let name = peer + &done.workload.name();
+        findings.tell(format!("{name} measures"), Value::Count(done.work.done as u64));
+        sheet.add_figures(done, &name, findings);
     }
     for &workload in Workload::value_variants() {
         let of_workload = || done.iter().filter(|done| done.workload == workload);

@@ -42,6 +42,8 @@ const CONFIGURATION: &str = "[api]\nprometheus_archive_policy = gnudi-bench-raw-
 struct History {
     series: usize,
     days: i64,
+    /// That of the newest samples.
+    last_minute: i64,
     writes: Writes,
 }
 
@@ -49,15 +51,11 @@ impl History {
     fn new(options: &PrometheusOptions) -> Result<Self> {
         let series = options.series / 10 * 10;
         let days = options.days as i64;
-        let last = Self::last_minute(days);
+        let last_minute = days * DAY + LEAD;
         let mut instances = Instances::new(METRIC, series);
-        let dense_from = last - DAY - SPARSE_MINUTES;
-        let writes = Writes::history(&mut instances, last + 1, dense_from, SPARSE_MINUTES)?;
-        Ok(History { series, days, writes })
-    }
-
-    fn last_minute(days: i64) -> i64 {
-        days * DAY + LEAD
+        let dense_from = last_minute - DAY - SPARSE_MINUTES;
+        let writes = Writes::history(&mut instances, last_minute + 1, dense_from, SPARSE_MINUTES)?;
+        Ok(History { series, days, last_minute, writes })
     }
 }
 
@@ -67,12 +65,6 @@ struct Asked<'a> {
     before: Footprint,
     /// Seconds, by query; `None` if it failed or the response differs.
     medians: Vec<Option<f64>>,
-}
-
-impl Asked<'_> {
-    fn peer(&self) -> Peer {
-        self.server.peer
-    }
 }
 
 pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findings) -> Result<()> {
@@ -85,7 +77,7 @@ pub fn run(options: &PrometheusOptions, context: &Context, findings: &mut Findin
     if servers.is_empty() || context.stop.is_set() {
         return Ok(());
     }
-    let questions = question::all(history.series, history.days, time_of(History::last_minute(history.days)));
+    let questions = question::all(history.series, history.days, time_of(history.last_minute));
     for question in &questions {
         if context.stop.is_set() {
             break;
@@ -128,14 +120,14 @@ fn ask_all(
 ) {
     let mut answers: Vec<Result<(Answer, f64)>> =
         servers.iter().map(|asked| measure(question, rounds, &asked.server)).collect();
-    let is_oracle = |asked: &Asked| asked.peer() == Peer::Prometheus;
+    let is_oracle = |asked: &Asked| asked.server.peer == Peer::Prometheus;
     let oracle = servers.iter().position(is_oracle).filter(|place| answers[*place].is_ok());
     let oracle = oracle.or_else(|| answers.iter().position(Result::is_ok));
     for place in 0..servers.len() {
         let checked = match (&answers[place], oracle) {
             (Ok((answer, _)), Some(oracle)) if oracle != place => {
                 let (expected, _) = answers[oracle].as_ref().expect("it was found");
-                let peers = [servers[place].peer(), servers[oracle].peer()];
+                let peers = [servers[place].server.peer, servers[oracle].server.peer];
                 let of_rates = peers.contains(&Peer::VictoriaMetrics);
                 answer.check(expected, if of_rates { question.agreement_of_rates } else { Agreement::Exact })
             }
@@ -147,7 +139,7 @@ fn ask_all(
     }
     for (asked, answer) in servers.iter_mut().zip(answers) {
         if let (Err(error), false) = (&answer, context.stop.is_set()) {
-            findings.note_failure(format!("{}: {}: {error:#}", asked.peer().name(), question.query));
+            findings.note_failure(format!("{}: {}: {error:#}", asked.server.peer.name(), question.query));
         }
         asked.medians.push(answer.ok().map(|(_, seconds)| seconds));
     }
@@ -171,12 +163,12 @@ fn measure(question: &Question, rounds: usize, server: &Server) -> Result<(Answe
 }
 
 fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findings) {
-    let History { series, days, writes } = history;
+    let History { series, days, writes, .. } = history;
     let samples = writes.samples;
     let after = |asked: &Asked| Footprint::take(&asked.server);
     let after: Vec<(&Asked, Footprint)> = servers.iter().map(|asked| (asked, after(asked))).collect();
     let mut sheet = Sheet::<(&Asked, Footprint)>::new();
-    sheet.text("server", |(asked, _)| asked.peer().name().to_owned());
+    sheet.text("server", |(asked, _)| asked.server.peer.name().to_owned());
     sheet.value("written in", |(asked, _)| Value::seconds(asked.loaded));
     sheet.value("memory", |(asked, _)| Value::bytes(asked.before.memory_bytes));
     sheet
@@ -185,8 +177,8 @@ fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findin
     sheet.value("disk", |(_, after)| Value::bytes(after.disk_bytes)).figure("disk of the history");
     sheet.value("a sample", |(_, after)| Value::each(after.disk_bytes / samples as f64, "B"));
     for row in &after {
-        let name = row.0.peer().name();
-        sheet.add_figures(row, |figure| format!("{name} {figure}"), findings);
+        let name = row.0.server.peer.name();
+        sheet.add_figures(row, name, findings);
         if row.0.before.is_busy {
             findings.note(format!(
                 "{name}: still busy with the history when it was asked: its queries are slower than they could be"
@@ -209,7 +201,7 @@ fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findin
 fn tell(questions: &[Question], is_range: bool, servers: &[Asked], findings: &mut Findings) {
     let questions = questions.iter().enumerate().filter(|(_, question)| question.is_range == is_range);
     let rows: Vec<(usize, &Question)> = questions.collect();
-    let gnudi = servers.iter().find(|asked| asked.peer() == Peer::Gnudi);
+    let gnudi = servers.iter().find(|asked| asked.server.peer == Peer::Gnudi);
     let median = |asked: &Asked, place: usize| asked.medians.get(place).copied().flatten();
     let advantage = |asked: &Asked, place: usize| Some(median(asked, place)? / median(gnudi?, place)?);
     let mut sheet = Sheet::<(usize, &Question)>::new();
@@ -217,18 +209,18 @@ fn tell(questions: &[Question], is_range: bool, servers: &[Asked], findings: &mu
     sheet.text("series", |(_, question)| question.series.to_string());
     sheet.text("time", |(_, question)| question.reach.clone());
     for asked in servers {
-        sheet.value(asked.peer().name(), move |(place, _)| median(asked, *place).map(Value::Latency));
-        if asked.peer() != Peer::Gnudi {
+        sheet.value(asked.server.peer.name(), move |(place, _)| median(asked, *place).map(Value::Latency));
+        if asked.server.peer != Peer::Gnudi {
             sheet.value("gnudi is", move |(place, _)| advantage(asked, *place).map(times).map(Value::Text));
         }
     }
     let form = if is_range { "Range" } else { "Instant" };
     findings.tables.push(sheet.table(format!("{form} queries"), &rows, |_| None));
-    for asked in servers.iter().filter(|asked| asked.peer() != Peer::Gnudi) {
+    for asked in servers.iter().filter(|asked| asked.server.peer != Peer::Gnudi) {
         let ratios: Vec<f64> = rows.iter().filter_map(|(place, _)| advantage(asked, *place)).collect();
         let Some(Spread { least, median, greatest }) = Spread::of(ratios.iter().copied()) else { continue };
         let at_least = |times: f64| ratios.iter().filter(|ratio| **ratio >= times).count();
-        let peer = asked.peer().name();
+        let peer = asked.server.peer.name();
         findings.note(format!(
             "{form} queries against {peer}: gnudi is at least twice as fast in {} of {}, at least as fast in {}; {} to {} times, {} at \
              the median",

@@ -110,8 +110,7 @@ fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
     sheet.value("disk", |written| disk(written).map(Value::bytes)).figure("disk after remote write");
     sheet.value("a sample", |written| disk(written).map(|bytes| Value::each(bytes / samples as f64, "B")));
     for written in all {
-        let name = |figure: &str| format!("{} {figure}", written.peer.name());
-        sheet.add_figures(written, name, findings);
+        sheet.add_figures(written, written.peer.name(), findings);
     }
     let title = format!(
         "Remote write: {series} series, {samples} samples by the minute, {batch} a request, {} connections",
