@@ -13,7 +13,7 @@ pub mod histogram;
 pub mod load;
 pub mod noop;
 mod phase;
-mod progress;
+pub mod progress;
 mod subject;
 pub mod target;
 pub mod timeline;

@@ -1,5 +1,5 @@
-//! The progress of a load, as gnocchiclient's lines: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a
-//! second and at the end.
+//! Looks at work while it runs; and the progress of a load, as gnocchiclient's lines: `120/1000, total: 1.00 seconds,
+//! rate: 120.00 create/second`, once a second and at the end.
 
 use std::{
     io::Write as _,
@@ -26,24 +26,13 @@ impl Progress {
         Progress { done: AtomicU64::new(0), total, verb, verbose }
     }
 
-    /// Runs the work and shows its progress from another thread; the last step is always shown.
+    /// Runs the work and shows its progress; the last step is always shown.
     pub fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
         if !self.verbose {
             return work();
         }
         let start = Instant::now();
-        let (working, ended) = mpsc::channel::<()>();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                while ended.recv_timeout(LINE_DELAY) == Err(RecvTimeoutError::Timeout) {
-                    self.show(start.elapsed());
-                }
-                self.show(start.elapsed());
-            });
-            // Dropped when the work ends, even by a panic: that ends the thread.
-            let _working = working;
-            work()
-        })
+        watch(LINE_DELAY, work, || self.show(start.elapsed()))
     }
 
     /// A failure to print must not end the work.
@@ -57,6 +46,22 @@ impl Progress {
         let Progress { total, verb, .. } = self;
         format!("{done}/{total}, total: {seconds:.2} seconds, rate: {rate:.2} {verb}/second")
     }
+}
+
+/// Runs the work; another thread looks at it after each interval, and once at the end.
+pub fn watch<T>(interval: Duration, work: impl FnOnce() -> T, mut look: impl FnMut() + Send) -> T {
+    let (working, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                look();
+            }
+            look();
+        });
+        // Dropped when the work ends, even by a panic: that ends the thread.
+        let _working = working;
+        work()
+    })
 }
 
 #[cfg(test)]

@@ -2,12 +2,10 @@
 //!
 //! Polling is rare, so that it does not slow down the load.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use gnudi_bench::progress;
 
 use crate::peers::Server;
 
@@ -25,22 +23,9 @@ pub struct Watched {
 
 /// Runs the work, polls the server meanwhile, and once more at the end.
 pub fn watch<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<(T, Watched)> {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| poll_until(&done, server));
-        let outcome = work();
-        done.store(true, Ordering::Relaxed);
-        let watched = watcher.join().expect("the polling thread does not panic")?;
-        Ok((outcome?, watched))
-    })
-}
-
-fn poll_until(done: &AtomicBool, server: &Server) -> Result<Watched> {
     let client = server.client()?;
     let (mut watched, start) = (Watched::default(), Instant::now());
-    let mut last = false;
-    while !last {
-        last = done.load(Ordering::Relaxed);
+    let outcome = progress::watch(POLL_INTERVAL, work, || {
         // A server under load may refuse: the next poll may succeed.
         if let Ok(status) = server.context.runtime.block_on(client.status()) {
             let measures = status.backlog.measures;
@@ -48,9 +33,6 @@ fn poll_until(done: &AtomicBool, server: &Server) -> Result<Watched> {
             watched.peak_measures = watched.peak_measures.max(measures);
             watched.peak_memory_bytes = watched.peak_memory_bytes.max(server.probe.memory_bytes());
         }
-        if !last {
-            std::thread::sleep(POLL_INTERVAL);
-        }
-    }
-    Ok(watched)
+    });
+    Ok((outcome?, watched))
 }
