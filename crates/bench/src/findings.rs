@@ -105,10 +105,6 @@ impl Value {
         Value::Bytes(bytes as u64)
     }
 
-    pub fn text(text: impl Into<String>) -> Self {
-        Value::Text(text.into())
-    }
-
     /// Which direction is better: up for rates and shares, down for resources and backlogs.
     pub fn better(&self) -> Option<Better> {
         match self {
@@ -173,7 +169,7 @@ impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Written { value, unit } = Written::deserialize(deserializer)?;
         if let Some(text) = value.as_str() {
-            return Ok(Value::text(text));
+            return Ok(Value::Text(text.to_owned()));
         }
         let number = value.as_f64().unwrap_or(f64::NAN);
         Ok(match unit.as_str() {

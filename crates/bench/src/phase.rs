@@ -226,7 +226,7 @@ impl Finished {
             findings.tell(format!("{verb} generator waiting for cpu"), Value::Percent(100.0 * wait));
         }
         let bottleneck = self.bottleneck();
-        findings.tell(format!("{verb} bottleneck"), Value::text(bottleneck));
+        findings.tell(format!("{verb} bottleneck"), Value::Text(bottleneck.to_owned()));
         if bottleneck == GENERATOR {
             findings.note(format!(
                 "{verb}: the load generator, not the server, is the bottleneck: the server may be faster than this says (more \

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_client::{ClientOptions, Trust};
+use gnudi_client::ClientOptions;
 use gnudi_endpoint::{ENDPOINT, Server, ServerArgs};
 
 use crate::{
@@ -30,11 +30,6 @@ pub struct Target {
     pub silence_max: Duration,
     /// Kept alive, if it is the target.
     noop: Option<NoopServer>,
-}
-
-fn secured(host: &str, trust: &Trust) -> Result<Secured> {
-    let (name, _) = host.rsplit_once(':').expect("the port was added");
-    Secured::new(name, trust)
 }
 
 /// Header lines with the identity, and `Accept` for JSON errors.
@@ -95,7 +90,7 @@ impl Target {
         let parsed = Endpoint::parse(&endpoint)?;
         let address = parsed.address().with_context(|| endpoint.clone())?;
         let Endpoint { host, prefix, is_secure } = parsed;
-        let secured = if is_secure { Some(secured(&host, &options.trust)?) } else { None };
+        let secured = is_secure.then(|| Secured::new(&host, &options.trust)).transpose()?;
         let headers = Headers { identity, ..Headers::new(host, prefix) };
         TcpStream::connect_timeout(&address, CONNECT_DELAY_MAX)
             .with_context(|| format!("{endpoint}: no connection to {address}"))?;

@@ -19,8 +19,9 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// `host` as in the URL, without its port.
+    /// `host` as in the URL, with its port.
     pub fn new(host: &str, trust: &Trust) -> Result<Self> {
+        let (host, _) = host.rsplit_once(':').context("a host without a port")?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host.clone())
             .with_context(|| format!("{host}: not a name that a certificate could have"))?;

@@ -105,7 +105,7 @@ mod tests {
     fn results_are_read_back_as_they_were_written() {
         let mut findings = Findings::new("how work is taken up");
         findings.compare("speed", Value::rate(2.5, "measure"));
-        findings.tell("servers", Value::text("two"));
+        findings.tell("servers", Value::Text("two".to_owned()));
         findings.plots.push(Plot {
             x: Axis::logarithmic("workers"),
             lines: vec![Line::new("a", [(1.0, f64::NAN), (2.0, 3.0)])],

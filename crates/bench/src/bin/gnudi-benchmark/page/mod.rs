@@ -263,7 +263,7 @@ mod tests {
         (findings.title, findings.partial) = (nasty(), Some(nasty()));
         findings.notes.push(nasty());
         findings.figures[0].name = nasty();
-        findings.figures[0].value = Value::text(nasty());
+        findings.figures[0].value = Value::Text(nasty());
         findings.tables[0].rows[0][0] = nasty();
         findings.plots[0].title = nasty();
         findings.plots[0].lines[0].name = nasty();
