@@ -3,7 +3,6 @@
 //! `gnudi benchmark` is gnocchiclient's benchmarks on top of it. Starting and comparing servers is left to the program
 //! `gnudi-benchmark`, in `bin/`, which uses this library.
 
-pub mod bordered;
 pub mod commands;
 pub mod context;
 pub mod findings;

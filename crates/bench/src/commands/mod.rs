@@ -8,12 +8,9 @@ pub mod metric;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use gnudi_endpoint::output::{self, Format};
 
-use crate::{
-    context::Context,
-    findings::Findings,
-    format::{self, Format},
-};
+use crate::{context::Context, findings::Findings, format};
 
 /// Output options.
 #[derive(Clone, Debug, Args)]
@@ -33,7 +30,7 @@ impl Printing {
     /// Prints the findings on standard output, and remarks on standard error.
     pub fn print(&self, mut findings: Findings) -> Result<()> {
         format::select(&mut findings, &self.columns)?;
-        print!("{}", format::text(&findings, self.format));
+        output::put(&format::text(&findings, self.format)?)?;
         for remark in format::remarks(&findings, self.format) {
             eprintln!("{remark}");
         }

@@ -6,15 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gnudi_client::Trust;
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{ServerArgs, output::Output};
 use gnudi_model::SackCount;
 
 use crate::{
     commands::{
         agent::aside,
-        client::{
-            aggregates::Aggregates, completion::Completion, measures, metric, output::Output, resource,
-        },
+        client::{aggregates::Aggregates, completion::Completion, measures, metric, resource},
         man::Man,
     },
     program_args::ProgramArgs,

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
+use gnudi_endpoint::output::{Cell, Listing, Output, Record};
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, browser::Browser},
     notification::aside::Aside,
@@ -9,7 +10,6 @@ use gnudi_telemetry::{
 
 use super::{broker, notification};
 use crate::{
-    commands::client::output::{Cell, Listing, Output, Record},
     config::{Config, Project},
     logging,
     program_args::ProgramArgs,

@@ -4,17 +4,15 @@ use anyhow::Result;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use gnudi_client::{Client, uri::Query};
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{
+    ServerArgs,
+    output::{Cell, Listing, Output},
+};
 use gnudi_http::Bytes;
 use gnudi_model::python;
 use serde_json::{Map, Value, json};
 
-use super::{
-    completion,
-    measures::Period,
-    object, objects,
-    output::{Cell, Listing, Output},
-};
+use super::{completion, measures::Period, object, objects};
 
 #[derive(Clone, Debug, Args)]
 pub struct Aggregates {

@@ -12,12 +12,12 @@ use clap_complete::{
     env::{CompleteEnv, Shells},
 };
 use gnudi_client::{Client, uri::Query};
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{ServerArgs, output};
 use gnudi_model::AggregationMethod;
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use super::{metric::pattern, output};
+use super::metric::pattern;
 use crate::command_line;
 
 /// Set when a shell asks for completions.

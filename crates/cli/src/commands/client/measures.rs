@@ -1,22 +1,21 @@
 //! `gnudi measures show|add`
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use gnudi_bench::format::Format;
 use gnudi_client::{Client, Point, uri::Query};
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{
+    ServerArgs,
+    output::{self, Cell, Format, Listing, Output},
+};
 use gnudi_http::Bytes;
 use gnudi_model::{Timespan, Timestamp, python};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::{
-    completion,
-    metric::OneMetric,
-    output::{self, Cell, Listing, Output},
-    sparkline,
-};
+use super::{completion, metric::OneMetric, sparkline};
 
 /// `gnudi measures`
 #[derive(Clone, Debug, Subcommand)]
@@ -144,9 +143,21 @@ async fn show(client: &Client, args: &Show) -> Result<()> {
     let rows = points.iter().map(|point| row(point, &zone)).collect::<Result<_>>()?;
     let columns = ["timestamp", "granularity", "value"].map(str::to_owned).to_vec();
     let table = args.output.listing(Listing { columns, rows })?;
-    let lines =
-        if args.output.format == Format::Table { lines(&points, output::width()) } else { String::new() };
+    let lines = if args.output.format == Format::Table { lines(&points, width()) } else { String::new() };
     output::put(&(lines + &table))
+}
+
+/// Width of the terminal; 80 if unknown or not a terminal.
+fn width() -> usize {
+    const WIDTH: usize = 80;
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return WIDTH;
+    }
+    rustix::termios::tcgetwinsize(&out).map_or(WIDTH, |size| match size.ws_col {
+        0 => WIDTH,
+        columns => usize::from(columns),
+    })
 }
 
 fn row(point: &Point, zone: &TimeZone) -> Result<Vec<Cell>> {

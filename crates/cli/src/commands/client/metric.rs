@@ -7,12 +7,12 @@ use gnudi_client::{
     Client,
     uri::{self, Query},
 };
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{ServerArgs, output::Output};
 use gnudi_http::Bytes;
 use gnudi_model::{MetricId, python};
 use serde_json::{Map, Value, json};
 
-use super::{Part, completion, listing, object, objects, output::Output, pages, record};
+use super::{Part, completion, listing, object, objects, pages, record};
 
 /// `gnudi metric`
 #[derive(Clone, Debug, Subcommand)]

@@ -8,18 +8,18 @@ pub mod aggregates;
 pub mod completion;
 pub mod measures;
 pub mod metric;
-pub mod output;
 pub mod resource;
 pub mod sparkline;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{
+    ServerArgs,
+    output::{Cell, Listing, Record},
+};
 use serde_json::{Map, Value};
 use tokio::runtime::Builder;
-
-use output::{Cell, Listing, Record};
 
 /// Runs a command against the selected server, and explains failures.
 pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {

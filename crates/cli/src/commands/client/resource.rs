@@ -3,19 +3,17 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use gnudi_bench::format::Format;
 use gnudi_client::{
     Client,
     uri::{self, Query},
 };
-use gnudi_endpoint::ServerArgs;
+use gnudi_endpoint::{
+    ServerArgs,
+    output::{Format, Listing, Output},
+};
 use serde_json::{Map, Value};
 
-use super::{
-    Part, completion, listing, object, objects,
-    output::{Listing, Output},
-    pages, record,
-};
+use super::{Part, completion, listing, object, objects, pages, record};
 
 /// `gnudi resource`
 #[derive(Clone, Debug, Subcommand)]

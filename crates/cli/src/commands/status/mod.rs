@@ -11,17 +11,14 @@ pub use table::grouped;
 use std::{fmt, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use gnudi_bench::format::Format;
 use gnudi_client::Client;
 use gnudi_drivers::data_dir;
+use gnudi_endpoint::output::{self, Format, Output, Record};
 use gnudi_engine::{ClusterStatus, about::ProcessKind};
 use serde_json::{Value, json};
 
 use self::server::{Observer, ServerFigures};
-use super::client::{
-    explained,
-    output::{self, Output, Record},
-};
+use super::client::explained;
 use crate::{
     args::StatusArgs,
     config::{Config, Deployment},

@@ -3,19 +3,25 @@
 //! Compatible with scripts for Gnocchi's client. The order of columns does not depend on the order of `--column`.
 //! Tables are never wrapped, so ids stay whole.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 
-use anyhow::{Context as _, Result};
-use clap::Args;
-use gnudi_bench::{
-    bordered::{self, Alignment},
-    format::{self, Format},
-};
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, ValueEnum};
 use gnudi_model::python;
 use serde_json::Value;
 
+use crate::bordered::{self, Alignment};
+
 /// The heading of these options in `--help`.
 const HEADING: &str = "Output";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Table,
+    Json,
+    Value,
+    Csv,
+}
 
 /// Output options.
 #[derive(Clone, Debug, Args)]
@@ -82,12 +88,16 @@ impl Cell {
     /// Numbers bare, everything else quoted; a missing value is an empty text.
     fn csv(&self) -> String {
         match self {
-            Cell::Json(Value::Null) => format::quoted(""),
+            Cell::Json(Value::Null) => quoted(""),
             Cell::Json(Value::Bool(_)) => self.text(),
             cell if cell.is_number() => cell.text(),
-            cell => format::quoted(&cell.text()),
+            cell => quoted(&cell.text()),
         }
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 /// Python's `repr` of a JSON value.
@@ -148,7 +158,7 @@ impl Output {
                 format!("[\n{}\n]\n", rows.join(",\n"))
             }
             Format::Csv => {
-                let heads = columns.iter().map(|column| format::quoted(column)).collect::<Vec<_>>().join(",");
+                let heads = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(",");
                 let line = |row: &Vec<Cell>| row.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n";
                 heads + "\n" + &rows.iter().map(line).collect::<String>()
             }
@@ -185,11 +195,25 @@ impl Output {
 
     fn select(&self, listing: Listing) -> Result<Listing> {
         let names: Vec<&str> = listing.columns.iter().map(String::as_str).collect();
-        let chosen = format::chosen(&names, &self.columns)?;
+        let chosen = chosen(&names, &self.columns)?;
         let columns = kept(listing.columns, &chosen);
         let rows = listing.rows.into_iter().map(|row| kept(row, &chosen)).collect();
         Ok(Listing { columns, rows })
     }
+}
+
+/// Which columns the names select, one result each; all without names. Case and the difference of blanks and underscores
+/// are ignored.
+pub fn chosen(columns: &[&str], names: &[String]) -> Result<Vec<bool>> {
+    fn normal(name: &str) -> String {
+        name.trim().to_lowercase().replace(' ', "_")
+    }
+    let wanted: Vec<String> = names.iter().map(|name| normal(name)).collect();
+    let chosen: Vec<bool> =
+        columns.iter().map(|column| names.is_empty() || wanted.contains(&normal(column))).collect();
+    let found = names.is_empty() || chosen.contains(&true);
+    ensure!(found, "No recognized column names in {names:?}. Recognized columns are {columns:?}.");
+    Ok(chosen)
 }
 
 fn kept<T>(items: Vec<T>, chosen: &[bool]) -> Vec<T> {
@@ -236,19 +260,6 @@ pub fn put(text: &str) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("writing to standard output"),
     }
-}
-
-/// Width of the terminal; 80 if unknown or not a terminal.
-pub fn width() -> usize {
-    const WIDTH: usize = 80;
-    let out = std::io::stdout();
-    if !out.is_terminal() {
-        return WIDTH;
-    }
-    rustix::termios::tcgetwinsize(&out).map_or(WIDTH, |size| match size.ws_col {
-        0 => WIDTH,
-        columns => usize::from(columns),
-    })
 }
 
 #[cfg(test)]
