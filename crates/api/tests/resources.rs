@@ -2,8 +2,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use gnudi_app::ApiOptions;
-use support::{Answer, POLICY, Request, Server};
+use gnudi_indexer::{CacheOptions, CachedIndexer, MemoryIndexer, ResourceChange, Resources as _};
+use gnudi_model::Timestamp;
+use support::{Answer, NOW, POLICY, Request, Server, app, engine_of};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {
     "name": {"type": "string"}, "size": {"type": "number", "required": false, "min": 1}}}"#;
@@ -87,6 +91,32 @@ async fn conditions_decide_what_is_done() {
     assert_eq!(ask("PATCH", "If-Match", TAG, Some(r#"{"size": 5}"#)).await, (200, false));
     assert_eq!(ask("DELETE", "If-Match", TAG, None).await, (204, true));
     assert_eq!(ask("GET", "If-None-Match", TAG, None).await, (404, false));
+}
+
+/// Another process has changed the resource, and this one has not heard of it yet.
+#[tokio::test]
+async fn conditions_hold_when_it_is_done() {
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
+    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), ApiOptions::default(), || NOW)).await;
+    for (method, body) in [("PATCH", Some(r#"{"user_id": "mine"}"#)), ("DELETE", None)] {
+        let id = server.create("admin", "/v1/resource/generic", &format!(r#"{{"id": "{method}"}}"#)).await;
+        let path = format!("/v1/resource/generic/{id}");
+        let tag = server.ask(Request::new("GET", &path)).await.header("etag").unwrap().to_owned();
+        let change = ResourceChange {
+            user_id: Some(Some("theirs".to_owned())),
+            create_revision: true,
+            now: Timestamp(NOW.0 + 1_000_000_000),
+            ..ResourceChange::default()
+        };
+        cached.index().update_resource("generic", id.parse().unwrap(), change).await.unwrap();
+        let headers = [("If-Match", tag.as_str())];
+        let request = Request { body, ..Request::new(method, &path).headers(&headers) };
+        let answer = server.ask(request).await;
+        assert_eq!(answer.status, 412, "{method}: {}", answer.body);
+        let shown = server.ask(Request::new("GET", &path)).await.body;
+        assert!(shown.contains(r#""user_id": "theirs""#), "{method}: {shown}");
+    }
 }
 
 #[tokio::test]

@@ -281,6 +281,12 @@ pub trait Resources {
     /// deleted.
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>>;
 
+    /// Deletes a resource, like [`Resources::delete_resources`], if its current revision is the one that started then.
+    ///
+    /// # Errors
+    /// [`IndexerError::ResourceChanged`] if it is another.
+    async fn delete_resource_of_revision(&self, id: Uuid, start: Timestamp) -> Result<Vec<MetricId>>;
+
     /// Deletes resources of the type that match the filter, like [`Resources::delete_resources`], in small
     /// transactions, so that other writes are not delayed. Times in the filter may be relative to `now`.
     async fn delete_matching_resources(
@@ -335,10 +341,10 @@ pub(crate) fn is_over(resource: &Resource, at: Timestamp) -> bool {
     resource.ended_at.is_some_and(|ended_at| ended_at <= at)
 }
 
-/// Rejects a change of another revision than the current one.
-pub(crate) fn check_revision(current: &Resource, change: &ResourceChange) -> Result<()> {
-    match change.of_revision {
-        Some(start) if start != current.revision_start => Err(IndexerError::ResourceChanged(current.id)),
+/// Rejects a change or deletion of a revision (by its start) other than the current one.
+pub(crate) fn check_revision(id: Uuid, current: Timestamp, wanted: Option<Timestamp>) -> Result<()> {
+    match wanted {
+        Some(wanted) if wanted != current => Err(IndexerError::ResourceChanged(id)),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use gnudi_app::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
-use gnudi_indexer::memory::MemoryIndexer;
+use gnudi_indexer::{Indexer, memory::MemoryIndexer};
 use gnudi_model::{SackCount, Timestamp};
 use gnudi_prometheus_api::{PrometheusApi, PrometheusOptions};
 use gnudi_server::serve;
@@ -27,8 +27,13 @@ pub const POLICY: &str = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
 
 /// An empty engine.
 pub fn engine(backlog_bytes_max: u64) -> Engine {
+    engine_of(Arc::new(MemoryIndexer::default()), backlog_bytes_max)
+}
+
+/// An engine without measures.
+pub fn engine_of(index: Arc<dyn Indexer>, backlog_bytes_max: u64) -> Engine {
     Engine::new(
-        Arc::new(MemoryIndexer::default()),
+        index,
         Arc::new(MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max)),
         Arc::new(MemoryAggregates::default()),
         || NOW,

@@ -169,6 +169,18 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         self.run_to_completion(write, forget).await
     }
 
+    async fn delete_resource_of_revision(&self, id: Uuid, start: Timestamp) -> Result<Vec<MetricId>> {
+        let write = |index: Arc<I>| async move { index.delete_resource_of_revision(id, start).await };
+        let forget = move |caches: &Caches, outcome: &Result<Vec<MetricId>, _>| {
+            caches.invalidate_resources(&[id]);
+            if let Ok(metrics) = outcome {
+                caches.metrics.invalidate(metrics);
+                caches.log.metrics(metrics);
+            }
+        };
+        self.run_to_completion(write, forget).await
+    }
+
     async fn delete_matching_resources(
         &self,
         resource_type: &str,

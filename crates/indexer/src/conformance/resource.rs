@@ -354,6 +354,18 @@ pub(in crate::conformance) async fn deletion_takes_all_along(indexer: &dyn Index
     assert_eq!(create_resources(indexer, vec![again, instance(1)]).await, [None, None]);
     assert_eq!(metrics(&*shown(indexer, 2).await), [("a", id(5))]);
     assert_eq!((revisions(indexer, 1).await.len(), revisions(indexer, 2).await.len()), (1, 1));
+    // Only of the revision that is named.
+    for start in [at(0), at(4)] {
+        let refused = Err(IndexerError::ResourceChanged(uuid(4)));
+        assert_eq!(indexer.delete_resource_of_revision(uuid(4), start).await, refused);
+    }
+    assert_eq!(revisions(indexer, 4).await.len(), 2);
+    assert_eq!(indexer.delete_resource_of_revision(uuid(4), at(3)).await, Ok(vec![]));
+    assert_eq!(indexer.delete_resource_of_revision(uuid(4), at(3)).await, gone(4));
+    assert_eq!(revisions(indexer, 4).await, []);
+    let start = shown(indexer, 2).await.revision_start;
+    assert_eq!(indexer.delete_resource_of_revision(uuid(2), start).await, Ok(vec![id(5)]));
+    assert_eq!(indexer.metrics(&[id(5)]).await, Ok(vec![None]));
 }
 
 pub(in crate::conformance) async fn those_that_are_ended(indexer: &dyn Indexer) {

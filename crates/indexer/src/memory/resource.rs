@@ -55,6 +55,13 @@ impl Resources for MemoryIndexer {
         ids.iter().map(|id| tables.delete_resource(*id)).collect()
     }
 
+    async fn delete_resource_of_revision(&self, id: Uuid, start: Timestamp) -> Result<Vec<MetricId>> {
+        let mut tables = self.tables.lock();
+        let current = tables.resources.get(&id).ok_or(IndexerError::NoSuchResource(id))?;
+        check_revision(id, current.revision_start, Some(start))?;
+        tables.delete_resource(id)
+    }
+
     async fn delete_matching_resources(
         &self,
         resource_type: &str,
@@ -136,7 +143,7 @@ impl Tables {
         let current = self.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
         let current = current.ok_or(IndexerError::NoSuchResource(id))?.clone();
         check_attributes(&known, change.attributes.keys())?;
-        check_revision(&current, &change)?;
+        check_revision(id, current.revision_start, change.of_revision)?;
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;
         let before = self.metrics_of(id);

@@ -166,6 +166,7 @@ gated! {
         resource_type: &str, id: Uuid, change: ResourceChange,
     ) -> Result<UpdatedResource, IndexerError>;
     write delete_resources(ids: &[Uuid]) -> Vec<Result<Vec<MetricId>, IndexerError>>;
+    write delete_resource_of_revision(id: Uuid, start: Timestamp) -> Result<Vec<MetricId>, IndexerError>;
     write delete_matching_resources(
         resource_type: &str, filter: &Filter, now: Timestamp,
     ) -> Result<DeletedResources, IndexerError>;

@@ -147,9 +147,14 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// Hides the resource, its history and its metrics at once; the janitor removes their data later.
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::DeleteResource).await?;
-    Version::of(&resource).check(call.parts)?;
-    let deleted = call.indexer().delete_resources(&[resource.id]).await;
-    deleted.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let version = Version::of(&resource);
+    version.check(call.parts)?;
+    if let Some(start) = version.required_by(call.parts) {
+        call.indexer().delete_resource_of_revision(resource.id, start).await?;
+    } else {
+        let deleted = call.indexer().delete_resources(&[resource.id]).await;
+        deleted.into_iter().collect::<Result<Vec<_>, _>>()?;
+    }
     Ok(reply::no_content())
 }
 

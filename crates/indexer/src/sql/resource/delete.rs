@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use gnudi_model::MetricId;
+use gnudi_model::{MetricId, Timestamp};
 use gnudi_sql::Value;
 use uuid::Uuid;
 
 use super::value::sortable;
 use crate::{
     IndexerError, Result, Touched,
+    resource::check_revision,
     sql::{
         Connection, Dialect, IDS_NAMED_MAX, Row, Statement, among,
         failure::Failure,
@@ -153,6 +154,30 @@ pub(super) fn push_among(query: &mut Statement, numbers: &[i64]) {
         before = ", ";
     }
     query.push(")");
+}
+
+/// Deletes a resource, if its current revision started then.
+pub(super) struct DeleteOfRevision {
+    pub(super) id: Uuid,
+    pub(super) start: Timestamp,
+}
+
+#[async_trait]
+impl Change for DeleteOfRevision {
+    type Answer = Vec<MetricId>;
+
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<Vec<MetricId>> {
+        let select = connection.statement("SELECT revision_start FROM resource WHERE id = ?").bind(self.id);
+        let Some(row) = connection.fetch_optional(select).await? else {
+            return Err(Failure::Refused(IndexerError::NoSuchResource(self.id)));
+        };
+        let current: i64 = row.try_get(0)?;
+        check_revision(self.id, Timestamp(current), Some(self.start)).map_err(Failure::Refused)?;
+        let mut deleted = delete(connection, context, &[self.id]).await.map_err(Failure::Broken)?;
+        let metrics = deleted.pop().expect("one result for each resource").map_err(Failure::Refused)?;
+        let touched = Touched::default().with_resources([self.id]).with_metrics(metrics.iter().copied());
+        Ok((metrics, touched))
+    }
 }
 
 /// Removes values of deleted attributes.

@@ -112,6 +112,10 @@ impl Resources for SqlIndexer {
         outcomes
     }
 
+    async fn delete_resource_of_revision(&self, id: Uuid, start: Timestamp) -> Result<Vec<MetricId>> {
+        self.writer.change(delete::DeleteOfRevision { id, start }).await
+    }
+
     async fn delete_matching_resources(
         &self,
         resource_type: &str,

@@ -124,7 +124,8 @@ impl UpdateResource {
 
     /// Everything except the metrics.
     async fn change(&self, connection: &mut Connection, current: &Current) -> Result<Resource, Failure> {
-        check_revision(&current.resource, &self.change).map_err(Failure::Refused)?;
+        check_revision(self.id, current.resource.revision_start, self.change.of_revision)
+            .map_err(Failure::Refused)?;
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
         if resource != current.resource {
