@@ -15,7 +15,7 @@ use gnudi_series::{
 };
 
 use crate::{
-    EngineError, Result,
+    EngineError, Result, damage,
     figures::Figures,
     folding::{attempt, writing},
     late::{Names, refer},
@@ -78,8 +78,8 @@ impl Processor {
         let ranges = names.range(raw::GRANULARITY, needed).into_iter().filter(|_| reads).collect();
         let points = self.read_some(ranges).await?.map_err(damaged)?;
         let layout = &*group.layout;
-        let begun = attempt(|| head.begin_conversion(layout, &refer(&points), spans)).map_err(damaged)?;
-        let mut conversion = begun.map_err(|error| damaged(error.to_string()))?;
+        let begun = attempt(|| head.begin_conversion(layout, &refer(&points), spans));
+        let mut conversion = damage::of_blocks(begun)?.map_err(damaged)?;
         let mut cuts = Vec::new();
         if reads {
             self.compose(&head, &mut conversion, &names).await?.map_err(damaged)?;
@@ -97,7 +97,7 @@ impl Processor {
             head.finish_conversion(layout, conversion, &refer(&cuts), spans)?;
             Ok(writing(&mut head, group).write)
         });
-        written.map_err(damaged)?.map_err(|error: gnudi_series::CodecError| damaged(error.to_string()))
+        damage::of_blocks(written)?.map_err(damaged)
     }
 
     /// Passes the blocks of their sources to the composers.
@@ -118,8 +118,8 @@ impl Processor {
                     Err(reason) => return Ok(Err(reason)),
                 };
                 for (_, bytes) in &blocks {
-                    if let Err(error) = composer.add(bytes) {
-                        return Ok(Err(error.to_string()));
+                    if let Err(reason) = damage::of_blocks(Ok(composer.add(bytes)))? {
+                        return Ok(Err(reason));
                     }
                 }
             }

@@ -26,6 +26,18 @@ pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Resul
     }
 }
 
+/// The outcome of work with blocks, or why some of them are lost or do not decode. One of a newer program is an error, as
+/// such a head is.
+pub(crate) fn of_blocks<T>(outcome: Result<Result<T, CodecError>, String>) -> Result<Result<T, String>> {
+    match outcome {
+        Ok(Err(CodecError::Version(found @ 1..))) => {
+            Err(StoreError::Io(of_newer_program("a block has", found)).into())
+        }
+        Ok(done) => Ok(done.map_err(|error| error.to_string())),
+        Err(reason) => Ok(Err(reason)),
+    }
+}
+
 /// Why data that is whole does not decode; `what` begins the sentence.
 pub(crate) fn of_newer_program(what: &str, found: u8) -> String {
     format!(
@@ -103,16 +115,21 @@ pub(crate) mod tests {
         !bytes.iter().fold(u32::MAX, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), bit))
     }
 
-    /// Of format version 200.
+    /// A head or block with format version 200.
+    pub(crate) fn newer(known: &[u8]) -> Vec<u8> {
+        let mut newer = known.to_vec();
+        let body = newer.len() - 4;
+        assert_eq!(newer[body..], checksum(&newer[..body]).to_le_bytes());
+        newer[0] = 200;
+        let sum = checksum(&newer[..body]).to_le_bytes();
+        newer[body..].copy_from_slice(&sum);
+        newer
+    }
+
     pub(crate) fn newer_head() -> Vec<u8> {
         let mut head = Vec::new();
         Head::new().encode(&mut head);
-        let body = head.len() - 4;
-        assert_eq!(head[body..], checksum(&head[..body]).to_le_bytes());
-        head[0] = 200;
-        let sum = checksum(&head[..body]).to_le_bytes();
-        head[body..].copy_from_slice(&sum);
-        head
+        newer(&head)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Late points of policies that keep raw points: a pass reads the affected blocks and replaces them.
 //!
 //! Processes groups of metrics, with the same number of calls to the store for each group. A damaged block,
-//! or a bug, costs the metric its late points and nothing else.
+//! or a bug, costs the metric its late points and nothing else; at a block of a newer program the pass fails.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use gnudi_series::{
 };
 
 use crate::{
-    Result,
+    Result, damage,
     figures::Figures,
     folding::{Writing, attempt, writing},
     processor::{Group, Processor},
@@ -67,7 +67,7 @@ impl Processor {
         let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::raw_ranges).collect();
         let found = self.read_each(&needed).await?;
         for (metric, found) in metrics.iter_mut().zip(found) {
-            metric.merge(found);
+            metric.merge(found)?;
         }
         Ok(metrics)
     }
@@ -108,7 +108,7 @@ impl Processor {
         let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::row_ranges).collect();
         let found = self.read_each(&needed).await?;
         for (metric, found) in metrics.iter_mut().zip(found) {
-            metric.replace(found);
+            metric.replace(found)?;
         }
         Ok(())
     }
@@ -188,22 +188,23 @@ impl Merging<'_> {
         self.merged.as_ref().map_or_else(|_| Vec::new(), |(_, rows)| self.names.ranges_of(rows))
     }
 
-    fn merge(&mut self, found: Result<Found, String>) {
-        self.merged = found.and_then(|blocks| {
-            let mut head = self.folded.clone();
-            let rows = attempt(|| head.merge_late(&self.group.layout, &refer(&blocks)))?;
-            Ok((head, rows.map_err(|error| error.to_string())?))
-        });
+    fn merge(&mut self, found: Result<Found, String>) -> Result<()> {
+        let mut head = self.folded.clone();
+        let merged =
+            found.and_then(|blocks| attempt(|| head.merge_late(&self.group.layout, &refer(&blocks))));
+        self.merged = damage::of_blocks(merged)?.map(|rows| (head, rows));
+        Ok(())
     }
 
-    fn replace(&mut self, found: Result<Found, String>) {
+    fn replace(&mut self, found: Result<Found, String>) -> Result<()> {
         let merged = std::mem::replace(&mut self.merged, Err(String::new()));
-        self.merged = merged.and_then(|(mut head, rows)| {
+        let replaced = merged.and_then(|(mut head, rows)| {
             let blocks = found?;
             let set = attempt(|| head.set_late_rows(&self.group.layout, &rows, &refer(&blocks)))?;
-            set.map_err(|error| error.to_string())?;
-            Ok((head, rows))
+            Ok(set.map(|()| (head, rows)))
         });
+        self.merged = damage::of_blocks(replaced)?;
+        Ok(())
     }
 }
 
@@ -212,4 +213,65 @@ pub(crate) fn refer(blocks: &[(BlockKey, Bytes)]) -> Vec<StoredBlock<'_>> {
         .iter()
         .map(|(key, bytes)| StoredBlock { granularity: key.granularity, span: (key.first, key.last), bytes })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use gnudi_drivers::{
+        aggregates::{AggregateStore as _, Fence, MetricWrite, memory::MemoryAggregates},
+        incoming::{Append as _, Batch, memory::MemoryIncoming},
+    };
+    use gnudi_indexer::{ArchivePolicies as _, MemoryIndexer, Metrics as _, NewMetric};
+    use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, SackCount, Statistic};
+
+    use super::*;
+    use crate::{Engine, damage::tests::newer};
+
+    #[tokio::test]
+    async fn late_points_wait_for_a_program_that_knows_their_block() {
+        let (metric, minute) = (MetricId(uuid::Uuid::from_u128(7)), Timespan::from_secs(60));
+        let (definition, sum) =
+            (vec![ArchivePolicyItem::unlimited(minute)], AggregationMethod::new(Statistic::Sum));
+        let policy = ArchivePolicy::new("patient".to_owned(), 0, definition, [sum].into()).unwrap();
+        let indexer = Arc::new(MemoryIndexer::default());
+        let policy = ArchivePolicy { recomputes_late: true, ..policy };
+        indexer.create_archive_policy(policy).await.unwrap();
+        let new = NewMetric::new(metric, "admin", "patient", Timestamp::EPOCH);
+        indexer.create_metrics(vec![new]).await.remove(0).unwrap();
+        let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX));
+        let store = Arc::new(MemoryAggregates::default());
+        let engine = Engine::new(indexer, incoming.clone(), store.clone(), || Timestamp::EPOCH);
+        let refresh = async || engine.refresh(&[metric], Duration::from_secs(10)).await;
+        let post = async |minutes: Range<i64>| {
+            let point = |at| Measure { timestamp: Timestamp::from_secs(60 * at), value: 1.0 };
+            let points: Vec<Measure> = minutes.map(point).collect();
+            let mut batch = Batch::default();
+            batch.push(metric, points.len() as u32, |out| gnudi_series::points::encode(&points, out));
+            engine.append(batch).await.unwrap();
+            refresh().await
+        };
+        post(0..200).await.unwrap();
+        let range = BlockRange { metric, granularity: minute, from: Timestamp::EPOCH, to: Timestamp::MAX };
+        let blocks = store.read_blocks(&[range]).await.remove(0).unwrap().whole;
+        assert!(!blocks.is_empty());
+        let head = store.read_heads(&[metric]).await.remove(0).unwrap().unwrap();
+        let replace = async |blocks: Found| {
+            let write = MetricWrite { metric, blocks, expired: Vec::new(), head: head.clone() };
+            store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+        };
+        replace(blocks.iter().map(|(key, bytes)| (*key, newer(bytes).into())).collect()).await;
+        let refused = post(1..2).await.unwrap_err().to_string();
+        assert!(refused.contains("a block has format version 200"), "{refused}");
+        assert_eq!(incoming.backlog().await.unwrap().measures, 1);
+        // As the newer program finds them.
+        replace(blocks).await;
+        refresh().await.unwrap();
+        assert_eq!(incoming.backlog().await.unwrap().measures, 0);
+        let blocks = store.read_blocks(&[range]).await.remove(0).unwrap().whole;
+        let (mut times, mut values) = (Vec::new(), Vec::new());
+        gnudi_series::block::decode(&blocks[0].1, sum, &mut times, &mut values).unwrap();
+        assert_eq!((times[1], values[1]), (Timestamp::from_secs(60), 2.0));
+    }
 }

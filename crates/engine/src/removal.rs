@@ -4,13 +4,10 @@ use gnudi_drivers::{
     aggregates::{Fence, MetricWrite},
     incoming::Record,
 };
-use gnudi_series::{
-    head::{Head, LateRows},
-    raw, removal,
-};
+use gnudi_series::{head::Head, raw, removal};
 
 use crate::{
-    EngineError, Result,
+    EngineError, Result, damage,
     figures::Figures,
     folding::{attempt, writing},
     late::refer,
@@ -61,15 +58,14 @@ impl Processor {
         let ranges = names.range(raw::GRANULARITY, needed).into_iter().collect();
         let points = self.read_some(ranges).await?.map_err(damaged)?;
         let position = record.position.0;
-        let removed: Result<LateRows, _> =
-            attempt(|| head.remove_points(layout, position, &span, &refer(&points))).map_err(damaged)?;
-        let changed = removed.map_err(|error| damaged(error.to_string()))?;
+        let removed = attempt(|| head.remove_points(layout, position, &span, &refer(&points)));
+        let changed = damage::of_blocks(removed)?.map_err(damaged)?;
         let buckets = self.read_some(names.ranges_of(&changed)).await?.map_err(damaged)?;
         let written = attempt(|| {
             head.set_late_rows(layout, &changed, &refer(&buckets))?;
             head.reopen(layout, |granularity| names.spans(granularity).to_vec());
             Ok(writing(&mut head, group).write)
         });
-        written.map_err(damaged)?.map_err(|error: gnudi_series::CodecError| damaged(error.to_string()))
+        damage::of_blocks(written)?.map_err(damaged)
     }
 }
