@@ -148,8 +148,8 @@ pub fn metadata(instance: &Value, reserved: &ReservedMetadata) -> Result<Map<Str
     }
     put("vcpus", of_flavor("vcpus")?);
     put("memory_mb", of_flavor("ram")?);
-    let root = whole(&disk).zip(whole(&ephemeral)).map(|(disk, ephemeral)| disk - ephemeral);
-    put("root_gb", root.ok_or("the flavor's sizes are no numbers")?.into());
+    let root = root_size(&disk, &ephemeral).ok_or("the flavor's sizes are no numbers, or out of range")?;
+    put("root_gb", root.into());
     put("disk_gb", disk);
     put("ephemeral_gb", ephemeral);
     put("flavor", flavor);
@@ -158,10 +158,28 @@ pub fn metadata(instance: &Value, reserved: &ReservedMetadata) -> Result<Map<Str
     Ok(metadata)
 }
 
+/// The size of a flavor's root disk. `None` if its sizes are no numbers, or out of range.
+pub fn root_size(disk: &Value, ephemeral: &Value) -> Option<i64> {
+    whole(disk)?.checked_sub(whole(ephemeral)?)
+}
+
 /// An integer, also if written as a text.
 pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
         value => value.as_i64().or_else(|| value.as_f64().map(|number| number as i64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_out_of_range_are_none() {
+        assert_eq!(root_size(&json!(20), &json!("4")), Some(16));
+        assert_eq!(root_size(&json!(i64::MIN), &json!(4)), None);
+        assert_eq!(root_size(&json!(4), &json!(-1e30)), None);
+        assert_eq!(root_size(&json!("small"), &json!(4)), None);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     inspector::{Disk, DiskSize, InspectError, InstanceStatistics, Vnic},
-    instance::{self, whole},
+    instance::{self, root_size, whole},
     libvirt::LibvirtInspector,
 };
 use crate::{
@@ -171,10 +171,10 @@ impl InstancePollster {
 
     fn flavor_size(&self, instance: &Resource) -> Option<i64> {
         let flavor = instance.body.get("flavor")?;
-        let ephemeral = whole(flavor.get("ephemeral")?)?;
+        let ephemeral = flavor.get("ephemeral")?;
         match self.figure {
-            ComputeFigure::RootSize => Some(whole(flavor.get("disk")?)? - ephemeral),
-            _ => Some(ephemeral),
+            ComputeFigure::RootSize => root_size(flavor.get("disk")?, ephemeral),
+            _ => whole(ephemeral),
         }
     }
 }
