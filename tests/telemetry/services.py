@@ -136,6 +136,9 @@ class Services(HttpStandIn):
     def __init__(self, accounts):
         super().__init__()
         self.accounts = set(accounts)
+        self.containers = CONTAINERS
+        #: The last page of a list has a link to its second one.
+        self.is_circular = False
         #: Of this host, and of others: these are in no list.
         self.servers, self.elsewhere = [], []
         self.delay_s = 0.0
@@ -184,7 +187,7 @@ class Services(HttpStandIn):
         if "X-Auth-Token" not in headers:
             return 401, {}, b"{}"
         if service == "object-store":
-            return self._account(rest)
+            return self._account(rest, query)
         if service == "custom" and rest[1:] == ["stats"]:
             return 200, {"Content-Type": "text/xml"}, XML.encode()
         ones = {("compute", "v2.1", "servers", "detail"): {"servers": self.servers},
@@ -205,11 +208,11 @@ class Services(HttpStandIn):
             return 404, {}, b'{"itemNotFound": {"code": 404, "message": "no such thing"}}'
         return 200, {}, json.dumps(self._page(service, name, pages, int(query.get("marker", 0)), path)).encode()
 
-    def _account(self, rest):
+    def _account(self, rest, query):
         project = rest[-1].removeprefix("AUTH_")
         if project not in self.accounts:
             return 404, {}, b""
-        return 200, ACCOUNT, json.dumps(CONTAINERS).encode()
+        return 200, ACCOUNT, json.dumps([] if "marker" in query else self.containers).encode()
 
     def _radosgw(self, rest, query, is_signed):
         if not is_signed:
@@ -222,8 +225,8 @@ class Services(HttpStandIn):
     def _page(self, service, name, pages, number, path):
         key = KEYS.get(name, name.rsplit("/", 1)[-1].replace("-", "_"))
         page = {key: pages[number]}
-        if number + 1 < len(pages):
-            following = f"?marker={number + 1}"
+        if number + 1 < len(pages) or (self.is_circular and number > 1):
+            following = f"?marker={number + 1 if number + 1 < len(pages) else 1}"
             if service == "image":
                 # Glance does not know below which path it lies.
                 page["next"] = f"/v2/images{following}"

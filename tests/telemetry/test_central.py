@@ -5,7 +5,7 @@ import pytest
 from support.keystone import unique
 from telemetry import polling
 from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source
-from telemetry.services import ACCESS_KEY, PATHS, SECRET_KEY, Services, server
+from telemetry.services import ACCESS_KEY, CONTAINERS, PATHS, SECRET_KEY, Services, server
 
 METERS = ["image.size", "volume.*", "ip.floating", "network.services.*", "storage.*", "dynamic.*", "radosgw.*"]
 
@@ -214,6 +214,29 @@ def test_no_more_requests_are_under_way_than_allowed(reader, configure, services
         services.delay_s = 0.0
     two, many = (len(samples(reader.silent(topic))) for topic in ("central-two", "central-many"))
     assert two == many > 40
+
+
+def test_links_that_lead_back_end_a_list(reader, configure, services):
+    services.is_circular = True
+    try:
+        polling.poll_once(configure("central-circular", meters=["image.size"]), "central")
+    finally:
+        services.is_circular = False
+    assert sorted(sample["resource_id"] for sample in samples(reader.silent("central-circular"))) == sorted(
+        services.lists["image", "images"][page][0]["id"] for page in (0, 1))
+
+
+def test_one_page_of_containers_is_asked_for(configure, services):
+    """As by Ceilometer, also if it is full."""
+    services.containers = [{"name": f"{number:05}", "count": 1, "bytes": 1} for number in range(10_000)]
+    services.asked.clear()
+    try:
+        conf = configure("central-containers", meters=["storage.containers.objects"], enable_notifications="false")
+        polling.poll_once(conf, "central")
+    finally:
+        services.containers = CONTAINERS
+    listings = [asked for asked in services.asked if asked.startswith("GET /object-store/")]
+    assert listings and not any("marker" in asked for asked in listings)
 
 
 def test_lists_are_asked_for_once_a_round(reader, configure, services):

@@ -3,7 +3,7 @@
 //! The number of concurrent requests is limited, so that no service is flooded. There are no retries: a failed request
 //! is repeated in the next round.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use gnudi_http::{Answer, Bytes, HttpClient, Method, Request, StatusCode, Uri};
 use gnudi_keystone::Session;
@@ -127,10 +127,11 @@ impl Cloud {
         parse(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
     }
 
-    /// All items of a paginated list.
+    /// All items of a paginated list. A link back to a page that was read ends it.
     pub async fn list(&self, url: &str, key: &str, headers: Headers<'_>) -> Result<Vec<Value>, CloudError> {
         let mut items = Vec::new();
         let mut page_url = url.to_owned();
+        let mut asked = HashSet::from([page_url.clone()]);
         for _ in 0..PAGES_MAX {
             let mut page = self.get_json(&page_url, headers).await?;
             let next = next_page(&page, key).map(str::to_owned);
@@ -138,9 +139,10 @@ impl Cloud {
             let list = list.ok_or_else(|| CloudError::Failed(format!("{page_url}: no list {key}")))?;
             let is_empty = list.is_empty();
             items.extend(list);
-            match next.and_then(|next| same_origin(&page_url, &next)) {
-                Some(next) if !is_empty && next != page_url => page_url = next,
-                _ => return Ok(items),
+            let next = next.filter(|_| !is_empty).and_then(|next| same_origin(&page_url, &next));
+            match next.filter(|next| asked.insert(next.clone())) {
+                Some(next) => page_url = next,
+                None => return Ok(items),
             }
         }
         Err(CloudError::Failed(format!("{url}: a list without an end")))

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_http::Method;
-use gnudi_model::python::quote;
 use serde_json::{Map, Value};
 
 use super::CentralOptions;
@@ -15,11 +14,6 @@ use crate::polling::{
     pollster::{Meter, Polled, Pollster, owned},
     resource::Resource,
 };
-
-/// Containers per page, Swift's default.
-const PAGE_CONTAINERS: usize = 10_000;
-/// Maximum number of pages of an account.
-const PAGES_MAX: usize = 1_000;
 
 #[derive(Clone, Copy)]
 enum SwiftFigure {
@@ -79,23 +73,13 @@ impl SwiftAccount {
         Ok(accounts.filter_map(|header| Some((header, answer.header(header)?.parse().ok()?))).collect())
     }
 
+    /// The first page, as Ceilometer reads it.
     async fn containers(&self, project: &str) -> Result<Vec<Value>, CloudError> {
         let url = self.url(project).await?;
-        let mut containers: Vec<Value> = Vec::new();
-        for _ in 0..PAGES_MAX {
-            let last = containers.last().and_then(|container| container.get("name")?.as_str());
-            let marker = last.map_or_else(String::new, |name| format!("&marker={}", quote(name, "")));
-            let page = self.cloud.get_json(&format!("{url}?format=json{marker}"), &[]).await?;
-            let Value::Array(page) = page else {
-                return Err(CloudError::Failed(format!("{url}: no list of containers")));
-            };
-            let is_last = page.len() < PAGE_CONTAINERS;
-            containers.extend(page);
-            if is_last {
-                break;
-            }
+        match self.cloud.get_json(&format!("{url}?format=json"), &[]).await? {
+            Value::Array(containers) => Ok(containers),
+            _ => Err(CloudError::Failed(format!("{url}: no list of containers"))),
         }
-        Ok(containers)
     }
 
     /// The volumes of a project's samples; with the container for container meters.

@@ -1,6 +1,11 @@
 //! Fetches responses of services and output of commands.
 
-use std::{collections::HashMap, process::Command, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
 
 use gnudi_http::Method;
 use parking_lot::Mutex;
@@ -87,7 +92,8 @@ impl Gatherer {
             ResponseSource::Endpoint { path, .. } => joined(endpoint, &path.text(names).map_err(PollError)?),
             ResponseSource::Command(command) => command.text(names).map_err(PollError)?,
         };
-        Ok(Pages { gatherer: self, definition, endpoint, lifetime, next: Some(next), left: PAGES_MAX })
+        let asked = HashSet::new();
+        Ok(Pages { gatherer: self, definition, endpoint, lifetime, next: Some(next), asked, left: PAGES_MAX })
     }
 
     async fn document(
@@ -141,6 +147,8 @@ pub struct Pages<'a> {
     endpoint: &'a str,
     lifetime: Duration,
     next: Option<String>,
+    /// The pages so far: links may lead back to one of them.
+    asked: HashSet<String>,
     /// Remaining number of pages.
     left: usize,
 }
@@ -151,19 +159,20 @@ impl Pages<'_> {
         let Some(place) = self.next.take().filter(|_| self.left > 0) else { return Ok(None) };
         self.left -= 1;
         let document = self.gatherer.document(self.definition, &place, self.lifetime).await?;
-        self.next = self.following(&place, &document);
+        let next = self.following(&place, &document);
+        self.asked.insert(place);
+        self.next = next.filter(|next| !self.asked.contains(next));
         Ok(Some(self.entries(&document)))
     }
 
     fn following(&self, place: &str, document: &Value) -> Option<String> {
         let next = self.definition.next_url.as_ref()?.look(document).ok()?;
         let next = next.as_str().filter(|next| !next.is_empty())?;
-        let next = match &self.definition.source {
+        match &self.definition.source {
             // The token must go to the service only, wherever its links point.
-            ResponseSource::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next))?,
-            ResponseSource::Command(_) => next.to_owned(),
-        };
-        (next != place).then_some(next)
+            ResponseSource::Endpoint { .. } => same_origin(place, &joined(self.endpoint, next)),
+            ResponseSource::Command(_) => Some(next.to_owned()),
+        }
     }
 
     /// Entries without an id that the file names are logged and skipped.
@@ -220,7 +229,35 @@ fn joined(endpoint: &str, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::{super::file::parse, *};
+
+    #[tokio::test]
+    async fn links_that_lead_back_end_the_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let command = |name: &str| format!("cat {}", folder.path().join(name).display());
+        for (name, next) in [("a", "b"), ("b", "c"), ("c", "b")] {
+            let page = json!({ "things": [{ "id": name }], "next": command(next) });
+            std::fs::write(folder.path().join(name), page.to_string()).unwrap();
+        }
+        let text = format!(
+            "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: {}\n  \
+             response_entries_key: things\n  next_sample_url_attribute: next\n",
+            command("a")
+        );
+        let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+        let gatherer = Gatherer::new(None);
+        let mut pages = gatherer.pages(&definition, &Map::new(), "", Duration::ZERO).unwrap();
+        let mut found = Vec::new();
+        while let Some(entries) = pages.next().await.unwrap() {
+            found.extend(entries);
+            assert!(found.len() <= 3, "{found:?}");
+        }
+        assert_eq!(found, ["a", "b", "c"].map(|id| json!({ "id": id })));
+    }
 
     #[test]
     fn paths_are_joined_as_links() {
