@@ -122,6 +122,25 @@ def test_what_gnocchi_has_left_of_a_resource_is_reported(gnocchi, tmp_path):
 
 
 @pytest.mark.long
+def test_names_in_capitals_are_the_same_in_mariadb(gnocchi, gnudi, tmp_path, request):
+    """MySQL and MariaDB compare names without regard to case, and Gnocchi stores what a request says."""
+    combination = "mariadb+file+file"
+    theirs = gnocchi(databases=sources.databases(request, combination), stores=sources.sections(request, combination))
+    client = theirs.client()
+    World(client, random.Random("capitals"))
+    rule = {"name": "capitals", "metric_pattern": "capitals.*", "archive_policy_name": "PLAIN"}
+    client.post("/v1/archive_policy_rule", rule).expect(201)
+    metric = client.post("/v1/metric", {"name": "m", "archive_policy_name": "Plain"}).expect(201).json()["id"]
+    resource = client.post("/v1/resource/MACHINE", {"id": "r", "host": "h"}).expect(201).json()["id"]
+    done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", tmp_path / "data", timeout_s=120)
+    assert done.returncode == 0 and "0 left out" in done.stdout, done.stdout + done.stderr
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"]).client()
+    assert ours.get(f"/v1/metric/{metric}").expect(200).json()["archive_policy"]["name"] == "plain"
+    assert ours.get(f"/v1/resource/machine/{resource}").expect(200).json()["host"] == "h"
+    assert ours.get("/v1/archive_policy_rule/capitals").expect(200).json()["archive_policy_name"] == "plain"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("combination", ["postgresql+redis+redis", "mariadb+s3+s3"])
 def test_policies_and_types_that_change_between_imports(gnocchi, cloud, seed, tmp_path, request, combination):
     theirs = gnocchi()

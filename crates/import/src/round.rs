@@ -3,7 +3,7 @@
 //! Changes of resources are found by their revisions. For metrics, Gnocchi's index stores when measures were last
 //! processed; it is written before the measures are stored, and they are removed from incoming after that. So a metric
 //! is unchanged since a round if that time is the same in the index of both rounds, and neither round found a backlog
-//! for it. The backlog is listed twice, before and after the index is opened: measures processed in between are in the
+//! for it. (In `MySQL` it has whole seconds: one that is about as new as the newest proves nothing.) The backlog is listed twice, before and after the index is opened: measures processed in between are in the
 //! first list or show in the index.
 
 use std::{
@@ -17,7 +17,7 @@ use std::{
 
 use gnudi_drivers::aggregates::Fence;
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::{MetricId, Text, Timestamp};
+use gnudi_model::{MetricId, Text, Timespan, Timestamp};
 use gnudi_series::head::Layout;
 use uuid::Uuid;
 
@@ -34,6 +34,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// it is not.
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
 const LOOKS_IN_VAIN_MAX: u32 = 10;
+/// A time in whole seconds proves something if it is this much older than the newest one: processes of gnocchi-metricd
+/// write at once, and their clocks may differ.
+const WHOLE_SECONDS_MARGIN: Timespan = Timespan(5_000_000_000);
 
 /// An import, and its knowledge of the target. Nobody else may write to the target meanwhile.
 pub struct Import<'a> {
@@ -50,7 +53,8 @@ pub struct Import<'a> {
 #[derive(Clone, Copy)]
 struct TargetMetric {
     place: MetricPlace,
-    /// Of a completely imported metric: [`MetricState::last_measures`] of the round that imported it.
+    /// Of a completely imported metric: [`MetricState::last_measures`] of the round that imported it, if a later pass
+    /// cannot have the same.
     last_measures: Option<Timestamp>,
 }
 
@@ -237,8 +241,10 @@ impl<'a> Import<'a> {
             states.iter().partition(is_unchanged);
         report.metrics += unchanged.len() as u64;
         report.metrics_unchanged += unchanged.len() as u64;
+        let newest = states.iter().filter_map(|state| state.last_measures).max();
+        let newest = newest.filter(|_| index.has_whole_seconds());
         let last_measures: HashMap<MetricId, Option<Timestamp>> =
-            changed.iter().map(|state| (state.id, state.last_measures)).collect();
+            changed.iter().map(|state| (state.id, distinct(state.last_measures, newest))).collect();
         let mut take = |imported: series::Imported, metrics: &mut HashMap<MetricId, TargetMetric>| {
             for id in imported.complete {
                 metrics.get_mut(&id).expect("it is known").last_measures = last_measures[&id];
@@ -323,6 +329,13 @@ impl<'a> Import<'a> {
     }
 }
 
+/// The time of a metric's last measures, if a pass after this round cannot have the same: `newest` is the newest of all
+/// metrics if they are in whole seconds.
+fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Option<Timestamp> {
+    let limit = newest.map_or(Timestamp::MAX, |newest| newest.saturating_sub(WHOLE_SECONDS_MARGIN));
+    last_measures.filter(|last| *last < limit)
+}
+
 /// Reports resources whose attributes Gnocchi does not have: it leaves the rest of a resource behind that was deleted
 /// by a filter of its type (docs/compatibility.md).
 fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) -> Vec<String> {
@@ -335,6 +348,18 @@ fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_with_two_passes_proves_nothing() {
+        let at = |second| Some(Timestamp::from_secs(second));
+        // A round at 100.5 s imports the pass of 100.1 s. The pass of 100.9 s gets the same time in MySQL.
+        assert_eq!(distinct(at(100), at(100)), None);
+        assert_eq!(distinct(at(95), at(100)), None);
+        assert_eq!(distinct(at(94), at(100)), at(94));
+        // In PostgreSQL each pass has a time of its own.
+        assert_eq!(distinct(at(100), None), at(100));
+        assert_eq!((distinct(None, None), distinct(None, at(100))), (None, None));
+    }
 
     #[test]
     fn resources_that_are_left_out_are_reported() {

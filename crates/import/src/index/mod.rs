@@ -87,7 +87,7 @@ pub struct ResourceState {
 pub struct MetricState {
     pub id: MetricId,
     /// When gnocchi-metricd last began to process measures of it; `None` before 4.7, which does not store it. It is
-    /// written before the measures are stored.
+    /// written before the measures are stored, in `MySQL` and `MariaDB` in whole seconds.
     pub last_measures: Option<Timestamp>,
     pub place: MetricPlace,
 }
@@ -171,12 +171,12 @@ impl Index {
     }
 
     pub async fn archive_policy_rules(&mut self) -> Result<Vec<ArchivePolicyRule>, IndexError> {
-        let columns = self.columns(&[
-            ("name", Form::Text),
-            ("metric_pattern", Form::Text),
-            ("archive_policy_name", Form::Text),
-        ]);
-        let select = self.once(format!("SELECT {columns} FROM archive_policy_rule ORDER BY name"));
+        let columns =
+            self.columns(&[("r.name", Form::Text), ("r.metric_pattern", Form::Text), ("p.name", Form::Text)]);
+        let select = self.once(format!(
+            "SELECT {columns} FROM archive_policy_rule r JOIN archive_policy p ON p.name = r.archive_policy_name \
+             ORDER BY r.name"
+        ));
         let rows = self.fetch(select).await?;
         self.decode(&rows, |row| {
             Ok(ArchivePolicyRule {
@@ -228,8 +228,10 @@ impl Index {
     }
 
     pub async fn resource_states(&mut self) -> Result<Vec<ResourceState>, IndexError> {
-        let columns = self.columns(&[("id", Form::Id), ("type", Form::Text), ("revision_start", Form::Time)]);
-        let select = format!("SELECT {columns} FROM resource WHERE 1 = 1");
+        let columns =
+            self.columns(&[("r.id", Form::Id), ("t.name", Form::Text), ("r.revision_start", Form::Time)]);
+        let select =
+            format!("SELECT {columns} FROM resource r JOIN resource_type t ON t.name = r.type WHERE 1 = 1");
         let state = |row: &Row| {
             let (resource_type, revision_start) = (row.try_get::<&str>(1)?.into(), time(row.try_get(2)?));
             Ok(ResourceState { id: id_at(row, 0)?, resource_type, revision_start })
@@ -258,6 +260,11 @@ impl Index {
         }
         let (earlier, current) = (revisions.pop().unwrap_or_default(), revisions.pop().unwrap_or_default());
         Ok(with_revisions(current, earlier))
+    }
+
+    /// Whether [`MetricState::last_measures`] has whole seconds: two passes may have the same.
+    pub fn has_whole_seconds(&self) -> bool {
+        self.connection.dialect() == Dialect::Mysql
     }
 
     /// All except those being deleted.
@@ -290,23 +297,26 @@ impl Index {
     }
 
     /// Metrics with these ids, sorted by id. At most [`IDS_AT_ONCE`] ids. Gnocchi does not store when they were
-    /// created.
+    /// created. The policy has its own name: `MySQL` takes another spelling of it, with capitals, for the same.
     pub async fn metrics(
         &mut self,
         ids: &[MetricId],
         created_at: Timestamp,
     ) -> Result<Vec<NewMetric>, IndexError> {
         let columns = self.columns(&[
-            ("id", Form::Id),
-            ("creator", Form::Text),
-            ("name", Form::Text),
-            ("unit", Form::Text),
-            ("archive_policy_name", Form::Text),
-            ("resource_id", Form::Id),
+            ("m.id", Form::Id),
+            ("m.creator", Form::Text),
+            ("m.name", Form::Text),
+            ("m.unit", Form::Text),
+            ("p.name", Form::Text),
+            ("m.resource_id", Form::Id),
         ]);
-        let mut select = self.once(format!("SELECT {columns} FROM metric WHERE status = 'active'"));
-        self.push_among(&mut select, "id", &ids.iter().map(|id| id.0).collect::<Vec<_>>());
-        select.push(" ORDER BY id");
+        let mut select = self.once(format!(
+            "SELECT {columns} FROM metric m JOIN archive_policy p ON p.name = m.archive_policy_name \
+             WHERE m.status = 'active'"
+        ));
+        self.push_among(&mut select, "m.id", &ids.iter().map(|id| id.0).collect::<Vec<_>>());
+        select.push(" ORDER BY m.id");
         let rows = self.fetch(select).await?;
         self.decode(&rows, |row| {
             let resource_id = row.try_get::<Option<&str>>(5)?;
