@@ -96,6 +96,7 @@ async fn write_policies(export: &mut Export<'_>) -> Result<(), ExportError> {
         for line in policy_lines(&ours, &export.expected.policies, &mut export.report) {
             export.change(&line)?;
         }
+        export.known.policies.insert(ours.name.clone());
     }
     Ok(())
 }
@@ -233,7 +234,7 @@ async fn write_rules(export: &mut Export<'_>) -> Result<(), ExportError> {
     for ours in export.gnudi.archive_policy_rules().await? {
         let of_rule = of_rule(&ours.name);
         let same_name = export.expected.rules.get(&of_rule);
-        if same_name == Some(&ours) {
+        if same_name == Some(&ours) || !export.known.policies.contains(&ours.archive_policy_name) {
             continue;
         }
         if same_name.is_some() {

@@ -2,7 +2,7 @@
 //! streamed once.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt::Write as _,
     path::{Path, PathBuf},
 };
@@ -11,12 +11,13 @@ use gnudi_drivers::incoming::{
     Record,
     journal::{Found, JournalEntry, JournalPosition, JournalReader},
 };
-use gnudi_model::{Measure, Metric, MetricId};
+use gnudi_model::{Measure, MetricId};
 use gnudi_series::{points, removal};
 use uuid::Uuid;
 
 use super::{
     Export, ExportError, Options,
+    earlier::Place,
     line::{Line, Positions, raw, write_measures},
 };
 
@@ -73,23 +74,24 @@ impl Journals {
         Ok(left)
     }
 
-    /// The earliest of the remaining batches. Damage found on the way is appended to `skipped`.
-    fn next(&mut self, skipped: &mut Vec<String>) -> Result<Option<JournalEntry>, ExportError> {
+    /// The journal with the earliest of the remaining batches. Damage found on the way is appended to `skipped`.
+    fn first(&mut self, skipped: &mut Vec<String>) -> Result<Option<&mut Journal>, ExportError> {
         for journal in &mut self.journals {
             journal.look(skipped)?;
         }
-        let waiting = self.journals.iter_mut().filter_map(|journal| {
-            let at = journal.next.as_ref()?.0.at;
-            Some((at, journal))
-        });
-        let Some((_, first)) = waiting.min_by_key(|(at, _)| *at) else { return Ok(None) };
-        let (entry, end) = first.next.take().expect("it waits");
-        first.done = end;
-        Ok(Some(entry))
+        let waiting = self.journals.iter_mut().filter(|journal| journal.next.is_some());
+        Ok(waiting.min_by_key(|journal| journal.next.as_ref().map(|(entry, _)| entry.at)))
     }
 }
 
 impl Journal {
+    /// The next batch, which counts as used from now on.
+    fn take(&mut self) -> Option<JournalEntry> {
+        let (entry, end) = self.next.take()?;
+        self.done = end;
+        Some(entry)
+    }
+
     fn look(&mut self, skipped: &mut Vec<String>) -> Result<(), ExportError> {
         let Some(reader) = self.reader.as_mut().filter(|_| self.next.is_none()) else { return Ok(()) };
         while let Some(found) = reader.next()? {
@@ -118,18 +120,20 @@ fn name(dir: &Path) -> String {
     dir.display().to_string()
 }
 
-/// Exports all measures of the journals. `made`: metrics whose ids Gnocchi does not know.
-pub(super) async fn write(
-    export: &mut Export<'_>,
-    journals: &mut Journals,
-    made: &HashSet<MetricId>,
-) -> Result<(), ExportError> {
+/// Exports the measures of the journals, up to the first of a metric that came too late to be exported.
+pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> Result<(), ExportError> {
     let max = export.options.batch_measures_max;
     let mut batch = Batch::default();
     let mut written = journals.positions();
     export.report.journal_bytes = journals.bytes_left()?;
     loop {
-        let Some(entry) = journals.next(&mut export.report.skipped)? else { break };
+        let Some(first) = journals.first(&mut export.report.skipped)? else { break };
+        if let Some((entry, _)) = &first.next
+            && export.known.lacks_one_of(&entry.records, export.gnudi).await?
+        {
+            break;
+        }
+        let Some(entry) = first.take() else { break };
         for record in &entry.records {
             let mut decoded = Vec::new();
             if removal::is_removal(&record.points) {
@@ -148,23 +152,23 @@ pub(super) async fn write(
                 rest = later;
                 // Only part of the entry is written: a later run must repeat all of it.
                 if batch.measures == max && !rest.is_empty() {
-                    batch.write(export, made, None).await?;
+                    batch.write(export, None).await?;
                 }
             }
             if batch.measures == max {
-                batch.write(export, made, None).await?;
+                batch.write(export, None).await?;
             }
         }
         if batch.measures >= max.div_ceil(2) {
             export.report.journal_bytes_left = journals.bytes_left()?;
             written = journals.positions();
-            batch.write(export, made, Some(written.clone())).await?;
+            batch.write(export, Some(written.clone())).await?;
         }
     }
     export.report.journal_bytes_left = 0;
     let end = journals.positions();
     if written != end {
-        batch.write(export, made, Some(end)).await?;
+        batch.write(export, Some(end)).await?;
     }
     Ok(())
 }
@@ -196,7 +200,6 @@ impl Batch {
     async fn write(
         &mut self,
         export: &mut Export<'_>,
-        made: &HashSet<MetricId>,
         positions: Option<Positions>,
     ) -> Result<(), ExportError> {
         let Batch { metrics, .. } = std::mem::take(self);
@@ -204,12 +207,10 @@ impl Batch {
         let known = export.gnudi.metrics(&ids).await?;
         let (mut by_id, mut by_name) = (ById::default(), ByName::default());
         for ((id, measures), known) in metrics.iter().zip(&known) {
-            match known {
-                None => export.report.measures_left_out += measures.len() as u64,
-                Some(metric) => match resource_and_name(metric).filter(|_| made.contains(id)) {
-                    Some((resource, name)) => by_name.push(resource, name, measures),
-                    None => by_id.push(*id, measures, made.contains(id)),
-                },
+            match (known, export.known.made.get(id)) {
+                (None, _) => export.report.measures_left_out += measures.len() as u64,
+                (Some(_), Some(Place::Of(resource, name))) => by_name.push(*resource, name, measures),
+                (Some(_), place) => by_id.push(*id, measures, place.is_some()),
             }
         }
         let mut lines: Vec<Line> = [by_id.line(), by_name.line()].into_iter().flatten().collect();
@@ -226,10 +227,6 @@ impl Batch {
         (export.tell)(&export.report);
         Ok(())
     }
-}
-
-fn resource_and_name(metric: &Metric) -> Option<(Uuid, &str)> {
-    Some((metric.resource_id?, metric.name.as_deref()?))
 }
 
 /// `POST /v1/batch/metrics/measures`

@@ -1,9 +1,6 @@
 //! Exports deleted metrics, and new ones, to which Gnocchi assigns other ids.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_client::uri;
@@ -164,19 +161,18 @@ fn deletion(created: Uuid, place: &Place) -> Line {
     Line { metric: Some(created), ..line }
 }
 
-/// Creates metrics that Gnocchi lacks, unless an earlier run did; returns all of gnudi's metrics whose ids Gnocchi does
-/// not know.
-pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
-    let Export { gnocchi, gnudi, output, earlier, expected, report, tell, .. } = export;
+/// Creates metrics that Gnocchi lacks, unless an earlier run did, or what they need came too late to be exported.
+pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError> {
+    let Export { gnocchi, gnudi, output, earlier, expected, known, report, tell, .. } = export;
     let mut definitions = Definitions::new(expected.policies.clone());
     let (mut theirs, mut ours) = listings(gnocchi, *gnudi);
-    let mut made = HashSet::new();
     loop {
         match merge::next(&mut theirs, &mut ours).await? {
-            (None, None) => return Ok(made),
+            (None, None) => return Ok(()),
             (Some(theirs), Some(ours))
                 if !goes_with_former(*gnudi, theirs.resource_id, ours.resource_id).await? =>
             {
+                known.metrics.insert(ours.id);
                 let name = ours.name.as_ref().map(Text::as_str);
                 if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
                     report.skipped.push(format!(
@@ -191,6 +187,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                     ));
                 }
             }
+            (_, Some(new)) if !known.has_owners_of(&new) => {}
             (theirs, Some(new)) => {
                 if theirs.is_some() {
                     report.skipped.push(format!(
@@ -198,7 +195,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<HashSet<MetricI
                         new.id
                     ));
                 }
-                made.insert(new.id);
+                known.made.insert(new.id, Place::of(&new));
                 if !is_created_there(&new, earlier) {
                     if earlier.metrics.place(new.id.0).is_some() {
                         report.skipped.push(format!(

@@ -2,7 +2,8 @@
 //!
 //! [`export`] writes a file of lines, each a request: first the differences of both indexes (`definitions`,
 //! `resources`, `metrics`), in an order that Gnocchi accepts, then the measures of gnudi's journals (`measures`).
-//! `file` continues an earlier run, `earlier` and `expected` are what its lines do. [`post`](mod@post) sends the lines.
+//! `file` continues an earlier run, `earlier` and `expected` are what its lines do, `known` is what this run takes along.
+//! [`post`](mod@post) sends the lines.
 //! Gnocchi's database is only read.
 //!
 //! Repetitions are harmless: Gnocchi rejects what exists, and a repeated measure replaces itself.
@@ -11,6 +12,7 @@ mod definitions;
 mod earlier;
 mod expected;
 mod file;
+mod known;
 mod line;
 mod measures;
 mod merge;
@@ -19,7 +21,6 @@ pub mod post;
 mod resources;
 
 use std::{
-    collections::HashSet,
     io,
     path::{Path, PathBuf},
 };
@@ -32,7 +33,8 @@ use uuid::Uuid;
 use crate::index::{Index, IndexError};
 
 use self::{
-    earlier::Earlier, expected::Expected, file::Output, line::Line, measures::Journals, post::Posted,
+    earlier::Earlier, expected::Expected, file::Output, known::Known, line::Line, measures::Journals,
+    post::Posted,
 };
 
 /// Options of an export.
@@ -106,6 +108,7 @@ struct Export<'a> {
     earlier: Earlier,
     posted: Posted,
     expected: Expected,
+    known: Known,
     options: &'a Options,
     report: Report,
     tell: Tell<'a>,
@@ -135,25 +138,26 @@ pub async fn export(
     let posted = Posted::read(&options.output)?;
     let expected = Expected::read(gnocchi, &earlier, posted.lines(), &options.output).await?;
     let report = Report::default();
-    let mut export = Export { gnocchi, gnudi, output, earlier, posted, expected, options, report, tell };
-    let made = index(&mut export).await?;
+    let known = Known::default();
+    let mut export =
+        Export { gnocchi, gnudi, output, earlier, posted, expected, known, options, report, tell };
+    index(&mut export).await?;
     let journal = Some(journals.positions());
     export.output.write(&Line { journal, ..Line::default() })?;
-    measures::write(&mut export, &mut journals, &made).await?;
+    measures::write(&mut export, &mut journals).await?;
     let Export { output, report, .. } = export;
     output.finish()?;
     Ok(report)
 }
 
-/// Exports the differences of the indexes; returns the metrics of gnudi that Gnocchi lacks.
-async fn index(export: &mut Export<'_>) -> Result<HashSet<MetricId>, ExportError> {
+/// Exports the differences of the indexes.
+async fn index(export: &mut Export<'_>) -> Result<(), ExportError> {
     let types = definitions::write_new(export).await?;
     metrics::write_deleted(export).await?;
     resources::write_deleted(export, &types).await?;
     resources::write_changed(export, &types).await?;
-    let made = metrics::write_new(export).await?;
-    definitions::write_deleted(export).await?;
-    Ok(made)
+    metrics::write_new(export).await?;
+    definitions::write_deleted(export).await
 }
 
 /// Refuses a store that has nothing in common with this Gnocchi: everything in Gnocchi would count as deleted.

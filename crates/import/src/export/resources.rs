@@ -232,7 +232,7 @@ fn same_revisions<'a>(
 /// Creates resources that Gnocchi lacks, and updates those that differ.
 pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     for of in types {
-        let Export { gnocchi, gnudi, output, earlier, options, report, tell, .. } = export;
+        let Export { gnocchi, gnudi, output, earlier, known, options, report, tell, .. } = export;
         let (mut theirs, mut ours) = listings(gnocchi, *gnudi, of, true);
         let mut changes = Changes { creator: &options.creator, skipped: Vec::new(), lines: Vec::new() };
         loop {
@@ -240,6 +240,7 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
                 (None, None) => break,
                 (Some(_), None) => {}
                 (Some(theirs), Some(ours)) if !is_another(&theirs, &ours, earlier) => {
+                    known.resources.insert(theirs.id);
                     let until = known_until(&theirs, earlier);
                     let mut before = vec![State::of_source(theirs.revisions.last(), of)];
                     if earlier.resources.contains_key(&theirs.id) {
@@ -247,7 +248,10 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
                     }
                     changes.follow(before, &ours, until);
                 }
-                (_, Some(ours)) => changes.make(&ours, earlier),
+                (_, Some(ours)) => {
+                    known.resources.insert(ours[0].id);
+                    changes.make(&ours, earlier);
+                }
             }
             for line in changes.lines.drain(..) {
                 report.changes += 1;
