@@ -20,7 +20,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     OpenError,
-    disk::{Disk, is_no_space},
+    disk::{Disk, if_there, is_no_space},
 };
 
 /// File name in the data directory.
@@ -290,7 +290,8 @@ impl Inner {
         if !self.held.load(Ordering::Relaxed) {
             return false;
         }
-        if let Err(error) = self.disk.remove(&self.path()) {
+        // Somebody may have removed it to make room.
+        if let Err(error) = if_there(self.disk.remove(&self.path())) {
             tracing::error!("the reserve of disk space cannot be released: {error}");
             return false;
         }
@@ -339,6 +340,17 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().len(), 2 * bytes);
         let none = Reserve::open(Arc::new(LocalDisk), dir.path(), 0).unwrap();
         assert!(!file.exists() && none.is_held() && !none.release() && !none.is_short());
+    }
+
+    #[test]
+    fn a_reserve_that_somebody_removed_is_released() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), 1 << 20).unwrap();
+        let inner = &reserve.0.as_ref().unwrap().inner;
+        // The watcher would take it again.
+        inner.loans.fetch_add(1, Ordering::Relaxed);
+        std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
+        assert!(reserve.release() && !reserve.is_held());
     }
 
     #[test]
