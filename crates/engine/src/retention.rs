@@ -63,6 +63,10 @@ impl Activity {
 
     /// Records the current positions, unless it did so recently.
     pub async fn mark(&mut self, incoming: &dyn Consume, now: Timestamp) -> Result<(), IncomingError> {
+        // Of a clock that was ahead, and was set right: none would be old enough until that time.
+        while self.marks.back().is_some_and(|mark| mark.at > now) {
+            self.marks.pop_back();
+        }
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
         if self.marks.back().is_some_and(|last| now < last.at.saturating_add(spacing)) {
             return Ok(());

@@ -214,6 +214,17 @@ async fn a_young_process_ends_nothing() {
 }
 
 #[tokio::test]
+async fn a_clock_that_was_ahead_stops_nothing() {
+    let house = House::new().await;
+    house.create(1000, 1, at(0)).await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    for hours in [1_000_000, 1, 13] {
+        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(), 0);
+    }
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn resources_that_ended_long_ago_go() {
     let house = House::new().await;
     for (id, ended) in [(1000, Some(1)), (2000, Some(5)), (3000, None)] {
