@@ -95,6 +95,7 @@ impl<'a> Import<'a> {
             storage: self.source.storage.clone(),
             incoming: self.source.incoming.clone(),
             layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
+            values: policies.iter().map(|policy| (policy.name.clone(), series::values_of(policy))).collect(),
             backlog,
             includes_backlog: is_last,
             pause: PAUSE,
@@ -255,7 +256,7 @@ impl<'a> Import<'a> {
         let mut reading: Option<series::Reads> = None;
         for some in changed.chunks(IDS_AT_ONCE) {
             let ids: Vec<MetricId> = some.iter().map(|state| state.id).collect();
-            for some in index.metrics(&ids, self.target.now).await?.chunks(series::METRICS_AT_ONCE) {
+            for some in series::groups(series, &index.metrics(&ids, self.target.now).await?) {
                 let there = self.create(some, report).await?;
                 let next = series::begin(series, self.target, there).await?;
                 if let Some(reads) = reading.replace(next) {
@@ -282,7 +283,7 @@ impl<'a> Import<'a> {
         while !in_motion.is_empty() {
             tokio::time::sleep(PAUSE_FOR_PASSES).await;
             let mut still = Vec::new();
-            for some in in_motion.chunks(series::METRICS_AT_ONCE) {
+            for some in series::groups(series, &in_motion) {
                 let reads = series::begin(series, self.target, some.to_vec()).await?;
                 still.extend(reads.finish(self.target, report).await?.in_motion);
             }

@@ -12,7 +12,7 @@ use std::{
 
 use gnudi_drivers::aggregates::{BlockKey, Fence, MetricWrite};
 use gnudi_indexer::NewMetric;
-use gnudi_model::{AggregationMethod, MetricId, Timespan, Timestamp};
+use gnudi_model::{AggregationMethod, ArchivePolicy, MetricId, Timespan, Timestamp};
 use gnudi_series::head::{Head, ImportedGrain, Layout};
 use tokio::task::JoinHandle;
 
@@ -21,7 +21,12 @@ use crate::{
     source::{Incoming, SourceError, SplitKey, Storage, StoredMeasures},
 };
 
-pub(crate) const METRICS_AT_ONCE: usize = 100;
+/// Metrics that are read and written together, at most, and the values that Gnocchi may have of them: each takes about 40
+/// bytes.
+const METRICS_AT_ONCE: usize = 100;
+const VALUES_AT_ONCE: u64 = 32 << 20;
+/// What a granularity without an end is taken for.
+const ENDLESS_BUCKETS: u64 = 100_000;
 
 /// Maximum reads of a metric that keeps changing.
 const READS_MAX: usize = 20;
@@ -32,6 +37,8 @@ pub(crate) struct SeriesSource {
     pub incoming: Arc<dyn Incoming>,
     /// By archive policy name.
     pub layouts: HashMap<String, Layout>,
+    /// By archive policy name: see [`values_of`].
+    pub values: HashMap<String, u64>,
     /// Metrics with a backlog.
     pub backlog: HashSet<MetricId>,
     /// Whether to import the backlog, as if Gnocchi processed all of it in one pass. Wrong while more measures may
@@ -41,6 +48,30 @@ pub(crate) struct SeriesSource {
     pub pause: Duration,
     /// Whether to accept buckets that do not follow from the points although there is a backlog.
     pub accepts_inconsistent: AtomicBool,
+}
+
+/// How many values Gnocchi may have of a metric of this policy.
+pub(crate) fn values_of(policy: &ArchivePolicy) -> u64 {
+    let buckets = policy.definition.iter().map(|item| item.points.unwrap_or(ENDLESS_BUCKETS));
+    let methods = policy.aggregation_methods.len() as u64;
+    buckets.fold(0, u64::saturating_add).saturating_mul(methods)
+}
+
+/// Cuts metrics into groups that fit into memory; a metric that does not is alone.
+pub(crate) fn groups<'a>(source: &SeriesSource, metrics: &'a [NewMetric]) -> Vec<&'a [NewMetric]> {
+    let (mut groups, mut start, mut values) = (Vec::new(), 0, 0_u64);
+    for (index, metric) in metrics.iter().enumerate() {
+        let own = source.values.get(&metric.archive_policy_name).copied().unwrap_or_default();
+        values = values.saturating_add(own);
+        if index > start && (values > VALUES_AT_ONCE || index - start == METRICS_AT_ONCE) {
+            groups.push(&metrics[start..index]);
+            (start, values) = (index, own);
+        }
+    }
+    if start < metrics.len() {
+        groups.push(&metrics[start..]);
+    }
+    groups
 }
 
 /// The result for one metric.

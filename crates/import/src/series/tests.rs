@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure};
+use gnudi_model::{Aggregation, ArchivePolicyItem, Measure};
 use gnudi_series::read;
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -311,7 +311,7 @@ proptest! {
             chance: Box::new(chance.into_iter()), looks: Vec::new(),
         })));
         let source = SeriesSource {
-            storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), backlog: HashSet::from([METRIC]),
+            storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), values: HashMap::new(), backlog: HashSet::from([METRIC]),
             includes_backlog: true,
             pause: Duration::ZERO, accepts_inconsistent: AtomicBool::new(false),
         };
@@ -321,4 +321,54 @@ proptest! {
             runtime.block_on(check(&source, &shared, &mut stored))?;
         }
     }
+}
+
+#[test]
+fn metrics_of_long_policies_are_read_a_few_at_a_time() {
+    let shared = Arc::new(Shared(Mutex::new(Gnocchi {
+        layout: layout(0),
+        back_window: 0,
+        coming: Vec::new(),
+        truths: Vec::new(),
+        waiting: Vec::new(),
+        processed: 0,
+        pass: None,
+        splits: BTreeMap::new(),
+        points: None,
+        chance: Box::new(std::iter::empty()),
+        looks: Vec::new(),
+    })));
+    let item = |points| ArchivePolicyItem::new(Some(Timespan::from_secs(1)), points, None).unwrap();
+    let policy = |name: &str, points: Option<u64>| {
+        let methods = ArchivePolicy::default_methods();
+        ArchivePolicy::new(name.to_owned(), 0, vec![item(points)], methods).unwrap()
+    };
+    let month = policy("month", Some(30 * 86_400));
+    let methods = month.aggregation_methods.len() as u64;
+    assert_eq!(values_of(&month), 30 * 86_400 * methods);
+    assert_eq!(values_of(&policy("endless", None)), ENDLESS_BUCKETS * methods);
+    let values = [month, policy("short", Some(3_600)), policy("age", Some(100 * 365 * 86_400))];
+    let source = SeriesSource {
+        storage: shared.clone(),
+        incoming: shared,
+        layouts: HashMap::new(),
+        values: values.iter().map(|policy| (policy.name.clone(), values_of(policy))).collect(),
+        backlog: HashSet::new(),
+        includes_backlog: false,
+        pause: Duration::ZERO,
+        accepts_inconsistent: AtomicBool::new(false),
+    };
+    let sizes = |policies: &[(&str, usize)]| -> Vec<usize> {
+        let names = policies.iter().flat_map(|(name, count)| std::iter::repeat_n(*name, *count));
+        let metrics: Vec<NewMetric> =
+            names.map(|name| NewMetric::new(METRIC, "creator", name, Timestamp::EPOCH)).collect();
+        groups(&source, &metrics).iter().map(|group| group.len()).collect()
+    };
+    assert!(sizes(&[]).is_empty());
+    assert_eq!(sizes(&[("short", 250)]), [100, 100, 50]);
+    let at_once = usize::try_from(VALUES_AT_ONCE / (30 * 86_400 * methods)).unwrap();
+    assert!((1..10).contains(&at_once), "{at_once}");
+    assert_eq!(sizes(&[("month", 2 * at_once + 1)])[..2], [at_once, at_once]);
+    // What is larger than all that may be read at once is read alone.
+    assert_eq!(sizes(&[("short", 3), ("age", 2), ("short", 1)]), [3, 1, 1, 1]);
 }
