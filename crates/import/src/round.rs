@@ -7,7 +7,7 @@
 //! first list or show in the index.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -17,13 +17,16 @@ use std::{
 
 use gnudi_drivers::aggregates::Fence;
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::{MetricId, Text, Timespan, Timestamp};
+use gnudi_model::{AttributeValue, MetricId, Text, Timespan, Timestamp};
 use gnudi_series::head::Layout;
 use uuid::Uuid;
 
 use crate::{
     ImportError, Report, Source, Target, Tell, definitions,
-    index::{IDS_AT_ONCE, Index, MetricPlace, MetricState, ResourceState, SourceResource, SourceType},
+    index::{
+        IDS_AT_ONCE, Index, MetricPlace, MetricState, ResourceState, SourceResource, SourceRevision,
+        SourceType,
+    },
     resources,
     series::{self, SeriesSource},
 };
@@ -201,6 +204,7 @@ impl<'a> Import<'a> {
                     let (id, newest) =
                         (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
                     report.revisions += resource.revisions.len() as u64;
+                    report.skipped.extend(with_moved_times(&resource));
                     let name = &of.resource_type.name;
                     let imported =
                         resources::import(self.target, name, resource, &mut report.skipped).await?;
@@ -337,6 +341,25 @@ fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Opti
     last_measures.filter(|last| *last < limit)
 }
 
+/// Reports a resource's times that do not fit into the target: they became the nearest that does.
+fn with_moved_times(resource: &SourceResource) -> Vec<String> {
+    let is_moved = |time: Timestamp| [i64::MIN, i64::MAX].contains(&time.0);
+    let mut fields = BTreeSet::new();
+    for SourceRevision { started_at, ended_at, attributes, .. } in &resource.revisions {
+        let own = [("started_at", Some(*started_at)), ("ended_at", *ended_at)];
+        let attributes = attributes.iter().map(|(name, value)| match value {
+            AttributeValue::Datetime(time) => (name.as_str(), Some(*time)),
+            _ => (name.as_str(), None),
+        });
+        let moved = own.into_iter().chain(attributes).filter(|(_, time)| time.is_some_and(is_moved));
+        fields.extend(moved.map(|(name, _)| name));
+    }
+    let moved = |name: &str| {
+        format!("resource {}: its {name} is not between 1677 and 2262, and is moved there", resource.id)
+    };
+    fields.into_iter().map(moved).collect()
+}
+
 /// Reports resources whose attributes Gnocchi does not have: it leaves the rest of a resource behind that was deleted
 /// by a filter of its type (docs/compatibility.md).
 fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) -> Vec<String> {
@@ -348,6 +371,8 @@ fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -360,6 +385,29 @@ mod tests {
         // In PostgreSQL each pass has a time of its own.
         assert_eq!(distinct(at(100), None), at(100));
         assert_eq!((distinct(None, None), distinct(None, at(100))), (None, None));
+    }
+
+    #[test]
+    fn times_beyond_the_range_are_reported() {
+        let revision = |ended_at, warranty: i64| SourceRevision {
+            original_resource_id: String::new(),
+            creator: String::new(),
+            user_id: None,
+            project_id: None,
+            started_at: Timestamp::EPOCH,
+            ended_at,
+            revision_start: Timestamp::EPOCH,
+            attributes: BTreeMap::from([
+                ("warranty".into(), AttributeValue::Datetime(Timestamp(warranty))),
+                ("host".into(), AttributeValue::String("h".into())),
+            ]),
+        };
+        let skipped = |revisions| with_moved_times(&SourceResource { id: Uuid::from_u128(1), revisions });
+        assert!(skipped(vec![revision(Some(Timestamp(5)), 7), revision(None, 7)]).is_empty());
+        let beyond = skipped(vec![revision(Some(Timestamp::MAX), i64::MIN), revision(None, i64::MAX)]);
+        let [end, warranty] = &beyond[..] else { panic!("{beyond:?}") };
+        assert!(end.contains("its ended_at is not between"), "{end}");
+        assert!(warranty.contains("its warranty is not between"), "{warranty}");
     }
 
     #[test]
