@@ -83,7 +83,7 @@ struct Outcome {
     buckets: u64,
     measures: u64,
     finalised: u64,
-    /// Whether it has a backlog, which Gnocchi may be processing.
+    /// Whether a later round must read it again: it has a backlog, which Gnocchi may be processing, or its points are gone.
     is_waited_for: bool,
     skipped: Vec<String>,
 }
@@ -226,19 +226,32 @@ async fn read_consistently(
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
-        let (head, mut outcome) = read_storage(source, metric, layout, earlier, points.as_deref()).await?;
+        let is_gone = points.is_none() && waiting.is_empty();
+        let (head, mut outcome) = match earlier.filter(|head| is_gone && head.last().is_some()) {
+            Some(head) => (head.clone(), gone(source, metric)),
+            None => read_storage(source, metric, layout, earlier, points.as_deref()).await?,
+        };
         let is_doubtful = outcome.finalised > 0 || !outcome.skipped.is_empty();
         let still_waiting = if is_in_backlog || is_doubtful { waiting_now().await? } else { Vec::new() };
         if still_waiting.starts_with(&waiting) && points == source.storage.points(metric).await? {
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
             let is_taken = !may_be_in_pass || source.accepts_inconsistent.load(Ordering::Relaxed);
-            outcome.is_waited_for = !waiting.is_empty();
+            outcome.is_waited_for |= !waiting.is_empty();
             let waiting = if source.includes_backlog { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;
     }
     Ok(None)
+}
+
+/// For a metric that had points in an earlier round, and has none now. Gnocchi keeps them as long as the metric: it was
+/// deleted just now, as the next round will find, or the storage is not there. The last round finds no deletions.
+fn gone(source: &SeriesSource, metric: MetricId) -> Outcome {
+    let place = source.storage.points_place(metric);
+    let reason = || format!("{place}: gone: the metric is left as an earlier round imported it");
+    let skipped = source.includes_backlog.then(reason).into_iter().collect();
+    Outcome { is_waited_for: true, skipped, ..Outcome::default() }
 }
 
 /// The head for the data in Gnocchi's storage.

@@ -323,9 +323,9 @@ proptest! {
     }
 }
 
-#[test]
-fn metrics_of_long_policies_are_read_a_few_at_a_time() {
-    let shared = Arc::new(Shared(Mutex::new(Gnocchi {
+/// A Gnocchi without anything, which stays so.
+fn empty() -> Arc<Shared> {
+    Arc::new(Shared(Mutex::new(Gnocchi {
         layout: layout(0),
         back_window: 0,
         coming: Vec::new(),
@@ -337,7 +337,43 @@ fn metrics_of_long_policies_are_read_a_few_at_a_time() {
         points: None,
         chance: Box::new(std::iter::empty()),
         looks: Vec::new(),
-    })));
+    })))
+}
+
+#[tokio::test]
+async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
+    let shared = empty();
+    let methods = ["mean", "rate:mean"].iter().map(|name| name.parse().unwrap()).collect();
+    let item = ArchivePolicyItem::new(Some(Timespan(SECOND)), None, None).unwrap();
+    let layout = Layout::of(&ArchivePolicy::new("p".to_owned(), 0, vec![item], methods).unwrap());
+    let mut head = Head::default();
+    let point = |second| Measure { timestamp: Timestamp::from_secs(second), value: 1.0 };
+    head.fold_import(&layout, &mut vec![point(100), point(101)]);
+    let mut stored = Vec::new();
+    head.encode(&mut stored);
+    for includes_backlog in [false, true] {
+        let source = SeriesSource {
+            storage: shared.clone(),
+            incoming: shared.clone(),
+            layouts: HashMap::new(),
+            values: HashMap::new(),
+            backlog: HashSet::new(),
+            includes_backlog,
+            pause: Duration::ZERO,
+            accepts_inconsistent: AtomicBool::new(false),
+        };
+        let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
+        assert!(outcome.write.is_none() && outcome.is_waited_for);
+        // Between two rounds it may have been deleted.
+        assert_eq!(outcome.skipped.len(), usize::from(includes_backlog));
+        let never = read(&source, METRIC, &layout, None).await.unwrap().unwrap();
+        assert!(never.write.is_none() && !never.is_waited_for && never.skipped.is_empty());
+    }
+}
+
+#[test]
+fn metrics_of_long_policies_are_read_a_few_at_a_time() {
+    let shared = empty();
     let item = |points| ArchivePolicyItem::new(Some(Timespan::from_secs(1)), points, None).unwrap();
     let policy = |name: &str, points: Option<u64>| {
         let methods = ArchivePolicy::default_methods();
