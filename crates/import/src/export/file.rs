@@ -80,7 +80,8 @@ fn read_earlier(file: &File, path: &Path, store: Uuid) -> Result<(Earlier, u64),
         let positions = line.journal.take();
         effects.extend(Effect::of(lines.number(), line));
         if let Some(positions) = positions {
-            earlier.positions = positions;
+            // That run may have read only some of the journals.
+            earlier.positions.extend(positions);
             effects.drain(..).for_each(|effect| earlier.apply(effect));
             whole_end = end;
         }
@@ -176,6 +177,22 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), whole[..expected_end], "{cut}");
             assert_eq!((earlier.positions, earlier.metrics.ids().count()), (offset, metrics), "{cut}");
         }
+    }
+
+    #[test]
+    fn a_journal_that_a_run_does_not_read_keeps_its_position() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let (mut output, _) = Output::open(&path, STORE).unwrap();
+        let other = ("/k".to_owned(), "00000001.log:7".to_owned());
+        for journal in [Positions::from([other.clone()]), positions(1), positions(2)] {
+            output.write(&Line { journal: Some(journal), ..Line::default() }).unwrap();
+        }
+        output.finish().unwrap();
+        let (_, earlier) = Output::open(&path, STORE).unwrap();
+        let mut expected = positions(2);
+        expected.extend([other]);
+        assert_eq!(earlier.positions, expected);
     }
 
     #[test]
