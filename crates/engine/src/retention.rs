@@ -100,8 +100,13 @@ impl Activity {
 
 impl Engine {
     /// Records the sacks' positions, then ends the resources with metrics, none of which got measures or was
-    /// created within the activity's span; returns their number.
-    pub async fn end_inactive_resources(&self, activity: &mut Activity, now: Timestamp) -> Result<usize> {
+    /// created within the activity's span, in batches while `go_on` is true; returns their number.
+    pub async fn end_inactive_resources(
+        &self,
+        activity: &mut Activity,
+        now: Timestamp,
+        go_on: impl Fn() -> bool,
+    ) -> Result<usize> {
         let now = now.floor(MICROSECOND);
         activity.mark(&*self.incoming, now).await?;
         let Some(begin) = activity.begin(now) else { return Ok(0) };
@@ -109,7 +114,7 @@ impl Engine {
         let goes_on = Filter::equal("ended_at", FilterValue::Null);
         let mut marker = None;
         let mut ended = 0;
-        loop {
+        while go_on() {
             let Some(resources) = self.resources_behind(marker, &goes_on, now).await? else { break };
             let Some(last) = resources.last() else { break };
             marker = Some(last.id);
@@ -190,23 +195,23 @@ impl Engine {
         Ok(active)
     }
 
-    /// Deletes resources that ended before a time (in whole seconds) without measures since; returns their
-    /// number.
+    /// Deletes resources that ended before a time (in whole seconds) without measures since, in batches while
+    /// `go_on` is true; returns their number.
     ///
     /// Their backlog is applied first, which revokes the ends of those that go on. The index checks again
     /// that they have ended.
-    pub async fn remove_ended_resources(&self, before: Timestamp) -> Result<usize> {
+    pub async fn remove_ended_resources(&self, before: Timestamp, go_on: impl Fn() -> bool) -> Result<usize> {
         let ended = Filter::compare("ended_at", Comparison::Less, FilterValue::Int(before.secs()));
         let mut marker = None;
         let (mut applied, mut stuck) = (HashSet::new(), HashSet::new());
         let mut removed = 0;
-        loop {
+        while go_on() {
             let Some(resources) = self.resources_behind(marker, &ended, before).await? else { break };
             if resources.is_empty() {
                 break;
             }
             let metrics = resources.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id);
-            self.apply_waiting(metrics, &mut applied, &mut stuck).await;
+            self.apply_waiting(metrics, &mut applied, &mut stuck, &go_on).await;
             let units = self.incoming.numbering().units();
             let is_stuck = |metric: &Arc<Metric>| stuck.contains(&units.sack_of(metric.id));
             let (kept, over): (Vec<_>, Vec<_>) =
@@ -227,16 +232,21 @@ impl Engine {
     }
 
     /// Applies everything that waits for the metrics, once per unit; collects units for which that takes too
-    /// long.
+    /// long, or which are left when `go_on` turns false.
     async fn apply_waiting(
         &self,
         metrics: impl Iterator<Item = MetricId>,
         applied: &mut HashSet<SackId>,
         stuck: &mut HashSet<SackId>,
+        go_on: &impl Fn() -> bool,
     ) {
         for metric in metrics {
             let unit = self.incoming.numbering().units().sack_of(metric);
             if !applied.insert(unit) {
+                continue;
+            }
+            if !go_on() {
+                stuck.insert(unit);
                 continue;
             }
             if let Err(error) = self.refresh(&[metric], APPLIED_WITHIN).await {
@@ -262,12 +272,12 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Removes leftovers of deleted attributes and resource types from the index, in batches, and unused
-    /// definitions.
-    pub async fn sweep_index(&self) -> Result<()> {
+    /// Removes leftovers of deleted attributes and resource types from the index, in batches while `go_on` is
+    /// true, and unused definitions.
+    pub async fn sweep_index(&self, go_on: impl Fn() -> bool) -> Result<()> {
         const VALUES_AT_ONCE: usize = 10_000;
         self.indexer.sweep_definitions().await?;
-        while self.indexer.sweep_values(VALUES_AT_ONCE).await? == VALUES_AT_ONCE {}
+        while go_on() && self.indexer.sweep_values(VALUES_AT_ONCE).await? == VALUES_AT_ONCE {}
         Ok(())
     }
 }

@@ -132,7 +132,7 @@ async fn resources_without_measures_end() {
     }
     for hours in [0, 12, 23] {
         assert_eq!(
-            house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(),
+            house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(),
             0,
             "{hours}"
         );
@@ -140,7 +140,7 @@ async fn resources_without_measures_end() {
         house.push(2002, true).await;
     }
     house.create(5000, 1, at(24)).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 2);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 2);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured long ago");
     assert_eq!(house.ended_at(3000).await, Some(at(25)), "never measured");
     assert_eq!(house.ended_at(2000).await, None, "one of its metrics was measured");
@@ -149,7 +149,7 @@ async fn resources_without_measures_end() {
 
     // Measures from before the end do not change the end; neither does another check.
     house.push(1001, true).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26)).await.unwrap(), 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26), || true).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
 }
 
@@ -164,8 +164,8 @@ async fn the_heads_of_many_metrics_are_read_in_parts() {
     .await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     house.create(10_000, 2_500, at(0)).await;
-    house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap();
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
     assert_eq!(reads.load(Relaxed), 3);
 }
 
@@ -174,10 +174,10 @@ async fn measures_that_wait_are_signs_of_life() {
     let house = House::new().await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     house.create(1000, 1, at(0)).await;
-    house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap();
+    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
     house.push(1001, false).await;
     assert!(house.incoming.backlog().await.unwrap().measures > 0);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(30)).await.unwrap(), 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(30), || true).await.unwrap(), 0);
     assert_eq!(house.ended_at(1000).await, None);
 }
 
@@ -189,16 +189,16 @@ async fn marks_outlive_a_split() {
         house.create(id, 1, at(0)).await;
     }
     house.push(1001, true).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(0)).await.unwrap(), 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap(), 0);
     house.push(2001, true).await;
     assert!(house.incoming.split().await.unwrap().draining);
     assert!(!house.incoming.settle().await.unwrap().draining);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(12)).await.unwrap(), 0);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(12), || true).await.unwrap(), 0);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured before the first mark");
     assert_eq!(house.ended_at(2000).await, None, "measured after the first mark, before the split");
     // The new sacks got nothing since the mark that was written after the split.
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(37)).await.unwrap(), 1);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(37), || true).await.unwrap(), 1);
     assert_eq!(house.ended_at(2000).await, Some(at(37)));
 }
 
@@ -208,9 +208,9 @@ async fn a_young_process_ends_nothing() {
     house.create(1000, 1, at(0)).await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     for hours in [100, 110, 123] {
-        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(), 0);
+        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(), 0);
     }
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(125)).await.unwrap(), 1);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(125), || true).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -219,9 +219,28 @@ async fn a_clock_that_was_ahead_stops_nothing() {
     house.create(1000, 1, at(0)).await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     for hours in [1_000_000, 1, 13] {
-        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours)).await.unwrap(), 0);
+        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(), 0);
     }
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25)).await.unwrap(), 1);
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_stops_ends_and_removes_nothing_more() {
+    let house = House::new().await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    for id in [1000, 2000] {
+        house.create(id, 1, at(0)).await;
+    }
+    house.end(1000, at(1)).await;
+    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
+    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || false).await.unwrap(), 0);
+    assert_eq!(house.engine.remove_ended_resources(at(25), || false).await.unwrap(), 0);
+    // What waits is no longer applied either, so the resource stays.
+    let asked = AtomicUsize::new(0);
+    let once = || asked.fetch_add(1, Relaxed) == 0;
+    assert_eq!(house.engine.remove_ended_resources(at(25), once).await.unwrap(), 0);
+    assert!(house.resource(1000).await.is_some() && house.ended_at(2000).await.is_none());
+    assert_eq!(house.engine.remove_ended_resources(at(25), || true).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -237,7 +256,7 @@ async fn resources_that_ended_long_ago_go() {
         };
         house.indexer.update_resource(GENERIC, Uuid::from_u128(id), change).await.unwrap();
     }
-    assert_eq!(house.engine.remove_ended_resources(at(5)).await.unwrap(), 1);
+    assert_eq!(house.engine.remove_ended_resources(at(5), || true).await.unwrap(), 1);
     assert!(house.resource(1000).await.is_none());
     assert!(house.resource(2000).await.is_some(), "it ended just then");
     assert!(house.resource(3000).await.is_some());
@@ -296,7 +315,7 @@ async fn a_resource_with_measures_that_wait_is_not_removed() {
     }
     house.push_at(1001, at(50), false).await;
     house.push_at(2001, at(0), false).await;
-    assert_eq!(house.engine.remove_ended_resources(at(60)).await.unwrap(), 2);
+    assert_eq!(house.engine.remove_ended_resources(at(60), || true).await.unwrap(), 2);
     assert_eq!(house.ended_at(1000).await, None);
     assert!(house.resource(2000).await.is_none(), "its measure was from before the end");
     assert!(house.resource(3000).await.is_none());

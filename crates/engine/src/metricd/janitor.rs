@@ -13,17 +13,18 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
     while super::sleep(options.cleanup_delay, &mut stopped).await {
         // One process ends resources and sweeps for all; each removes the metrics of its own sacks.
         let first = engine.owns_first();
+        let go_on = || !*stopped.borrow();
         if first {
             // Before removing metrics, which then includes those of the resources.
-            retire(&engine, &options, activity.as_mut()).await;
+            retire(&engine, &options, activity.as_mut(), go_on).await;
         }
-        if let Err(error) = engine.expunge(options.cleanup_batch_metrics, || !*stopped.borrow()).await {
+        if let Err(error) = engine.expunge(options.cleanup_batch_metrics, go_on).await {
             tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
         }
         if first && let Some(retention) = options.resource_history_retention {
-            forget(&engine, (options.clock)().saturating_sub(retention), || !*stopped.borrow()).await;
+            forget(&engine, (options.clock)().saturating_sub(retention), go_on).await;
         }
-        if first && let Err(error) = engine.sweep_index().await {
+        if first && let Err(error) = engine.sweep_index(go_on).await {
             tracing::error!(%error, "the index cannot be swept: trying again later");
         }
     }
@@ -38,9 +39,14 @@ async fn forget(engine: &Engine, before: Timestamp, go_on: impl Fn() -> bool) {
     }
 }
 
-async fn retire(engine: &Engine, options: &MetricdOptions, activity: Option<&mut Activity>) {
+async fn retire(
+    engine: &Engine,
+    options: &MetricdOptions,
+    activity: Option<&mut Activity>,
+    go_on: impl Fn() -> bool + Copy,
+) {
     if let Some(activity) = activity {
-        match engine.end_inactive_resources(activity, (options.clock)()).await {
+        match engine.end_inactive_resources(activity, (options.clock)(), go_on).await {
             Ok(0) => {}
             Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
             Err(error) => {
@@ -49,7 +55,8 @@ async fn retire(engine: &Engine, options: &MetricdOptions, activity: Option<&mut
         }
     }
     if let Some(after) = options.resource_cleanup_after {
-        match engine.remove_ended_resources((options.clock)().saturating_sub(after)).await {
+        let before = (options.clock)().saturating_sub(after);
+        match engine.remove_ended_resources(before, go_on).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "resources deleted: they ended long ago"),
             Err(error) => {
