@@ -40,7 +40,27 @@ async fn coordinates_on_redis() {
         CoordinationSetup::on_engine(two, Duration::from_secs(1), Duration::from_millis(50))
     })
     .await;
+    a_clock_may_go_back(&engine).await;
     outages_end(&mut engine).await;
+}
+
+/// The server's clock was half an hour ahead, and is set right.
+async fn a_clock_may_go_back(engine: &RedisServer) {
+    let cluster = Uuid::new_v4();
+    let one = open(&engine.url(), cluster).await.unwrap();
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let b = one.join("b", "{}", Duration::from_mins(10)).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    let keys: Vec<String> = engine.ask(&["KEYS", &format!("*{cluster}*:until")]);
+    let [until] = &keys[..] else { panic!("{keys:?}") };
+    let _: String = engine.ask(&["ZINCRBY", until, "1800000000", &a.0.to_string()]);
+    // The process is gone.
+    assert_eq!(one.members().await.unwrap().len(), 1);
+    assert!(one.ownerships().await.unwrap().is_empty());
+    let after = one.acquire(b, &sacks).await.unwrap();
+    assert!(after.iter().min() > before.iter().max(), "{after:?} after {before:?}");
+    assert_eq!(one.renew(a, "{}").await, Err(CoordinationError::Expired));
 }
 
 /// The server has lost everything afterwards.

@@ -134,9 +134,28 @@ async fn tables_come_back(engine: &Database) {
     );
 }
 
+/// The database's clock was half an hour ahead, and is set right.
+async fn a_clock_may_go_back(engine: &Database) {
+    let name = fresh_name();
+    let [one, other] = two(&engine.create_database(&name)).await;
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let b = other.join("b", "{}", Duration::from_mins(10)).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    engine.execute(&name, "UPDATE gnudi_session SET until_us = until_us + 1800000000");
+    // The other process is gone.
+    other.renew(b, "{}").await.unwrap();
+    assert_eq!(other.members().await.unwrap().len(), 1);
+    assert!(other.ownerships().await.unwrap().is_empty());
+    let after = other.acquire(b, &sacks).await.unwrap();
+    assert!(after.iter().min() > before.iter().max(), "{after:?} after {before:?}");
+    assert_eq!(one.renew(a, "{}").await, Err(CoordinationError::Expired));
+}
+
 async fn coordinates_on(kind: Kind) {
     let mut engine = Database::start(kind);
     keeps_the_rules(&engine).await;
+    a_clock_may_go_back(&engine).await;
     tables_come_back(&engine).await;
     outages_end(&mut engine).await;
     a_sleeper_holds_nobody_up(&engine).await;

@@ -28,6 +28,16 @@ for _, session in ipairs(redis.call('ZRANGEBYSCORE', key('until'), '-inf', shown
   finish(session)
 end
 
+-- A clock that was ahead, and was set right, leaves ends far ahead: such a session would outlive its process. Live processes
+-- renew theirs, and small steps of the clock are no reason: so an end may be twice the session's length away.
+while true do
+  local last = redis.call('ZREVRANGE', key('until'), 0, 0)[1]
+  if not last then break end
+  local ttl = tonumber(redis.call('HGET', key('life:' .. last), 'ttl') or '0')
+  if tonumber(redis.call('ZSCORE', key('until'), last)) <= now + 2 * ttl then break end
+  finish(last)
+end
+
 -- Reserves `count` numbers above all earlier ones; returns the first.
 local function take(count)
   local last = tonumber(redis.call('GET', key('last')) or '0')

@@ -42,6 +42,13 @@ fn pairs(sacks: &[Sack]) -> String {
     pairs.join(",")
 }
 
+/// The condition under which a session of the table `of` lives. A clock that was ahead, and was set right, leaves ends far
+/// ahead: such a session would outlive its process. Live processes renew theirs, and small steps of the clock are no
+/// reason: so an end may be twice the session's length away.
+fn is_alive(of: &str, now: &str) -> String {
+    format!("{of}.until_us > {now} AND {of}.until_us <= {now} + 2 * {of}.ttl_us")
+}
+
 fn ids(sessions: &[Session]) -> String {
     let ids: Vec<String> = sessions.iter().map(|session| (session.0 as i64).to_string()).collect();
     ids.join(",")
@@ -130,9 +137,9 @@ impl Operation for Members {
     type Answer = Vec<Member>;
 
     async fn run(&self, connection: &mut Connection) -> Result<Vec<Member>, Error> {
-        let now = now(connection);
+        let is_alive = is_alive("s", now(connection));
         let select =
-            format!("SELECT id, name, about FROM gnudi_session WHERE until_us > {now} ORDER BY name");
+            format!("SELECT s.id, s.name, s.about FROM gnudi_session s WHERE {is_alive} ORDER BY s.name");
         let rows = connection.fetch_all(once(connection, select)).await?;
         let member = |row: &Row| {
             Ok(Member {
@@ -174,13 +181,15 @@ impl Acquire<'_> {
         };
         let now = now(connection);
         let select = format!(
-            "SELECT s.id, s.until_us, {now}, o.sacks, o.sack, o.token FROM gnudi_session s \
+            "SELECT s.id, s.until_us, {now}, s.ttl_us, o.sacks, o.sack, o.token FROM gnudi_session s \
              LEFT JOIN gnudi_sack_owner o ON o.session = s.id AND {which}"
         );
         let mut moment = Moment::default();
         for row in connection.fetch_all(once(connection, select)).await? {
             let session = session_of(&row, 0)?;
-            if row.try_get::<i64>(1)? <= row.try_get::<i64>(2)? {
+            let (until, now, ttl): (i64, i64, i64) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            // As `is_alive` says.
+            if until <= now || until > now.saturating_add(ttl.saturating_mul(2)) {
                 if moment.over.last() != Some(&session) {
                     moment.over.push(session);
                 }
@@ -188,9 +197,9 @@ impl Acquire<'_> {
             }
             moment.is_alive |= session == self.session;
             if let (Some(count), Some(id), Some(token)) = (
-                row.try_get::<Option<i64>>(3)?,
                 row.try_get::<Option<i64>>(4)?,
                 row.try_get::<Option<i64>>(5)?,
+                row.try_get::<Option<i64>>(6)?,
             ) && let Some(sack) = sack_of(count, id)
             {
                 moment.owners.insert(sack, (session, token as u64));
@@ -268,10 +277,10 @@ impl Operation for Ownerships {
     type Answer = Vec<Ownership>;
 
     async fn run(&self, connection: &mut Connection) -> Result<Vec<Ownership>, Error> {
-        let now = now(connection);
+        let is_alive = is_alive("s", now(connection));
         let select = format!(
             "SELECT o.session, o.sacks, o.sack, o.token FROM gnudi_sack_owner o JOIN gnudi_session s ON s.id = o.session \
-             WHERE s.until_us > {now} ORDER BY o.sacks, o.sack"
+             WHERE {is_alive} ORDER BY o.sacks, o.sack"
         );
         let rows = connection.fetch_all(once(connection, select)).await?;
         let owned = |row: &Row| {
