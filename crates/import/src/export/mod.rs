@@ -133,9 +133,9 @@ pub async fn export(
     check_imported(gnocchi, gnudi).await?;
     // Before the file is created: a missing journal must not leave one behind.
     let mut journals = Journals::open(options)?;
+    let posted = Posted::read(&options.output)?;
     let (output, earlier) = Output::open(&options.output, options.store)?;
     journals.go_on(&earlier.positions, options.store)?;
-    let posted = Posted::read(&options.output)?;
     let expected = Expected::read(gnocchi, &earlier, posted.lines(), &options.output).await?;
     let report = Report::default();
     let known = Known::default();

@@ -103,13 +103,14 @@ const ENDED: &str = "ended";
 const LAST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 impl Posted {
-    /// Reads `FILE.posted`.
+    /// Reads `FILE.posted`. Refuses one whose file is gone: a new file has other lines.
     pub fn read(file: &Path) -> Result<Self, ExportError> {
         let path = state_path(file);
-        match if_there(File::open(&path)).map_err(|error| ExportError::file(&path, error))? {
-            Some(file) => Self::parse(&file, &path).map(|(posted, _)| posted),
-            None => Ok(Self::default()),
-        }
+        let state = if_there(File::open(&path)).map_err(|error| ExportError::file(&path, error))?;
+        let Some(state) = state else { return Ok(Self::default()) };
+        let (posted, _) = Self::parse(&state, &path)?;
+        let is_there = file.try_exists().map_err(|error| ExportError::file(file, error))?;
+        if posted.lines == 0 || is_there { Ok(posted) } else { Err(ExportError::invalid(&path, OTHER_FILE)) }
     }
 
     /// The lines that were posted.
@@ -187,7 +188,7 @@ pub async fn post(
     tell: &mut dyn FnMut(PostEvent<'_>),
 ) -> Result<Report, PostError> {
     let input = File::open(file).map_err(|error| ExportError::file(file, error))?;
-    let last = last_whole(&input, file)?;
+    let last = last_whole(&input, file, &Posted::read(file)?)?;
     let mut state = StateFile::open(file)?;
     let Posted { lines, end, in_progress, .. } = state.posted;
     if in_progress {
@@ -223,16 +224,17 @@ pub async fn post(
 }
 
 /// The number and end of the last line that the export has completed. Later lines will be truncated by the next run of
-/// the export.
-fn last_whole(input: &File, path: &Path) -> Result<(u64, u64), ExportError> {
-    let mut last = (0, 0);
+/// the export. Refuses a file that does not have the last line that was posted.
+fn last_whole(input: &File, path: &Path, posted: &Posted) -> Result<(u64, u64), ExportError> {
+    let (mut last, mut has_posted) = ((0, 0), posted.lines == 0);
     let mut lines = Lines::new(input, path);
     while let Some((line, end)) = lines.next()? {
+        has_posted |= (lines.number(), end) == (posted.lines, posted.end);
         if line.journal.is_some() {
             last = (lines.number(), end);
         }
     }
-    Ok(last)
+    if has_posted { Ok(last) } else { Err(ExportError::invalid(&state_path(path), OTHER_FILE)) }
 }
 
 /// `FILE.posted`, open in one process at a time.
@@ -434,6 +436,9 @@ fn in_gnocchi(made: Uuid, posted: &Posted) -> Result<Uuid, Failure> {
     gnocchi.ok_or_else(|| Failure::Answer(format!("metric {made} was not created: {NO_STATE}")))
 }
 
+const OTHER_FILE: &str =
+    "it has the progress of another file, which was removed or replaced: remove it, too, to post everything";
+
 const NO_STATE: &str = "the file that ends in .posted is not the one that was written when it was";
 
 #[cfg(test)]
@@ -441,7 +446,10 @@ mod tests {
     use gnudi_client::Refused;
 
     use super::*;
-    use crate::export::line::raw;
+    use crate::export::{
+        file::Output,
+        line::{Positions, raw},
+    };
 
     #[test]
     fn what_was_posted_is_read_back_up_to_the_last_whole_line() {
@@ -464,6 +472,32 @@ mod tests {
         }
         std::fs::write(state_path(&file), "x\n").unwrap();
         assert!(Posted::read(&file).is_err());
+    }
+
+    #[test]
+    fn the_progress_of_another_file_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let export = |lines: u32| {
+            let (mut output, _) = Output::open(&path, Uuid::nil()).unwrap();
+            for _ in 0..lines {
+                output.write(&Line { journal: Some(Positions::new()), ..Line::default() }).unwrap();
+            }
+            output.finish().unwrap();
+        };
+        let last = || last_whole(&File::open(&path).unwrap(), &path, &Posted::read(&path).unwrap());
+        export(3);
+        let (number, end) = last().unwrap();
+        assert_eq!(number, 4);
+        StateFile::open(&path).unwrap().advance(number, end, None).unwrap();
+        assert_eq!(last().unwrap(), (number, end));
+        export(2);
+        assert_eq!(last().unwrap().0, 6);
+        // Removed, and exported again, when there was less.
+        std::fs::remove_file(&path).unwrap();
+        assert!(Posted::read(&path).unwrap_err().to_string().contains("another file"));
+        export(1);
+        assert!(last().unwrap_err().to_string().contains("another file"));
     }
 
     #[test]
