@@ -48,6 +48,8 @@ pub struct Import<'a> {
     metrics: HashMap<MetricId, TargetMetric>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
+    /// What the rounds so far have left out of metrics and resources, by their ids: what is unchanged is not read again.
+    skipped: HashMap<Uuid, BTreeSet<String>>,
     /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
 }
@@ -68,11 +70,11 @@ impl<'a> Import<'a> {
         let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
-        Ok(Import { source, target, metrics, resources, is_continued })
+        Ok(Import { source, target, metrics, resources, skipped: HashMap::new(), is_continued })
     }
 
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
-    /// imports both.
+    /// imports both. The last report names what all rounds have left out.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
         let mut backlog = self.backlog().await?;
         let mut index = Index::open(&self.source.index).await?;
@@ -105,8 +107,13 @@ impl<'a> Import<'a> {
             accepts_inconsistent: AtomicBool::new(false),
         });
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
+        let Import { metrics, resources, .. } = &*self;
+        let is_there = |id: &Uuid| metrics.contains_key(&MetricId(*id)) || resources.contains_key(id);
+        let skipped: Vec<String> =
+            self.skipped.iter().filter(|(id, _)| is_there(id)).flat_map(|(_, all)| all).cloned().collect();
         if is_last {
             self.settle(&series, in_motion, &mut report).await?;
+            add_missing(&mut report.skipped, skipped);
         }
         self.target.aggregates.sync().await?;
         definitions::delete_unused(self.target, &policies, &types).await?;
@@ -160,6 +167,7 @@ impl<'a> Import<'a> {
             deleted.into_iter().collect::<Result<(), _>>()?;
             for id in some {
                 self.metrics.get_mut(id).expect("it is known").last_measures = None;
+                self.skipped.remove(&id.0);
             }
         }
         Ok(())
@@ -204,7 +212,11 @@ impl<'a> Import<'a> {
                     let (id, newest) =
                         (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
                     report.revisions += resource.revisions.len() as u64;
-                    report.skipped.extend(with_moved_times(&resource));
+                    let moved = with_moved_times(&resource);
+                    if !moved.is_empty() {
+                        self.skipped.entry(id).or_default().extend(moved.iter().cloned());
+                        report.skipped.extend(moved);
+                    }
                     let name = &of.resource_type.name;
                     let imported =
                         resources::import(self.target, name, resource, &mut report.skipped).await?;
@@ -250,9 +262,12 @@ impl<'a> Import<'a> {
         let newest = newest.filter(|_| index.has_whole_seconds());
         let last_measures: HashMap<MetricId, Option<Timestamp>> =
             changed.iter().map(|state| (state.id, distinct(state.last_measures, newest))).collect();
-        let mut take = |imported: series::Imported, metrics: &mut HashMap<MetricId, TargetMetric>| {
+        let mut take = |imported: series::Imported, import: &mut Self| {
             for id in imported.complete {
-                metrics.get_mut(&id).expect("it is known").last_measures = last_measures[&id];
+                import.metrics.get_mut(&id).expect("it is known").last_measures = last_measures[&id];
+            }
+            for (id, reason) in imported.skipped {
+                import.skipped.entry(id.0).or_default().insert(reason);
             }
             in_motion.extend(imported.in_motion);
         };
@@ -264,14 +279,14 @@ impl<'a> Import<'a> {
                 let there = self.create(some, report).await?;
                 let next = series::begin(series, self.target, there).await?;
                 if let Some(reads) = reading.replace(next) {
-                    take(reads.finish(self.target, report).await?, &mut self.metrics);
+                    take(reads.finish(self.target, report).await?, self);
                 }
                 report.metrics += some.len() as u64;
                 tell(report);
             }
         }
         if let Some(reads) = reading {
-            take(reads.finish(self.target, report).await?, &mut self.metrics);
+            take(reads.finish(self.target, report).await?, self);
         }
         Ok(in_motion)
     }
@@ -341,6 +356,13 @@ fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Opti
     last_measures.filter(|last| *last < limit)
 }
 
+/// Adds the reasons of `all` that are not there yet.
+fn add_missing(skipped: &mut Vec<String>, all: Vec<String>) {
+    let known: HashSet<String> = skipped.iter().cloned().collect();
+    let missing: BTreeSet<String> = all.into_iter().filter(|reason| !known.contains(reason)).collect();
+    skipped.extend(missing);
+}
+
 /// Reports a resource's times that do not fit into the target: they became the nearest that does.
 fn with_moved_times(resource: &SourceResource) -> Vec<String> {
     let is_moved = |time: Timestamp| [i64::MIN, i64::MAX].contains(&time.0);
@@ -385,6 +407,15 @@ mod tests {
         // In PostgreSQL each pass has a time of its own.
         assert_eq!(distinct(at(100), None), at(100));
         assert_eq!((distinct(None, None), distinct(None, at(100))), (None, None));
+    }
+
+    #[test]
+    fn the_last_round_names_what_earlier_ones_left_out() {
+        let text = str::to_owned;
+        let earlier = vec![text("split c"), text("split a"), text("split b"), text("split a")];
+        let mut skipped = vec![text("resource"), text("split b")];
+        add_missing(&mut skipped, earlier);
+        assert_eq!(skipped, ["resource", "split b", "split a", "split c"]);
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub(crate) struct Imported {
     pub complete: Vec<MetricId>,
     /// Being processed by Gnocchi: nothing was written.
     pub in_motion: Vec<NewMetric>,
+    /// What was left out of metrics, and why.
+    pub skipped: Vec<(MetricId, String)>,
 }
 
 /// Reads in progress.
@@ -140,6 +142,7 @@ impl Reads {
             report.buckets += outcome.buckets;
             report.measures += outcome.measures;
             report.buckets_finalised += outcome.finalised;
+            imported.skipped.extend(outcome.skipped.iter().map(|reason| (metric.id, reason.clone())));
             report.skipped.extend(outcome.skipped);
             writes.extend(outcome.write);
         }

@@ -1,6 +1,6 @@
 //! `gnudi import gnocchi`: imports a Gnocchi's data into a store that nothing else has written to.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use anyhow::{Result, bail};
 use gnudi_import::{Import, ImportError, Report, Source, Target};
@@ -38,6 +38,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     let mut import = Import::new(source, target).await?;
     let (report, elapsed) = round(&mut import, !follow).await?;
     print(&report, elapsed);
+    let mut named: HashSet<String> = report.skipped.into_iter().collect();
     if !follow {
         return Ok(());
     }
@@ -55,7 +56,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
                 print(&report, elapsed);
                 return Ok(());
             }
-            Ok((report, elapsed)) => println!("{}", followed(&report, elapsed)),
+            Ok((report, elapsed)) => println!("{}", followed(&report, elapsed, &mut named)),
             // A restarting database must not end a migration that takes days.
             Err(error) if error.is_outage() && !is_last => eprintln!("import: {error}: trying again"),
             Err(error) => return Err(error.into()),
@@ -98,8 +99,8 @@ fn stop_signal() -> Result<watch::Receiver<()>> {
     Ok(stop)
 }
 
-/// A round of `--follow` in one line.
-fn followed(report: &Report, elapsed: Duration) -> String {
+/// A round of `--follow` in one line, and one for each thing that was left out and is not `named` yet.
+fn followed(report: &Report, elapsed: Duration, named: &mut HashSet<String>) -> String {
     let Report {
         metrics,
         metrics_total,
@@ -110,10 +111,13 @@ fn followed(report: &Report, elapsed: Duration) -> String {
         ..
     } = report;
     let read = metrics - metrics_unchanged;
-    format!(
+    let mut lines = vec![format!(
         "{:.1} s: {read} of {metrics_total} metrics read, {measures} measures; {resources_deleted} resources and {metrics_deleted} metrics deleted",
         elapsed.as_secs_f64()
-    )
+    )];
+    let new = report.skipped.iter().filter(|reason| named.insert((*reason).clone()));
+    lines.extend(new.map(|reason| format!("    left out: {reason}")));
+    lines.join("\n")
 }
 
 fn line(report: &Report, elapsed: Duration) -> String {
@@ -165,6 +169,14 @@ fn print(report: &Report, elapsed: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_round_leaves_out_is_named_once() {
+        let report = Report { skipped: vec!["a".to_owned(), "b".to_owned()], ..Report::default() };
+        let mut named = HashSet::from(["a".to_owned()]);
+        let mut lines = || followed(&report, Duration::from_secs(1), &mut named).lines().count();
+        assert_eq!((lines(), lines()), (2, 1));
+    }
 
     #[test]
     fn progress_has_a_rate_and_the_time_left() {
