@@ -4,7 +4,7 @@
 //! modification time.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use super::{
     copy::{is_same_file, link, looks_alike},
     manifest::{Entry, Manifest},
 };
-use crate::OpenError;
+use crate::{OpenError, data_dir::VERSION_FILE};
 
 /// The backups in a place.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Earlier {
         let mut backups = Vec::new();
         for entry in fs::read_dir(place).map_err(OpenError::io(place))? {
             let path = entry.map_err(OpenError::io(place))?.path();
-            if path.to_string_lossy().ends_with(PARTIAL_SUFFIX) {
+            if is_interrupted(&path).map_err(OpenError::io(&path))? {
                 found.interrupted.push(path);
             } else if path.join(MANIFEST).is_file() {
                 backups.push(path);
@@ -90,6 +90,38 @@ impl Earlier {
     }
 }
 
+/// Whether this is an interrupted backup, and nobody else's: a directory of that name which is empty, or begins like a data
+/// directory.
+fn is_interrupted(path: &Path) -> io::Result<bool> {
+    let has_name = path.to_string_lossy().ends_with(PARTIAL_SUFFIX);
+    if !has_name || !fs::symlink_metadata(path)?.is_dir() {
+        return Ok(false);
+    }
+    Ok(path.join(VERSION_FILE).is_file() || fs::read_dir(path)?.next().is_none())
+}
+
 fn link_alike(path: &Path, now: &fs::Metadata, to: &Path) -> bool {
     fs::metadata(path).is_ok_and(|then| looks_alike(&then, now)) && link(path, to).is_ok_and(|done| done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_interrupted_backups_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        for dir in ["empty.partial", "begun.partial", "others.partial"] {
+            fs::create_dir(path(dir)).unwrap();
+        }
+        for file in ["begun.partial/format-version", "others.partial/image", "file.partial"] {
+            fs::write(path(file), "1").unwrap();
+        }
+        Earlier::find(place.path()).unwrap().remove_interrupted().unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["file.partial", "others.partial"]);
+    }
 }
