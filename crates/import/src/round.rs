@@ -281,6 +281,7 @@ impl<'a> Import<'a> {
                 if let Some(reads) = reading.replace(next) {
                     take(reads.finish(self.target, report).await?, self);
                 }
+                index.touch().await?;
                 report.metrics += some.len() as u64;
                 tell(report);
             }

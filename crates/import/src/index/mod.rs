@@ -119,17 +119,29 @@ impl Index {
         let connector = Connector::new(&DatabaseOptions::from(server));
         let failed = |error| IndexError::Database { place: place.clone(), reason: gnudi_sql::reason(&error) };
         let mut connection = connector.connect(Purpose::Read).await.map_err(failed)?;
-        let begin = match connection.dialect() {
-            Dialect::Mysql => {
+        // Of the transaction, in seconds for `MySQL` and `MariaDB`, and in milliseconds.
+        let (idle_for_12_hours, begin) = match connection.dialect() {
+            Dialect::Mysql => (
+                "SET SESSION wait_timeout = 43200 /*M!, SESSION idle_transaction_timeout = 43200 */",
                 "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
-                 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
-            }
-            _ => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+            ),
+            _ => (
+                "SET idle_in_transaction_session_timeout = 43200000",
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            ),
         };
+        connection.run(idle_for_12_hours).await.map_err(failed)?;
         connection.run(begin).await.map_err(failed)?;
         let mut index = Index { connection, place, has_last_measures: false };
         index.has_last_measures = index.schema().await? == SCHEMA_WITH_LAST_MEASURES;
         Ok(index)
+    }
+
+    /// Keeps the connection from being closed for idleness, as proxies do it, while others are read for long.
+    pub async fn touch(&mut self) -> Result<(), IndexError> {
+        let select = self.once("SELECT 1".to_owned());
+        self.fetch(select).await.map(drop)
     }
 
     /// Rejects unknown versions.
