@@ -3,8 +3,9 @@
 //! Changes of resources are found by their revisions. For metrics, Gnocchi's index stores when measures were last
 //! processed; it is written before the measures are stored, and they are removed from incoming after that. So a metric
 //! is unchanged since a round if that time is the same in the index of both rounds, and neither round found a backlog
-//! for it. (In `MySQL` it has whole seconds: one that is about as new as the newest proves nothing.) The backlog is listed twice, before and after the index is opened: measures processed in between are in the
-//! first list or show in the index.
+//! for it. (In `MySQL` it has whole seconds: one that is about as new as the newest proves nothing.) The backlog is
+//! listed twice, before and after the index is opened: measures processed in between are in the first list or show in
+//! the index.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
