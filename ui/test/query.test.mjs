@@ -103,3 +103,30 @@ test("PromQL is completed, run and marked where it is wrong", async () => {
   assert.equal(await page.getByLabel("Operations").inputValue(), "(half typed", "nothing that was typed is lost");
   await close(page);
 });
+
+test("an answer that comes late does not replace that of a newer query", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`);
+  let release;
+  const held = new Promise((done) => (release = done));
+  let isFirst = true;
+  await page.route(/\/v1\/aggregates/, async (route) => {
+    if (isFirst) {
+      isFirst = false;
+      await held;
+    }
+    await route.continue().catch(() => undefined); // The page may have given it up.
+  });
+  await page.getByLabel("Metrics of").selectOption("instance");
+  const run = async (operations) => {
+    await page.getByLabel("Operations").fill(operations);
+    await page.getByRole("button", { name: "Run" }).click();
+  };
+  await run("(metric cpu_util mean)");
+  await page.getByText("Running…").waitFor();
+  await run("(aggregate mean (metric cpu_util mean))");
+  await page.locator(".cost", { hasText: "1 series," }).waitFor();
+  release();
+  await page.waitForTimeout(1000);
+  assert.match(await page.locator(".cost").textContent(), /^1 series/);
+  await close(page);
+});

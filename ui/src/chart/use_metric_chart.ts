@@ -96,6 +96,6 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
 }
 
 /** A count does not have the unit of the values. */
-function unitOf(unit: string | null, method: string): string | null {
+export function unitOf(unit: string | null, method: string): string | null {
   return method === "count" || method === "rate:count" ? null : unit;
 }

@@ -5,7 +5,8 @@ import { type Query, type Result, aggregates, requestOf } from "../../api/aggreg
 import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
-import { explain, isAborted } from "../../http/errors";
+import { explain } from "../../http/errors";
+import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
@@ -15,6 +16,7 @@ import { chooseGrain } from "../../series/grain";
 import type { Range } from "../../series/range";
 import { change } from "../../state/address";
 import { useCell } from "../../state/cell";
+import { useNewest } from "../../state/newest";
 import { isLive, range as shownRange } from "../../state/time";
 
 const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
@@ -73,31 +75,30 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const live = useCell(isLive);
   const [found, setFound] = useState<Found | null>(null);
   const [error, setError] = useState("");
+  const newest = useNewest();
   const lastAt = useRef(0);
   const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
   const now = Date.now() / 1000;
-  const grain = settings.grain ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
+  const grain = grains.find(({ seconds }) => seconds === settings.grain)?.seconds ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
   const how = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grain, coarse: coarsest(grains.map(({ seconds }) => seconds), range, grain) };
   const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`);
   const lastKey = useRef("");
   useEffect(() => {
     if (!how.type) return;
-    if (lastKey.current === key && range.to - lastAt.current < LIVE_PERIOD_MIN_S) return;
+    // An update while live neither aborts a request nor follows at once.
+    if (lastKey.current === key && (newest.isRunning || range.to - lastAt.current < LIVE_PERIOD_MIN_S)) return;
     [lastKey.current, lastAt.current] = [key, range.to];
-    const controller = new AbortController();
-    fetchGroups(how, range, controller.signal).then(
+    newest.start(
+      (signal) => fetchGroups(how, range, signal),
       (next) => (setFound(next), setError("")),
-      (failure: unknown) => {
-        if (!isAborted(failure)) setError(explain(failure));
-      },
+      (failure) => setError(explain(failure)),
     );
-    return live ? undefined : () => controller.abort();
   }, [key, live ? range.to : 0]);
   const series = useMemo(
     () => (found?.series ?? []).map((one) => (isRate ? { ...one, columns: rate(one.columns) } : one)),
     [found, isRate],
   );
-  const unit = isRate ? perSecond(metric.unit) : metric.unit;
+  const unit = isRate ? perSecond(metric.unit) : unitOf(metric.unit, method);
   const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, grain)) });
   return (
     <section class="groups" aria-label={`By ${by}`}>

@@ -1,10 +1,10 @@
 // The start view: all metrics as small charts, or those that the search finds.
 
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
 import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
-import { explain, isAborted } from "../../http/errors";
+import { explain } from "../../http/errors";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { formatCount } from "../../series/format";
@@ -13,6 +13,7 @@ import { useCell } from "../../state/cell";
 import { returns } from "../../http/client";
 import { identity } from "../../http/session";
 import { setDefaultRange } from "../../state/default_range";
+import { useNewest } from "../../state/newest";
 import { Changes } from "./changes";
 import { Grid } from "./grid";
 
@@ -26,20 +27,17 @@ interface Listing {
 
 const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoading: true };
 
-/** The metrics whose names contain the text; `more` loads the next page. */
-export function useListing(text: string, resource?: string): Listing & { more: () => void } {
+/** The metrics whose names contain the text; `more` loads the next page, `retry` begins anew. */
+export function useListing(text: string, resource?: string): Listing & { more: () => void; retry: () => void } {
   const [listing, setListing] = useState<Listing>(BEGIN);
   const who = useCell(identity);
   const returned = useCell(returns);
-  const running = useRef<AbortController | null>(null);
+  const newest = useNewest();
   const fetchPage = (marker: string | null) => {
-    running.current?.abort();
-    const controller = new AbortController();
-    running.current = controller;
     setListing((before) => ({ ...before, text, isLoading: true }));
-    listMetrics({ text, marker, ...(resource && { resource }) }, controller.signal).then(
+    newest.start(
+      (signal) => listMetrics({ text, marker, ...(resource && { resource }) }, signal),
       (page: Page) => {
-        running.current = null;
         if (!marker) setDefaultRange(page.metrics);
         setListing((before) => ({
           text,
@@ -49,20 +47,19 @@ export function useListing(text: string, resource?: string): Listing & { more: (
           isLoading: false,
         }));
       },
-      (error: unknown) => {
-        if (!isAborted(error)) setListing((before) => ({ ...before, error: explain(error), isLoading: false }));
-      },
+      // What was found before stays. It may be of another text, and has no further page then.
+      (error) => setListing((before) => ({ ...before, marker: marker && before.marker, error: explain(error), isLoading: false })),
     );
   };
   // Before the browser's layout, which takes as long as the response.
   useLayoutEffect(() => {
     fetchPage(null);
-    return () => running.current?.abort();
+    return () => newest.stop();
   }, [text, who?.name, returned]);
   const more = () => {
-    if (listing.marker && !running.current) fetchPage(listing.marker);
+    if (listing.marker && !newest.isRunning) fetchPage(listing.marker);
   };
-  return { ...listing, more };
+  return { ...listing, more, retry: () => fetchPage(null) };
 }
 
 export function Metrics() {
@@ -78,7 +75,7 @@ export function Metrics() {
       <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking}>
         <h1 class="title" aria-live="polite">{metrics.length || !isLoading ? count : "Metrics"}</h1>
       </ChartBar>
-      {error && <Problem text={error} onRetry={() => location.reload()} />}
+      {error && <Problem text={error} onRetry={listing.retry} />}
       {settings.mark && <Changes mark={settings.mark} text={text} settings={settings} />}
       {!settings.mark && <Grid metrics={metrics} settings={settings} isMarking={isMarking} onEnd={listing.more} />}
       {!error && !isLoading && metrics.length === 0 && <NothingFound text={text} />}

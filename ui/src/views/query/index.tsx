@@ -5,7 +5,7 @@ import { type Answer, type Query as Request, aggregates, requestOf } from "../..
 import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
-import { HttpError, explain, isAborted } from "../../http/errors";
+import { HttpError, explain } from "../../http/errors";
 import * as filterLanguage from "../../language/filter";
 import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
@@ -17,6 +17,7 @@ import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
+import { useNewest } from "../../state/newest";
 import { isLive, range as shownRange } from "../../state/time";
 import { Editor } from "./editor";
 import { Examples } from "./examples";
@@ -169,24 +170,26 @@ function useOutcome(draft: Draft, runs: number): Outcome {
   const [outcome, setOutcome] = useState<Outcome>({ answer: null, error: null, ran: "", tookMs: 0, isRunning: false });
   const range = useCell(shownRange);
   const live = useCell(isLive);
-  const last = useRef({ runs: 0, at: 0 });
+  const newest = useNewest();
+  const last = useRef({ runs: 0, span: "", at: 0 });
   const ran = useRef<Draft>(draft);
   useEffect(() => {
     if (runs === 0) return;
-    const isNew = last.current.runs !== runs;
-    if (isNew) ran.current = draft;
-    else if (live && range.to - last.current.at < LIVE_PERIOD_MIN_S) return;
-    last.current = { runs, at: range.to };
-    const controller = new AbortController();
+    const span = live ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
+    const isRun = last.current.runs !== runs;
+    const isNew = isRun || last.current.span !== span;
+    // An update while live neither aborts a request nor follows at once.
+    if (!isNew && (newest.isRunning || range.to - last.current.at < LIVE_PERIOD_MIN_S)) return;
+    if (isRun) ran.current = draft;
+    last.current = { runs, span, at: range.to };
     const began = performance.now();
+    const text = textOf(ran.current);
     if (isNew) setOutcome((before) => ({ ...before, isRunning: true }));
-    answerOf(ran.current, range, controller.signal).then(
-      (answer) => setOutcome({ answer, error: null, ran: textOf(ran.current), tookMs: performance.now() - began, isRunning: false }),
-      (error: unknown) => {
-        if (!isAborted(error)) setOutcome((before) => ({ ...before, error, ran: textOf(ran.current), isRunning: false }));
-      },
+    newest.start(
+      (signal) => answerOf(ran.current, range, signal),
+      (answer) => setOutcome({ answer, error: null, ran: text, tookMs: performance.now() - began, isRunning: false }),
+      (error) => setOutcome((before) => ({ ...before, error, ran: text, isRunning: false })),
     );
-    return live ? undefined : () => controller.abort();
   }, [runs, range.from, range.to]);
   return outcome;
 }

@@ -1,15 +1,16 @@
 // The resources of a type that match a filter, page by page.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { listTypes, nameOf, searchResources } from "../../api/resources";
 import type { Resource, ResourceType } from "../../api/types";
-import { HttpError, explain, isAborted } from "../../http/errors";
+import { HttpError, explain } from "../../http/errors";
 import * as language from "../../language/filter";
 import { mistakeOf } from "../../language/problem";
 import { Problem } from "../../parts/problem";
 import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
 import { change, linkTo, useAddress } from "../../state/address";
+import { useNewest } from "../../state/newest";
 import { Editor } from "../query/editor";
 import { attributesOf, filterOffers } from "../query/offers";
 
@@ -76,26 +77,26 @@ export function ResourceList({ type: name }: { type: string }) {
   );
 }
 
+const BEGIN: Listing = { resources: [], marker: null, error: null, isLoading: true };
+
 function useResources(type: string, filter: string): Listing & { more: () => void } {
-  const [listing, setListing] = useState<Listing>({ resources: [], marker: null, error: null, isLoading: true });
-  const running = useRef<AbortController | null>(null);
+  const [listing, setListing] = useState<Listing>(BEGIN);
+  const newest = useNewest();
   const fetchPage = (marker: string | null) => {
-    running.current?.abort();
-    const controller = new AbortController();
-    running.current = controller;
     setListing((before) => ({ ...before, isLoading: true }));
-    searchResources(type, filter.trim() || {}, { limit: PAGE, marker, details: type === "generic", signal: controller.signal }).then(
+    newest.start(
+      (signal) => searchResources(type, filter.trim() || {}, { limit: PAGE, marker, details: type === "generic", signal }),
       (page) =>
         setListing((before) => ({ resources: marker ? before.resources.concat(page.resources) : page.resources, marker: page.marker, error: null, isLoading: false })),
-      (error: unknown) => {
-        // Keep the former list.
-        if (!isAborted(error)) setListing((before) => ({ ...before, error, isLoading: false }));
-      },
+      // Keep the former list. It may be of another filter, and has no further page then.
+      (error) => setListing((before) => ({ ...before, marker: marker && before.marker, error, isLoading: false })),
     );
   };
+  // The headings are those of the type.
+  useEffect(() => setListing(BEGIN), [type]);
   useEffect(() => {
     fetchPage(null);
-    return () => running.current?.abort();
+    return () => newest.stop();
   }, [type, filter]);
   return { ...listing, more: () => fetchPage(listing.marker) };
 }
