@@ -14,13 +14,13 @@ import { Query } from "./views/query";
 import { Resources } from "./views/resources";
 import { Store } from "./views/store";
 
-const VIEWS: Record<string, () => preact.JSX.Element | null> = {
-  metrics: Metrics,
-  chart: Chart,
-  query: Query,
-  resources: Resources,
-  store: Store,
-};
+const VIEWS = new Map<string, () => preact.JSX.Element | null>([
+  ["metrics", Metrics],
+  ["chart", Chart],
+  ["query", Query],
+  ["resources", Resources],
+  ["store", Store],
+]);
 
 export function App() {
   const { path } = useAddress();
@@ -28,7 +28,7 @@ export function App() {
   const [isHelping, setHelping] = useState(false);
   useKeys(() => setHelping(true));
   const name = path[0] ?? "metrics";
-  const View = VIEWS[name];
+  const View = VIEWS.get(name);
   useEffect(() => {
     document.title = name === "metrics" ? "gnudi" : `${name} · gnudi`;
   }, [name]);

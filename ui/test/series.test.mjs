@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { TimeUnit, float64, tableFromArrays, tableToIPC, timestamp } from "@uwdata/flechette";
 import { load } from "./support/load.mjs";
 
-const [columns, wide, grain, change, format, range, aggregation, types] = await Promise.all(
-  ["series/columns.ts", "series/wide.ts", "series/grain.ts", "series/change.ts", "series/format.ts", "series/range.ts", "series/aggregation.ts", "api/types.ts"].map(load),
+const [labels, columns, wide, grain, change, format, range, aggregation, types] = await Promise.all(
+  ["chart/labels.ts", "series/columns.ts", "series/wide.ts", "series/grain.ts", "series/change.ts", "series/format.ts", "series/range.ts", "series/aggregation.ts", "api/types.ts"].map(load),
 );
 
 const of = (values, step = 1) => ({ times: values.map((_, at) => at * step), values });
@@ -74,15 +74,34 @@ test("a shift counts more than noise, and what begins is named", () => {
 test("numbers are shown with what fits their unit", () => {
   for (const [value, unit, expected] of [
     [0, "%", "0 %"], [99.456, "%", "99.5 %"], [1536, "B", "1.5 KiB"], [3_800_000, "KB", "3.62 GiB"], [1234567, null, "1.23 M"], [0.00002, "s", "20 µs"],
-    [2048, "B/s", "2 KiB/s"], [12.5, "request/s", "12.5 request/s"], [null, "%", "–"], [-5, "°C", "-5 °C"], [1e9, "packet", "1 Gpacket"], [4321, null, "4321"],
+    [2048, "B/s", "2 KiB/s"], [12.5, "request/s", "12.5 request/s"], [null, "%", "–"], [-5, "°C", "-5 °C"], [1e9, "packet", "1 Gpacket"], [4321, null, "4321"], [7, "constructor", "7 constructor"],
   ]) assert.equal(format.format(value, unit), expected, `${value} ${unit}`);
+});
+
+test("labels of an axis are distinct", () => {
+  for (const [splits, unit, expected] of [
+    [[0, 20, 40], "%", ["0 %", "20 %", "40 %"]],
+    [[1_700_000_000, 1_700_000_001, 1_700_000_002], null, ["1.7 G", "1.700000001 G", "1.700000002 G"]],
+    // A logarithmic axis has labels at some places only.
+    [[1, null, null, 10], null, ["1", "", "", "10"]],
+    [[7, 7], null, ["7", "7"]],
+  ]) assert.deepEqual(labels.labelsOf(splits, unit), expected);
+  // In the machine's time zone.
+  const noon = new Date(2026, 2, 3, 12, 0, 0).getTime() / 1000;
+  assert.deepEqual(labels.timesOf([noon, noon + 60], 60), ["12:00", "12:01"]);
+  assert.deepEqual(labels.timesOf([noon, noon + 15], 15), ["12:00:00", "12:00:15"]);
+  assert.deepEqual(labels.timesOf([noon, noon + 0.25, noon + 0.5], 0.25), ["12:00:00.00", "12:00:00.25", "12:00:00.50"]);
+  assert.deepEqual(labels.timesOf([noon - 43_200, noon - 43_200 + 0.5], 0.5), ["3 Mar", "00:00:00.5"]);
+  assert.deepEqual(labels.timesOf([noon], 86_400), ["3 Mar"]);
 });
 
 test("ranges are read from addresses and written back", () => {
   const span = (text) => range.spanOf(new URLSearchParams(text));
   assert.deepEqual(span("last=6h"), { last: 21600 });
   assert.deepEqual(span("from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"), { from: 1767225600, to: 1767229200 });
-  for (const bad of ["", "last=-5h", "last=6y", "from=x&to=y", "from=10&to=5", "from=10"]) assert.equal(span(bad), "auto", bad);
+  // Nanoseconds are no seconds.
+  const beyond = ["from=1767225600000000000&to=1767225601000000000", "last=99999999999w"];
+  for (const bad of ["", "last=-5h", "last=6y", "from=x&to=y", "from=10&to=5", "from=10", ...beyond]) assert.equal(span(bad), "auto", bad);
   assert.equal(range.printMoment(1767225600), "2026-01-01T00:00Z");
   assert.equal(range.momentOf(range.printMoment(1767225601.25)), 1767225601.25);
   assert.equal(range.roughly(969), "16 minutes");
@@ -101,11 +120,15 @@ test("bands are what the policy stores", () => {
 
 test("a wide table has the points of each series", () => {
   const table = tableFromArrays(
-    { timestamp: [60_000, 120_000, 180_500], "a/mean": [1, NaN, -0.5], "b/max": [null, 7, null], "c/mean": [null, null, null] },
-    { types: { timestamp: timestamp(TimeUnit.NANOSECOND, "UTC"), "a/mean": float64(), "b/max": float64(), "c/mean": float64() } },
+    {
+      timestamp: [60_000, 120_000, 180_500], "a/mean": [1, NaN, -0.5], "a/max": [-Infinity, 2, Infinity], "b/max": [null, 7, null],
+      "c/mean": [null, null, null],
+    },
+    { types: { timestamp: timestamp(TimeUnit.NANOSECOND, "UTC"), "a/mean": float64(), "a/max": float64(), "b/max": float64(), "c/mean": float64() } },
   );
   const found = new wide.WideTable(tableToIPC(table, { format: "stream" }));
   assert.deepEqual(found.columns("a/mean"), { times: [60, 120, 180.5], values: [1, null, -0.5] }, "what is no number is a gap");
+  assert.deepEqual(found.columns("a/max"), { times: [60, 120, 180.5], values: [null, 2, null] }, "nor can a chart show infinities");
   assert.deepEqual(found.columns("b/max"), { times: [120], values: [7] }, "and what is absent none");
   assert.deepEqual(found.columns("c/mean"), columns.EMPTY);
   assert.deepEqual(found.columns("d/mean"), columns.EMPTY);

@@ -1,8 +1,9 @@
 // uPlot options: a chart's appearance and its reaction to input.
 
 import uPlot from "uplot";
-import { format, isBytes } from "../series/format";
+import { isBytes } from "../series/format";
 import { colour } from "../state/theme";
+import { axisUnit, labelsOf, timesOf } from "./labels";
 import type { Line, PlotProps } from "./plot";
 
 /** A change of any of these needs a new plot. */
@@ -43,7 +44,7 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
     axes: [
       {
         stroke: axis, font, grid: { show: !shape.isSmall, ...grid }, ticks: { show: false },
-        size: shape.isSmall ? 22 : 28, gap: 4, space: shape.isSmall ? 64 : 80, values: timesOf,
+        size: shape.isSmall ? 22 : 28, gap: 4, space: shape.isSmall ? 64 : 80, values: (_self, splits, _axis, _space, step) => timesOf(splits, step),
       },
       {
         stroke: axis, font, grid, ticks: { show: false }, gap: 5, space: shape.isSmall ? 30 : 40,
@@ -143,8 +144,9 @@ export function translucent(hex: string, alpha = 0.17): string {
 /** Starts at zero if the values are near it, so that heights can be compared; otherwise fits the line closely. */
 function rangeOfValues(shape: Shape): uPlot.Scale.Range {
   return (_self, min, max) => {
-    if (min == null || max == null) return [0, 1];
-    if (shape.isLogarithmic) return [Math.max(min, 1e-9) / 1.2, max * 1.2 || 1];
+    // On a logarithmic scale these are of the positive values alone.
+    if (min == null || max == null) return shape.isLogarithmic ? [1, 10] : [0, 1];
+    if (shape.isLogarithmic) return [min / 1.2, max * 1.2];
     if (shape.unit === "%" && min >= 0 && max <= 100 && max > 40) return [0, Math.max(max * 1.05, max > 90 ? 100 : 0)];
     if (min === max) return min === 0 ? [0, 1] : min > 0 ? [0, max * 1.25] : [min * 1.25, 0];
     const room = (max - min) * 0.08;
@@ -157,38 +159,12 @@ function rangeOfValues(shape: Shape): uPlot.Scale.Range {
 /** Axis steps for bytes are powers of two. */
 const POWERS = Array.from({ length: 80 }, (_, at) => 2 ** (at - 20));
 
-/** Axis labels show short units only; the value above the chart shows all. */
-const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
-
-/** As few digits as make the labels distinct. */
-function labelsOf(splits: (number | null)[], unit: string | null): string[] {
-  for (let digits = 3; ; digits++) {
-    const labels = splits.map((value) => (value == null ? "" : format(value, unit, digits)));
-    if (new Set(labels).size === labels.length || digits >= 7) return labels;
-  }
-}
-
 /** Digits have a constant width; measuring each text is slower than drawing it. */
 const CHARACTER_WIDTH = 0.6;
 
 function widthOf(values: string[] | null, sizePx: number): number {
   const longest = Math.max(0, ...(values ?? []).map((value) => value.length));
   return Math.ceil(longest * sizePx * CHARACTER_WIDTH) + 12;
-}
-
-const two = (number: number): string => String(number).padStart(2, "0");
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/** Hours and minutes; the date where a day begins. */
-function timesOf(_self: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
-  return splits.map((seconds) => {
-    const date = new Date(seconds * 1000);
-    const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
-    if (step >= 86400 * 300) return String(date.getFullYear());
-    if (step >= 86400 || isMidnight) return `${date.getDate()} ${MONTHS[date.getMonth()]}`;
-    const minutes = `${two(date.getHours())}:${two(date.getMinutes())}`;
-    return step < 60 ? `${minutes}:${two(date.getSeconds())}` : minutes;
-  });
 }
 
 function selected(self: uPlot, isMarking: boolean, props: PlotProps): void {

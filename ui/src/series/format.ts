@@ -4,7 +4,7 @@ const LARGE = ["", "k", "M", "G", "T", "P", "E"];
 const SMALL = ["", "m", "µ", "n"];
 
 /** Units of bytes; values are shown with the best-fitting prefix. */
-const BYTES: Record<string, number> = { B: 1, byte: 1, bytes: 1, KB: 1024, KiB: 1024, kB: 1000, MB: 1024 ** 2, MiB: 1024 ** 2, GB: 1024 ** 3, GiB: 1024 ** 3 };
+const BYTES = new Map(Object.entries({ B: 1, byte: 1, bytes: 1, KB: 1024, KiB: 1024, kB: 1000, MB: 1024 ** 2, MiB: 1024 ** 2, GB: 1024 ** 3, GiB: 1024 ** 3 }));
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** Formats three significant digits by default. */
@@ -23,14 +23,14 @@ function scaled(value: number, base: number, names: string[]): [number, string] 
   return [rest, names[at] as string];
 }
 
-export const isBytes = (unit: string | null): boolean => splitUnit(unit)[0] in BYTES;
+export const isBytes = (unit: string | null): boolean => BYTES.has(splitUnit(unit)[0]);
 
 /** Formats a value with its unit. */
 export function format(value: number | null | undefined, unit: string | null = null, count = 3): string {
   if (value == null || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const [plain, per] = splitUnit(unit);
-  const inBytes = BYTES[plain];
+  const inBytes = BYTES.get(plain);
   if (inBytes) {
     const [number, name] = scaled(value * inBytes, 1024, BYTE_UNITS);
     return `${digits(number, count)} ${name}${per}`;

@@ -59,15 +59,18 @@ export function spanOf(params: URLSearchParams): Span {
   const to = momentOf(params.get("to"));
   if (from !== null && to !== null && to > from) return { from, to };
   const last = secondsOfShort(params.get("last") ?? "");
-  return last ? { last } : "auto";
+  return last && last <= MOMENT_MAX ? { last } : "auto";
 }
 
-/** Parses ISO 8601, or a number of seconds. */
+/** The last moment of JavaScript's dates, in seconds. */
+const MOMENT_MAX = 8.64e12;
+
+/** Parses ISO 8601, or a number of seconds; `null` if invalid, or no date. */
 export function momentOf(text: string | null): number | null {
   if (!text) return null;
   const number = Number(text);
   const seconds = Number.isFinite(number) ? number : Date.parse(text) / 1000;
-  return Number.isFinite(seconds) ? seconds : null;
+  return Math.abs(seconds) <= MOMENT_MAX ? seconds : null;
 }
 
 /** Formats for the address: to the millisecond, without trailing zeros. */

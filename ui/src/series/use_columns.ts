@@ -44,6 +44,8 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   const span = live ? `last ${Math.round(shown.to - shown.from)}` : `${shown.from} ${shown.to}`;
   const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${span}`;
 
+  const isUsed = isWanted && methods.length > 0;
+
   const load = () => {
     const now = shownRange.value;
     const range = { from: now.from - pastSeconds, to: now.to - pastSeconds };
@@ -72,11 +74,11 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   };
   // Before the browser's layout, which takes as long as the response.
   useLayoutEffect(() => {
-    if (!isWanted || methods.length === 0) return;
+    if (!isUsed) return;
     load();
     return live ? ticks.follow(load) : undefined;
   }, [key, isWanted, returned]);
-  return { ...loaded, range: loaded.key === key ? loaded.range : shown };
+  return { ...loaded, range: loaded.key === key ? loaded.range : shown, error: isUsed ? loaded.error : null };
 }
 
 /** Reload from the second last bucket on: late points may still change it. */

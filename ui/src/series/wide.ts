@@ -20,7 +20,8 @@ export class WideTable {
     const column = this.#table.getChild(name);
     if (!column || column.length === column.nullCount) return EMPTY;
     const found: ArrayLike<number | null> = column.toArray();
-    const numbers = mapped(found, (value) => (Number.isNaN(value) ? null : value));
+    // A chart cannot show NaN and infinities.
+    const numbers = mapped(found, (value) => (Number.isFinite(value) ? value : null));
     if (column.nullCount === 0) return { times: this.#times, values: numbers };
     // No point at another series' time is not a gap.
     const out: Columns = { times: [], values: [] };

@@ -23,6 +23,10 @@ export interface Census {
 }
 
 const PAGE = 1000;
+
+/** Without a prototype: names are the users'. */
+const noCounts = (): Record<string, number> => Object.create(null) as Record<string, number>;
+
 /** The number counted by default. */
 export const COUNTED_DEFAULT = 3000;
 /** A metric is silent without a point for this long, or for this many points of its finest granularity. */
@@ -31,7 +35,7 @@ const SILENT_POINTS = 10;
 const LOOKED_AT_S = 86400;
 
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
-  const census: Census = { metrics: 0, byPolicy: {}, byType: {}, silent: [], isDone: false, isCut: false };
+  const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silent: [], isDone: false, isCut: false };
   const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
   const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
   let marker: string | null = null;
