@@ -93,3 +93,13 @@ test("charts say in words what they show", async () => {
   assert.ok(labels.length >= 3 && labels.every((label) => /^Chart of cpu_util: last .* %, from .* to .* %$/.test(label)), labels[0]);
   await close(page);
 });
+
+test("arrow keys scroll a table that has the focus, and do not move through time", async () => {
+  const page = await open(browser, `${server.url}#/resources/instance?last=6h`, PHONE);
+  await page.getByRole("link", { name: "web 0" }).waitFor();
+  await page.getByRole("region", { name: "Resources", exact: true }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => document.querySelector(".scroll").scrollLeft > 0);
+  assert.match(page.url(), /last=6h/);
+  await close(page);
+});

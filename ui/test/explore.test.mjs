@@ -90,6 +90,35 @@ test("dragging zooms, and back, keys and buttons move", async () => {
   await close(page);
 });
 
+test("a turn of the wheel is one step back", async () => {
+  const page = await open(browser, chart(0, "&last=6h"));
+  await waitDrawn(page);
+  const before = await page.evaluate(() => history.length);
+  const box = await page.locator(".u-over").first().boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.keyboard.down("Control");
+  for (let event = 0; event < 10; event++) {
+    await page.mouse.wheel(0, -100);
+    await page.evaluate(() => new Promise(requestAnimationFrame)); // Events of one frame are one event.
+  }
+  await page.keyboard.up("Control");
+  await page.waitForFunction(() => location.hash.includes("from="));
+  // A slow machine may take it for several turns.
+  assert.ok((await page.evaluate(() => history.length)) - before < 5);
+  await close(page);
+});
+
+test("the menu of times keeps an hour that exists twice", async () => {
+  // From 2:30 to 2:10, forty minutes later: summer time ends in between.
+  const page = await open(browser, chart(0, "&from=2025-10-26T00:30Z&to=2025-10-26T01:10Z"), { zone: "Europe/Berlin" });
+  await page.getByRole("button", { name: "2025-10-26 02:30 – 02:10" }).click();
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.locator(".menu").waitFor({ state: "detached" });
+  const { from, to } = await hashParams(page);
+  assert.deepEqual([from, to], ["2025-10-26T00:30Z", "2025-10-26T01:10Z"]);
+  await close(page);
+});
+
 test("the address holds all that is shown", async () => {
   const page = await open(browser, chart(2, "&last=6h"));
   await waitDrawn(page);

@@ -55,10 +55,79 @@ test("a metric that is gone, or an address of nothing, is said in its place", as
   await waitDrawn(page, 1);
   await page.goto(`${server.url}#/nowhere`);
   await page.getByText("There is no view “nowhere”.").waitFor();
+  await page.goto(`${server.url}#/constructor`);
+  await page.getByText("There is no view “constructor”.").waitFor();
   await page.goto(`${server.url}#/resources/instance/nobody`);
   await page.getByText(/Resource .* does not exist|nobody/).first().waitFor();
   await page.goto(`${server.url}#/chart?m=%E0%A4%A&last=-5h&from=x&to=y&gran=abc&mark=1,,&beside=7q`);
   await page.getByRole("alert").first().waitFor();
+  // Nanoseconds are no seconds.
+  await page.goto(`${server.url}#/metrics?from=1767225600000000000&to=1767225600000003600`);
+  await waitDrawn(page, 3);
+  await close(page);
+});
+
+/** Answers requests whose URL matches with 503 as long as the result says so. */
+async function refuse(page, pattern) {
+  const state = { isOn: true };
+  const body = '{"code": 503, "title": "Service Unavailable", "description": "busy"}';
+  await page.route(pattern, (route) => (state.isOn ? route.fulfill({ status: 503, contentType: "application/json", body }) : route.continue()));
+  return state;
+}
+
+test("a list that is refused is asked for again without a new log-in", async () => {
+  for (let number = 0; number < 110; number++) await server.post("v1/metric", { name: `more.${String(number).padStart(3, "0")}`, archive_policy_name: "cloud" });
+  const page = await open(browser, `${server.url}#/metrics?last=1h&q=more.`, { mayFail: true });
+  await page.locator(".title", { hasText: "100 metrics and more" }).waitFor();
+  const refused = await refuse(page, /\/v1\/metric\?.*marker=/);
+  const scroll = (isDown) => page.evaluate((isDown) => window.scrollTo(0, isDown ? document.documentElement.scrollHeight : 0), isDown);
+  await scroll(true);
+  await page.getByRole("alert").getByText("busy").waitFor();
+  refused.isOn = false;
+  await scroll(false);
+  await page.waitForTimeout(300);
+  await scroll(true);
+  await page.locator(".title", { hasText: "110 metrics" }).waitFor();
+  const all = await refuse(page, /\/v1\/metric\?/);
+  await page.evaluate(() => (window.isSamePage = true));
+  await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util`);
+  await page.getByRole("alert").getByText("busy").waitFor();
+  all.isOn = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.locator(".title", { hasText: "3 metrics" }).waitFor();
+  assert.equal(await page.evaluate(() => window.isSamePage), true);
+  await close(page);
+});
+
+test("a type whose resources cannot be read does not show those of another", async () => {
+  const page = await open(browser, `${server.url}#/resources/instance?last=1h`, { mayFail: true });
+  await page.getByRole("link", { name: "web 0" }).waitFor();
+  await refuse(page, /\/v1\/search\/resource\/generic/);
+  await page.getByRole("navigation", { name: "Resource types" }).getByRole("link", { name: /^generic/ }).click();
+  await page.getByRole("alert").getByText("busy").waitFor();
+  assert.equal(await page.getByRole("link", { name: "web 0" }).count(), 0);
+  await close(page);
+});
+
+test("an error of the comparison with the past goes with the comparison", async () => {
+  const page = await open(browser, `${server.url}#/chart?m=${cloud[0].metrics["cpu_util"]}&last=1h`, { mayFail: true });
+  await waitDrawn(page);
+  const refused = await refuse(page, /\/v1\/aggregates/);
+  await page.getByLabel("Beside").selectOption("1d");
+  await page.getByRole("alert").getByText("busy").waitFor();
+  refused.isOn = false;
+  await page.getByLabel("Beside").selectOption("");
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  await close(page);
+});
+
+test("metrics that cannot be compared are counted", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  await refuse(page, /\/v1\/aggregates/);
+  await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util&mark=${now - 1200},${now - 600}`);
+  await page.getByRole("alert").getByText(/3.metrics could not be read: busy/).waitFor();
+  await page.getByText("0 metrics of 0 did.").waitFor();
   await close(page);
 });
 

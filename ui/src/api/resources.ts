@@ -1,6 +1,7 @@
 // Resources, their types and their revisions.
 
 import { type Options, get, post } from "../http/client";
+import { identity } from "../http/session";
 import type { Resource, ResourceType } from "./types";
 
 export async function listTypes(signal?: AbortSignal): Promise<ResourceType[]> {
@@ -59,6 +60,10 @@ const known = new Map<string, Promise<Resource | null>>();
 let wanted = new Map<string, (resource: Resource | null) => void>();
 const GATHER_MS = 5;
 const IDS_MAX = 100;
+const KNOWN_MAX = 20_000;
+
+// Another user may see others.
+identity.follow(() => known.clear());
 
 /** A resource of any type, with all its attributes. Concurrent look-ups share a request. */
 export function lookUp(id: string): Promise<Resource | null> {
@@ -68,6 +73,7 @@ export function lookUp(id: string): Promise<Resource | null> {
       if (wanted.size === 0) window.setTimeout(() => void lookUpAll(), GATHER_MS);
       wanted.set(id, resolve);
     });
+    if (known.size >= KNOWN_MAX) known.clear();
     known.set(id, found);
   }
   return found;

@@ -40,10 +40,13 @@ export const returns = new Cell(0);
 
 const PROBE_PERIOD_MS = 2000;
 
+/** A proxy that names the users may know them by a cookie, and redirect others to a log-in. */
+const CREDENTIALS: RequestCredentials = settings.auth.mode === "remoteuser" ? "same-origin" : "omit";
+
 /** Polls until the server is reachable again, even if nothing else sends requests. */
 async function probe(): Promise<void> {
   try {
-    await fetch("healthcheck", { credentials: "omit", cache: "no-store" });
+    await fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" });
     answered();
   } catch {
     window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
@@ -112,7 +115,7 @@ async function requestAs<T>(
           ...(body !== undefined && { "Content-Type": "application/json" }),
           ...who.headers,
         },
-        credentials: settings.auth.mode === "remoteuser" ? "same-origin" : "omit",
+        credentials: CREDENTIALS,
         cache: "no-store",
         ...(body !== undefined && { body: JSON.stringify(body) }),
         ...(signal && { signal }),

@@ -24,6 +24,9 @@ const KEYS: [string, string, () => void][] = [
 
 const SHOWN: Record<string, string> = { ArrowLeft: "←", ArrowRight: "→", Backspace: "⌫", "-": "−" };
 
+/** What scrolls sideways by the arrow keys. */
+const SCROLLING = ".scroll, pre";
+
 export function useKeys(onHelp: () => void): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -31,6 +34,7 @@ export function useKeys(onHelp: () => void): void {
       // A closed dialog keeps the focus until the next frame; its keys already belong to the page.
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog[open], [contenteditable]")) return;
       if (event.key === "?") onHelp();
+      if (event.key.startsWith("Arrow") && target.closest(SCROLLING)) return;
       const found = KEYS.find(([key]) => key === event.key || (key === "+" && event.key === "="));
       if (!found) return;
       event.preventDefault();

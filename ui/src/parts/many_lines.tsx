@@ -9,7 +9,7 @@ import type { Range } from "../series/range";
 import { change } from "../state/address";
 import { useCell } from "../state/cell";
 import { lineColour, theme } from "../state/theme";
-import { show, zoom } from "../state/time";
+import { show, turn } from "../state/time";
 import { markChange } from "../chart/settings";
 import { ScrollTable } from "./scroll_table";
 
@@ -76,7 +76,7 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
         isLogarithmic={isLogarithmic}
         onZoom={show}
         onMark={(window) => change(markChange(window))}
-        onWheel={zoom}
+        onWheel={turn}
         onCursor={showValues}
       />
       <ul class="legend" ref={readout}>

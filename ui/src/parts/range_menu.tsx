@@ -46,11 +46,13 @@ const endText = (from: number, to: number): string =>
   formatTime(to, new Date(from * 1000).toDateString() !== new Date(to * 1000).toDateString());
 
 function Choices({ onDone }: { onDone: () => void }) {
-  const { from, to } = range.value;
+  const [{ from, to }] = useState(range.value);
   const [begin, setBegin] = useState(localInput(from));
   const [end, setEnd] = useState(localInput(to));
-  const seconds = (text: string) => Date.parse(text) / 1000;
-  const isRight = seconds(end) > seconds(begin);
+  // The fields have no fractions of seconds, and their times are ambiguous where summer time ends.
+  const secondsOf = (text: string, known: number) => (text === localInput(known) ? known : Date.parse(text) / 1000);
+  const chosen = { from: secondsOf(begin, from), to: secondsOf(end, to) };
+  const isRight = chosen.to > chosen.from;
   return (
     <div class="menu" role="dialog" aria-label="Time to show">
       <div class="lasts">
@@ -63,7 +65,7 @@ function Choices({ onDone }: { onDone: () => void }) {
         onSubmit={(event) => {
           event.preventDefault();
           if (isRight) {
-            show({ from: seconds(begin), to: seconds(end) });
+            show(chosen);
             onDone();
           }
         }}

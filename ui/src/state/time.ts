@@ -74,8 +74,8 @@ function move(): void {
 }
 
 /** Shows a fixed range; stops live mode. */
-export function show({ from, to }: Range): void {
-  change({ from: printMoment(from), to: printMoment(to), last: null, live: null });
+export function show({ from, to }: Range, how: "push" | "replace" = "push"): void {
+  change({ from: printMoment(from), to: printMoment(to), last: null, live: null }, how);
 }
 
 export function showLast(seconds: number | null): void {
@@ -85,8 +85,19 @@ export function showLast(seconds: number | null): void {
 const LENGTH_MIN_S = 2;
 const LENGTH_MAX_S = 20 * 365 * 86400;
 
+/** A turn of the wheel is many events. */
+const TURN_PAUSE_MS = 1000;
+let turnedMs = -Infinity;
+
+/** Zooms around the time under the pointer. A turn of the wheel is one entry of the history. */
+export function turn(factor: number, at: number): void {
+  const now = performance.now();
+  zoom(factor, at, now - turnedMs < TURN_PAUSE_MS ? "replace" : "push");
+  turnedMs = now;
+}
+
 /** Zooms around the middle, or around `at`. */
-export function zoom(factor: number, at?: number): void {
+export function zoom(factor: number, at?: number, how: "push" | "replace" = "push"): void {
   const { from, to } = range.value;
   const length = Math.min(Math.max((to - from) * factor, LENGTH_MIN_S), LENGTH_MAX_S);
   const span = spanOf(address.value.params);
@@ -96,7 +107,7 @@ export function zoom(factor: number, at?: number): void {
   }
   const pivot = at ?? (from + to) / 2;
   const start = pivot - ((pivot - from) / (to - from)) * length;
-  show({ from: start, to: start + length });
+  show({ from: start, to: start + length }, how);
 }
 
 /** Moves by a fraction of the range. */

@@ -27,9 +27,9 @@ export const launch = () => chromium.launch({ executablePath: executable(), args
 
 /** A page that fails the test on any error, blocked script or request to another origin. */
 export async function open(browser, url, options = {}) {
-  const { width = 1280, height = 800, scheme = "light", mayFail = false, permissions = [], motion = "reduce" } = options;
+  const { width = 1280, height = 800, scheme = "light", mayFail = false, permissions = [], motion = "reduce", zone = "UTC" } = options;
   const context = await browser.newContext({
-    viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: motion, permissions, acceptDownloads: true,
+    viewport: { width, height }, colorScheme: scheme, timezoneId: zone, reducedMotion: motion, permissions, acceptDownloads: true,
   });
   const page = await context.newPage();
   page.problems = [];

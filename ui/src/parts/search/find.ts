@@ -22,14 +22,19 @@ const TYPES_MAX = 4;
 /** How many types' attributes are searched. */
 const TYPES_SEARCHED_MAX = 20;
 
-let types: Promise<ResourceType[]> | null = null;
+/** How long the types are cached: a page may stay open for days. */
+const TYPES_CACHED_MS = 60_000;
 
-function typesOnce(): Promise<ResourceType[]> {
-  types ??= listTypes().catch((error: unknown) => {
-    types = null;
-    throw error;
+let types: { listed: Promise<ResourceType[]>; atMs: number } | null = null;
+
+function cachedTypes(): Promise<ResourceType[]> {
+  if (types && performance.now() - types.atMs < TYPES_CACHED_MS) return types.listed;
+  const own = { listed: listTypes(), atMs: performance.now() };
+  types = own;
+  own.listed.catch(() => {
+    if (types === own) types = null;
   });
-  return types;
+  return own.listed;
 }
 
 /** Calls `report` with all hits so far, in display order, whenever some arrive. */
@@ -46,7 +51,7 @@ export async function find(text: string, signal: AbortSignal, report: (hits: Hit
   await Promise.all([
     metrics(text, signal).then(put(0)),
     resources(text, signal).catch(none).then(put(1)),
-    typesOnce().then((all) => typeHits(all, text)).catch(none).then(put(2)),
+    cachedTypes().then((all) => typeHits(all, text)).catch(none).then(put(2)),
   ]);
 }
 
@@ -82,7 +87,7 @@ async function resources(text: string, signal: AbortSignal): Promise<Hit[]> {
   const pattern = `%${likeText(text)}%`;
   const like = (field: string) => ({ like: { [field]: pattern } });
   const texts = (type: ResourceType) => Object.entries(type.attributes).filter(([, { type: kind }]) => kind === "string").map(([name]) => name);
-  const withTexts = (await typesOnce()).filter((type) => texts(type).length > 0).slice(0, TYPES_SEARCHED_MAX);
+  const withTexts = (await cachedTypes()).filter((type) => texts(type).length > 0).slice(0, TYPES_SEARCHED_MAX);
   const general = searchResources("generic", { or: ["original_resource_id", "project_id", "user_id"].map(like) }, { limit: RESOURCES_MAX, details: true, signal });
   const typed = withTexts.map((type) => searchResources(type.name, { or: texts(type).map(like) }, { limit: RESOURCES_MAX, signal }));
   const pages = await Promise.all([general, ...typed]);

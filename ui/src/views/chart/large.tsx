@@ -12,7 +12,7 @@ import type { RequestLine } from "../../parts/download";
 import { format, formatTime } from "../../series/format";
 import { inWords, printMoment } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
-import { show, zoom } from "../../state/time";
+import { show, turn } from "../../state/time";
 import { Owner } from "../../parts/owner";
 import { describe } from "../metrics/card";
 import { Groups, GroupChoice } from "./groups";
@@ -64,7 +64,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         isLogarithmic={settings.isLogarithmic}
         onZoom={show}
         onMark={(mark) => change(markChange(mark))}
-        onWheel={zoom}
+        onWheel={turn}
         onCursor={({ time, values }) => {
           if (!readout.current) return;
           const parts = chart.lines.map((line, at) => `${line.label} ${format(values[at], chart.unit, 4)}`);
@@ -85,7 +85,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         <GroupChoice metric={metric} value={groupBy} />
       </div>
       {isTable && <Table series={tableOf(chart)} unit={chart.unit} />}
-      {groupBy && <Groups metric={metric} by={groupBy} method={chart.method} settings={settings} isRate={chart.isRate} />}
+      {groupBy && <Groups key={groupBy} metric={metric} by={groupBy} method={chart.method} settings={settings} isRate={chart.isRate} />}
     </section>
   );
 }

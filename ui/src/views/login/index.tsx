@@ -9,7 +9,8 @@ export function Login({ reason }: { reason: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class="login" aria-labelledby="login-title" onCancel={(event) => event.preventDefault()}>
+    // A browser closes a dialog at the second Escape, even if the first was prevented.
+    <dialog ref={dialog} class="login" aria-labelledby="login-title" onCancel={(event) => event.preventDefault()} onClose={() => dialog.current?.showModal()}>
       <h1 id="login-title"><img src={iconUrl()} alt="" width="28" height="28" /> gnudi</h1>
       {reason && <p class="reason" role="status">{reason} Log in to go on where you were.</p>}
       {auth.mode === "keystone" ? <Keystone uri={auth.uri} /> : auth.mode === "basic" ? <Basic /> : <Remote />}

@@ -10,7 +10,7 @@ import { Owner } from "../../parts/owner";
 import { format } from "../../series/format";
 import { inWords } from "../../series/range";
 import { change, linkTo } from "../../state/address";
-import { show, zoom } from "../../state/time";
+import { show, turn } from "../../state/time";
 
 export const CARD_HEIGHT = 178;
 const PLOT_HEIGHT = 122;
@@ -72,7 +72,7 @@ export function Card({ metric, settings, pixels, isMarking = false, note, onLoad
           isMarking={isMarking}
           onZoom={show}
           onMark={(mark) => change(markChange(mark))}
-          onWheel={zoom}
+          onWheel={turn}
           onCursor={({ time, values }) => {
             if (time === null && !isUnder.current) return;
             isUnder.current = time !== null;

@@ -6,7 +6,8 @@ import { type Page, listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
-import { explain, isAborted } from "../../http/errors";
+import { unitOf } from "../../chart/use_metric_chart";
+import { HttpError, explain, isAborted } from "../../http/errors";
 import { Problem } from "../../parts/problem";
 import { mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
@@ -34,8 +35,12 @@ interface State {
   ranked: Ranked[];
   compared: number;
   isDone: boolean;
+  /** There may be more than are compared. */
+  isCut: boolean;
   error: string | null;
 }
+
+const NOTHING_YET: State = { ranked: [], compared: 0, isDone: false, isCut: false, error: null };
 
 interface ChangesProps {
   mark: Range;
@@ -59,7 +64,7 @@ export function Changes({ mark, text = "", metrics, settings }: ChangesProps) {
       <p class="lead" role="status">
         What changed most in the {roughly(length)} from {formatTime(mark.from)}, against the {roughly(length * BASELINE_LENGTHS)} before:{" "}
         {state.isDone ? `${formatCount(state.ranked.length, "metric")} of ${state.compared} did.` : `${state.compared} compared…`}
-        {state.compared >= COMPARED_MAX && " More are not compared: search for a part of the name."}
+        {state.isCut && " More are not compared: search for a part of the name."}
       </p>
       {state.error && <Problem text={state.error} />}
       <Grid metrics={shown.map(({ metric }) => metric)} settings={settings} isMarking={false} hasSections={false} noteOf={noteOf} />
@@ -68,28 +73,36 @@ export function Changes({ mark, text = "", metrics, settings }: ChangesProps) {
 }
 
 function useRanking(mark: Range, text: string, given: Metric[] | undefined, method: string | null): State {
-  const [state, setState] = useState<State>({ ranked: [], compared: 0, isDone: false, error: null });
+  const [state, setState] = useState(NOTHING_YET);
   useEffect(() => {
     const controller = new AbortController();
     const ranked: Ranked[] = [];
     let compared = 0;
+    let unread = 0;
+    let problem: string | null = null;
     const report = (isDone: boolean, error: string | null = null) => {
       if (controller.signal.aborted) return;
       ranked.sort((a, b) => b.change.score - a.change.score);
-      setState({ ranked: [...ranked], compared, isDone, error });
+      setState({ ranked: [...ranked], compared: compared - unread, isDone, isCut: compared >= COMPARED_MAX, error });
     };
     const work = async () => {
       let marker: string | null = null;
       do {
         const page: Page = given ? { metrics: given, marker: null } : await listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
-        await Promise.all(page.metrics.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), () => null)));
+        const failed = (error: unknown) => {
+          // Deleted meanwhile.
+          if (error instanceof HttpError && [400, 404].includes(error.status)) return;
+          unread += 1;
+          problem = `${formatCount(unread, "metric")} could not be read: ${explain(error)}`;
+        };
+        await Promise.all(page.metrics.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), failed)));
         controller.signal.throwIfAborted();
         compared += page.metrics.length;
         marker = page.marker;
-        report(marker === null || compared >= COMPARED_MAX);
+        report(marker === null || compared >= COMPARED_MAX, problem);
       } while (marker !== null && compared < COMPARED_MAX);
     };
-    setState({ ranked: [], compared: 0, isDone: false, error: null });
+    setState(NOTHING_YET);
     work().catch((error: unknown) => {
       if (!isAborted(error)) report(true, explain(error));
     });
@@ -105,7 +118,7 @@ async function compare(metric: Metric, mark: Range, wished: string | null): Prom
   const grain = chooseGrain(grainsOf(policy), whole, PIXELS, Date.now() / 1000);
   const found = await measuresOf({ id: metric.id, methods: [method], grain, ...whole });
   const stored = found[method] ?? EMPTY;
-  const isRate = isCounter(stored, metric.unit);
+  const isRate = !method.startsWith("rate:") && isCounter(stored, metric.unit);
   const change = changeOf(isRate ? rate(stored) : stored, mark);
-  return change && { metric, change, unit: isRate ? perSecond(metric.unit) : metric.unit };
+  return change && { metric, change, unit: isRate ? perSecond(metric.unit) : unitOf(metric.unit, method) };
 }
