@@ -67,6 +67,14 @@ CASES = {
 }
 
 
+# Figures that a process may have without the others of the alert: `gnudi metricd` has none of the API, a process on shared engines none of a disk.
+ALONE = {
+    "GnudiFaultOfTheProgram": ["gnudi_api_panics_total", "gnudi_metricd_measures_set_aside_total"],
+    "GnudiDamaged": ["gnudi_incoming_damaged_total", "gnudi_aggregates_damaged_total", "gnudi_metricd_damaged_total"],
+    "GnudiAgentDrops": ['gnudi_publisher_lost_total publisher="udp"'],
+}
+
+
 def unit_test(series, firing):
     """One of promtool's: these alerts fire, and no other, at the end of the series."""
     listed = []
@@ -98,6 +106,12 @@ def test_it_fires_where_it_should_and_only_there(tmp_path, alert):
     well, ill = CASES[alert]
     assert ill.keys() <= well.keys()
     done = promtool(tmp_path, unit_test(well, []), unit_test({**well, **ill}, [alert]))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("alert", ALONE)
+def test_it_fires_by_each_figure_of_a_process_that_lacks_the_others(tmp_path, alert):
+    done = promtool(tmp_path, *(unit_test({name: stepping(1)}, [alert]) for name in ALONE[alert]))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
