@@ -35,6 +35,10 @@ def check_installed(tree):
         assert not tree.exists(f"{WANTED_BY}/{unit}.service"), unit
         page = tree.shell(f"gzip -dc /usr/share/man/man1/{unit}.1.gz")
         assert unit_of(tree, unit)["Unit"]["Documentation"] == [f"man:{unit}(1)"] and ".TH" in page
+    # The command of the page on authentication, after which the server can read what root writes.
+    (create,) = [line for line in (build.ROOT / "docs" / "auth.md").read_text().splitlines() if line.startswith("    install -o gnudi ")]
+    tree.shell(f"set -eo pipefail; {create}; echo secret | gnudi passwd /etc/gnudi/passwords admin; "
+               "runuser -u gnudi -- grep -q ^admin: /etc/gnudi/passwords; rm /etc/gnudi/passwords")
     assert "complete" in tree.shell("source /usr/share/bash-completion/completions/gnudi; complete -p gnudi")
     assert tree.shell("gnudi --version").startswith("gnudi ")
 
