@@ -55,7 +55,8 @@ docs: .docs-venv/installed ## docs/ as a site with a search: target/docs/index.h
 	.docs-venv/bin/sphinx-build -q -W --keep-going -n -E -d target/docs-doctrees docs target/docs
 
 .docs-venv/installed: docs/requirements.txt docs/constraints.txt
-	test -x .docs-venv/bin/python || python3 -m venv .docs-venv
+	# Without Debian's python3-venv a first try leaves a python, but no pip.
+	test -x .docs-venv/bin/pip || python3 -m venv .docs-venv
 	.docs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c docs/constraints.txt
 	touch $@
 

@@ -41,6 +41,8 @@ def test_what_is_copied_exists_and_is_no_secret_of_the_context(path):
                 assert (ROOT / source).exists(), source
                 assert source not in ignored, source
     assert {".git", "target", "ui/node_modules", "crates/page/dist"} <= set(ignored)
+    # What builds leave beside the sources: gigabytes that would be sent to the engine.
+    assert {line.removeprefix("/") for line in (ROOT / ".gitignore").read_text().split() if line.startswith("/")} <= set(ignored)
 
 
 def test_the_compiler_is_new_enough():
