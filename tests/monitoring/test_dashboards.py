@@ -2,6 +2,7 @@
 agents, and from gnudi, to which Prometheus writes what it scrapes."""
 
 import json
+import re
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from monitoring import files
 from prometheus.oracle import TOLERANCE, Oracle, ask, differences, http
 from support import gnudi as program
-from support.gnudi import Gnudi
+from support.gnudi import ROOT, Gnudi
 from support.process import Process, free_port, wait_until
 
 pytestmark = pytest.mark.slow
@@ -162,6 +163,12 @@ def test_every_metric_and_label_that_is_named_exists(scraped, exposed):
     wrong = {metric: labels - exposed.get(metric, set()) for metric, labels in named.items()
              if metric not in exposed or not labels <= exposed[metric]}
     assert not wrong
+
+
+def test_every_figure_that_a_page_names_exists(exposed):
+    named = {name: path.name for path in (ROOT / "docs").glob("*.md") for name in re.findall(r"`(gnudi_[a-z_]+)", path.read_text())}
+    assert len(named) > 30
+    assert not {name: page for name, page in named.items() if name not in exposed}
 
 
 def test_variables_have_values(scraped):
