@@ -58,3 +58,12 @@ test("a resource has its attributes, its revisions over time and its metrics", a
   await page.waitForFunction(() => location.hash.includes("from="));
   await close(page);
 });
+
+test("metrics that cannot be read do not pass for ones with points", async () => {
+  const page = await open(browser, `${server.url}#/resources`, { mayFail: true });
+  await page.route(/\/v1\/aggregates/, (route) => route.fulfill({ status: 503, contentType: "application/json", body: '{"code": 503, "title": "busy"}' }));
+  await page.goto(`${server.url}#/store`);
+  await page.getByRole("alert").getByText(/^\d+.metrics could not be read\.$/).waitFor();
+  assert.equal(await page.locator('section[aria-label="Silent metrics"]').getByText("None.").count(), 0);
+  await close(page);
+});

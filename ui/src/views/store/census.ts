@@ -1,6 +1,7 @@
 // Counts metrics by policy and resources by type, and finds silent metrics, by listing all of them.
 
 import { type Options, type Reply, get } from "../../http/client";
+import { HttpError } from "../../http/errors";
 import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
@@ -17,6 +18,8 @@ export interface Census {
   byPolicy: Record<string, number>;
   byType: Record<string, number>;
   silent: Silent[];
+  /** Metrics that may be silent or not. */
+  unread: number;
   isDone: boolean;
   /** Not all are counted. */
   isCut: boolean;
@@ -35,7 +38,7 @@ const SILENT_POINTS = 10;
 const LOOKED_AT_S = 86400;
 
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
-  const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silent: [], isDone: false, isCut: false };
+  const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silent: [], unread: 0, isDone: false, isCut: false };
   const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
   const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
   let marker: string | null = null;
@@ -43,7 +46,11 @@ export async function takeCensus(most: number, signal: AbortSignal, report: (cen
     const page = await listMetrics({ marker, limit: PAGE }, signal);
     for (const metric of page.metrics) count(census.byPolicy, metric.archive_policy.name);
     census.metrics += page.metrics.length;
-    const found = await Promise.all(page.metrics.map(silence));
+    const failed = () => {
+      census.unread += 1;
+      return null;
+    };
+    const found = await Promise.all(page.metrics.map((metric) => silence(metric).catch(failed)));
     signal.throwIfAborted();
     census.silent.push(...found.filter((one) => one !== null));
     publish();
@@ -80,7 +87,9 @@ async function silence(metric: Metric): Promise<Silent | null> {
     const last = times[times.length - 1] ?? null;
     const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
     return last === null || last + grain < now - limit ? { metric, last } : null;
-  } catch {
-    return null; // Deleted meanwhile, or not readable by the user.
+  } catch (error) {
+    // Deleted meanwhile, or not readable by the user.
+    if (error instanceof HttpError && [400, 403, 404].includes(error.status)) return null;
+    throw error;
   }
 }

@@ -64,7 +64,8 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
             ))}
           </ScrollTable>
         )}
-        {census?.isDone && census.silent.length === 0 && <p class="note">None.</p>}
+        {census && census.unread > 0 && <p class="problem" role="alert">{formatCount(census.unread, "metric")} could not be read.</p>}
+        {census?.isDone && census.silent.length + census.unread === 0 && <p class="note">None.</p>}
       </section>
       <Late />
     </>
