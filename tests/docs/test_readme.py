@@ -12,7 +12,8 @@ def test_the_readme_says_what_is_printed(gnudi, tmp_path):
     server = gnudi()
     (tmp_path / "gnudi").symlink_to(program.binary())
     address = f"http://127.0.0.1:{server.port}"
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GNOCCHI_ENDPOINT": address, "GNOCCHI_USER": "admin"}
+    # The machine of a reader may have any time zone.
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "GNOCCHI_ENDPOINT": address, "GNOCCHI_USER": "admin", "TZ": "Europe/Berlin"}
     commands = [command for block in blocks((ROOT / "README.md").read_text()) for command in block]
     for command in commands:
         line = command.text.replace("http://127.0.0.1:8041", address)
