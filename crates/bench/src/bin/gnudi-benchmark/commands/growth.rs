@@ -48,6 +48,8 @@ enum Dimension {
 const BATCH_MAX: usize = 1_000;
 /// Measures of all metrics together, at least.
 const MEASURES: usize = 500_000;
+/// Measures of each metric, at least: the server folds some of a metric at once.
+const MEASURES_A_METRIC: usize = 10;
 /// Wait for background work before memory and disk are read.
 const REST: Duration = Duration::from_secs(2);
 /// Policy whose history is planned for.
@@ -58,11 +60,30 @@ const SERVER_METRICS: usize = 30;
 struct Sample {
     metrics: usize,
     work: Work,
+    /// Of folding what the server had deferred, after the work.
+    folding: Folding,
     /// When idle, after the work.
     memory_bytes: f64,
     disk_bytes: f64,
     /// Of a start after a clean stop, and of one after a kill with a measure of each metric in the log.
     starts: [Duration; 2],
+}
+
+/// The cost of folding.
+struct Folding {
+    elapsed: Duration,
+    cpu_seconds: Option<f64>,
+}
+
+impl Sample {
+    /// Measures a second until all heads have changed.
+    fn folded(&self) -> f64 {
+        self.work.done / (self.work.elapsed + self.folding.elapsed).as_secs_f64()
+    }
+
+    fn cpu_us(&self) -> Option<f64> {
+        Some(self.work.cpu_us()? + 1e6 * self.folding.cpu_seconds? / self.work.done)
+    }
 }
 
 pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
@@ -91,8 +112,10 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
 /// On a server with so many metrics, each of which gets the same number of measures.
 fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let mut server = Server::start(Peer::Gnudi, context)?;
-    let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, MEASURES.div_ceil(metrics)])?;
+    let rounds = MEASURES.div_ceil(metrics).max(MEASURES_A_METRIC);
+    let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, rounds])?;
     let work = push.run(&server)?;
+    let folding = fold_deferred(&server)?;
     ensure!(!context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
     let memory_bytes = server.probe.memory_bytes().unwrap_or(0) as f64;
@@ -103,7 +126,20 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let last = push.metrics.requests(&server, batch_of(metrics), span, &mut Values::new(2));
     setup::send(&server, last, CONNECTIONS)?;
     let killed = server.restart_killed()?.context("its own server")?;
-    Ok(Sample { metrics, work, memory_bytes, disk_bytes, starts: [clean, killed] })
+    Ok(Sample { metrics, work, folding, memory_bytes, disk_bytes, starts: [clean, killed] })
+}
+
+/// Lets the server fold what it has deferred: it does before it changes a policy, here to what it is.
+fn fold_deferred(server: &Server) -> Result<Folding> {
+    let before = server.probe.cpu_seconds();
+    let start = Instant::now();
+    let (client, runtime) = (server.client()?, &server.context.runtime);
+    let path = format!("/v1/archive_policy/{PLANNED_POLICY}");
+    let policy = runtime.block_on(client.get_json(path.clone()))?;
+    let same = serde_json::json!({ "definition": policy["definition"] }).to_string();
+    runtime.block_on(client.send_json("PATCH", path, Some(same.into())))?;
+    let cpu_seconds = server.probe.cpu_seconds().zip(before).map(|(after, before)| after - before);
+    Ok(Folding { elapsed: start.elapsed(), cpu_seconds })
 }
 
 /// Metrics per call, such that the calls of a round are a multiple of the connections: all measures of a metric use the
@@ -123,7 +159,8 @@ fn tell(samples: &[Sample], findings: &mut Findings) {
     sheet.text(METRICS, |sample| sample.metrics.to_string());
     sheet.value("accepted", |sample| Value::rate(sample.work.accepted(), "measure"));
     sheet.value("processed", |sample| Value::rate(sample.work.rate(), "measure"));
-    sheet.value("processor time a measure", |sample| sample.work.cpu_us().map(|us| Value::each(us, "us")));
+    sheet.value("folded", |sample| Value::rate(sample.folded(), "measure"));
+    sheet.value("processor time a measure", |sample| sample.cpu_us().map(|us| Value::each(us, "us")));
     sheet.value("memory", |sample| Value::bytes(sample.memory_bytes));
     sheet.value("disk", |sample| Value::bytes(sample.disk_bytes));
     sheet.value("start", |sample| Value::seconds(sample.starts[0]));
@@ -164,7 +201,7 @@ fn further_metric_bytes(samples: &[Sample]) -> f64 {
 
 /// Processor time of a measure with so many metrics: of the next larger sample, else of the last.
 fn cpu_us_at(samples: &[Sample], metrics: usize) -> Option<f64> {
-    samples.iter().find(|sample| sample.metrics >= metrics).or(samples.last())?.work.cpu_us()
+    samples.iter().find(|sample| sample.metrics >= metrics).or(samples.last())?.cpu_us()
 }
 
 /// What fills a metric of a policy with all that it keeps, polled by the minute: spans, each of so many measures so
@@ -281,7 +318,8 @@ mod tests {
         let cpu_seconds = Some(seconds / 1_000.0);
         let work = Work { done: 1_000.0, elapsed, outcome, cpu_seconds, notes: Vec::new() };
         let starts = [Duration::from_millis(100), Duration::from_millis(200)];
-        Sample { metrics, work, memory_bytes: 2e6 * seconds, disk_bytes: 3e6, starts }
+        let folding = Folding { elapsed, cpu_seconds: Some(0.0) };
+        Sample { metrics, work, folding, memory_bytes: 2e6 * seconds, disk_bytes: 3e6, starts }
     }
 
     #[test]
@@ -310,7 +348,7 @@ mod tests {
         tell(&samples, &mut findings);
         assert_eq!(
             findings.tables[0].rows[1],
-            ["128", "1.00k/s", "500/s", "2.00 us", "4.00MB", "3.00MB", "0.10 s", "0.20 s"]
+            ["128", "1.00k/s", "500/s", "250/s", "2.00 us", "4.00MB", "3.00MB", "0.10 s", "0.20 s"]
         );
         assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
         plan(&samples, Some(80e3), &mut findings);
