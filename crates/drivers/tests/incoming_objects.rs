@@ -239,6 +239,32 @@ async fn damage_stays_where_it_is() {
     assert_eq!(log.backlog().await.unwrap(), Backlog::default());
 }
 
+/// It waits for a program that knows it.
+#[tokio::test]
+async fn an_object_of_a_newer_program_is_not_read() {
+    let objects = MemoryObjects::default();
+    let log = open(&objects, strict(4)).await;
+    log.append(batch(&[(1, "a")])).await.unwrap();
+    drop(log);
+    let is_of_log = |(name, _): &(String, Bytes)| name.starts_with("incoming/log/");
+    let (name, known) = objects.contents().into_iter().find(is_of_log).unwrap();
+    let mut newer = known.to_vec();
+    // The version ends the head; the item has the head's checksum, and the frame's header that of the item's.
+    newer[74] = 2;
+    let checksum = |bytes: &[u8]| crc_fast::crc32_iscsi(bytes).to_le_bytes();
+    let of_head = checksum(&newer[36..76]);
+    newer[32..36].copy_from_slice(&of_head);
+    newer[24..28].copy_from_slice(&checksum(&of_head));
+    let of_header = checksum(&newer[..28]);
+    newer[28..32].copy_from_slice(&of_header);
+    objects.put(&name, newer.into()).await.unwrap();
+    let again = || ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, Uuid::new_v4(), strict(4));
+    let refused = again().await.err().unwrap().to_string();
+    assert!(refused.contains("was written by a newer program (format 2)"), "{refused}");
+    objects.put(&name, known).await.unwrap();
+    assert_eq!(all(&again().await.unwrap()).await, ["a"]);
+}
+
 #[tokio::test]
 async fn a_missing_object_does_not_hold_the_others_up() {
     let objects = MemoryObjects::default();

@@ -7,7 +7,7 @@
 //! writer grouped it, 0 in the head.
 //!
 //! ```text
-//! head        tag kind | writer 16 bytes | sequence u64 | count of sacks u16 | format version u16
+//! head        tag kind | writer 16 bytes | sequence u64 | count of sacks u16 | format version u16, there in all versions
 //! small one   a frame at place 1 with one item: tag kind | format version u16 | what it holds
 //! ```
 
@@ -122,8 +122,10 @@ impl ObjectExtent {
 /// A decoded object, as far as it is valid.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Object {
-    /// `None` if it is damaged or of unknown format.
+    /// `None` if it is damaged, or of a newer format.
     pub head: Option<Head>,
+    /// The format version, if only newer programs know it: nothing else of the object is read then.
+    pub newer: Option<u16>,
     pub parts: Vec<ObjectExtent>,
     /// Byte ranges that are damaged.
     pub damaged: Vec<Range<usize>>,
@@ -142,6 +144,9 @@ impl Object {
                 |header| offset + header.length,
             );
             object.take_frame(&bytes[offset..end], offset, position(number, index), header.as_ref());
+            if object.newer.is_some() {
+                return object;
+            }
             let following = bytes.get(end..).and_then(|rest| index_of_frame(number, rest));
             (offset, index) = (end, following.unwrap_or(index.saturating_add(1)));
         }
@@ -166,7 +171,10 @@ impl Object {
             let payload = item.offset as usize + ITEM_HEADER_BYTES;
             let payload = payload..payload + item.length as usize;
             if position.0 as u16 == 0 {
-                self.head = parse_head(item.tag, &frame[payload]);
+                let head = &frame[payload];
+                // Without a valid header it is not certain that these bytes are a head.
+                self.newer = newer_version(head).filter(|_| header.is_some());
+                self.head = parse_head(item.tag, head);
                 continue;
             }
             let (sack, measures) = untag(item.tag);
@@ -190,7 +198,17 @@ fn index_of_frame(number: u64, bytes: &[u8]) -> Option<u16> {
     (number_of(place) == number).then_some(place.0 as u16)
 }
 
+/// The format version in a head, if only newer programs know it.
+fn newer_version(payload: &[u8]) -> Option<u16> {
+    let version = payload.get(26..28)?;
+    let version = u16::from_le_bytes([version[0], version[1]]);
+    (version > FORMAT_VERSION).then_some(version)
+}
+
 fn parse_head(kind: u64, payload: &[u8]) -> Option<Head> {
+    if newer_version(payload).is_some() {
+        return None;
+    }
     let payload: &[u8; 28] = payload.try_into().ok()?;
     let short = |at: usize| u16::from_le_bytes([payload[at], payload[at + 1]]);
     let count = NonZeroU16::new(short(24)).map(SackCount);

@@ -107,6 +107,12 @@ impl LogState {
             }
             for (number, body) in (next..).zip(bodies.iter().flatten().take(whole)) {
                 let object = Object::parse(number, body);
+                if let Some(version) = object.newer {
+                    return Err(IncomingError::Io(format!(
+                        "{} was written by a newer program (format {version})",
+                        names::log(number)
+                    )));
+                }
                 self.report(number, &object, body);
                 self.apply(number, &object, body);
             }
