@@ -76,7 +76,7 @@ impl Shared {
         self.state.read().runs.to_merge(level, limits, |run| run.bytes, |run| run.table.has_gaps())
     }
 
-    pub(super) fn merge(&self, plan: &ToMerge, may_use: MayUse) -> io::Result<()> {
+    pub(super) fn merge(&self, plan: &ToMerge, may_use: MayUse) -> io::Result<Copied> {
         let writer = |output: &Output| {
             let name = RunName { level: output.level, range: range_of(plan, output.level) };
             // The merged runs are removed by their names.
@@ -92,7 +92,7 @@ impl Shared {
             for (_, writer) in writers {
                 writer.abandon();
             }
-            return copied.map(|_| ());
+            return copied;
         }
         // Write them even if nothing is left: they supersede the merged runs if a crash interrupts their removal. Blocks
         // come first: see `opening`.
@@ -134,7 +134,7 @@ impl Shared {
                 );
             }
         }
-        Ok(())
+        Ok(Copied::Everything)
     }
 
     /// Passes the newest entry of each key to `push`, with the number of each output that needs it.

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::{
     Shared,
-    merge::ToMerge,
+    merge::{Copied, ToMerge},
     run::{Run, RunName, RunWriter},
 };
 use crate::{
@@ -129,12 +129,13 @@ impl Shared {
             let gains = output + input / GAIN_PART <= input;
             if gains && self.reserve.has_room_within(output) {
                 let _loan = self.room_for(output).map_err(|error| io::Error::other(error.to_string()))?;
-                self.merge(plan, MayUse::Reserve)?;
-                tracing::info!(
-                    "{} files of aggregates with {input} bytes were merged to free space: {output} are left",
-                    plan.runs.all().count()
-                );
-                return Ok(());
+                if matches!(self.merge(plan, MayUse::Reserve)?, Copied::Everything) {
+                    tracing::info!(
+                        "{} files of aggregates with {input} bytes were merged to free space: {output} are left",
+                        plan.runs.all().count()
+                    );
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -179,18 +180,22 @@ impl Shared {
         plans
     }
 
-    /// Upper bound of a merge's output in bytes. Reads all input, the first time.
+    /// Upper bound of a merge's output in bytes: of one that cannot be made, since a run has lost entries, that of the
+    /// input. Reads all input, the first time.
     fn output_bytes(&self, plan: &ToMerge) -> io::Result<u64> {
         let names: Vec<RunName> = plan.runs.all().map(|run| run.name).collect();
         if let Some(bytes) = self.waiting.outputs.lock().get(&names) {
             return Ok(*bytes);
         }
         let mut length = Length::default();
-        self.copy(plan, &mut |_, key, kind, value| {
+        let copied = self.copy(plan, &mut |_, key, kind, value| {
             length.add(key, kind, value);
             Ok(())
         })?;
-        let bytes = length.bytes + RUN_EXTRA_BYTES * plan.outputs.len() as u64;
+        let bytes = match copied {
+            Copied::Everything => length.bytes + RUN_EXTRA_BYTES * plan.outputs.len() as u64,
+            Copied::Aborted => input_bytes(plan),
+        };
         if !self.work.stopped() {
             let mut outputs = self.waiting.outputs.lock();
             if outputs.len() >= OUTPUTS_MAX {
@@ -276,6 +281,8 @@ impl Length {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use gnudi_model::{MetricId, Timespan, Timestamp};
     use uuid::Uuid;
 
@@ -288,43 +295,69 @@ mod tests {
         disk::LocalDisk,
     };
 
-    /// While runs of blocks are merged, a run of heads alone stays as it is.
-    #[tokio::test]
-    async fn a_run_that_is_alone_in_its_level_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let runs = runs_dir(dir.path());
+    fn metric(id: u128) -> MetricId {
+        MetricId(Uuid::from_u128(id + 1))
+    }
+
+    const BLOCKS: RunName = RunName { level: Level::Blocks, range: Range { low: 1, high: 4 } };
+
+    /// Of ten metrics eight were deleted.
+    fn write_runs(dir: &Path) {
+        let runs = runs_dir(dir);
         std::fs::create_dir_all(&runs).unwrap();
-        let metric = |id: u128| MetricId(Uuid::from_u128(id + 1));
         let block = |id| {
             let (first, last) = (Timestamp::from_secs(0), Timestamp::from_secs(59));
             Key::block(&BlockKey { metric: metric(id), granularity: Timespan::from_secs(1), first, last })
         };
-        let put = |level, low, high, kind, keys: Vec<Key>, value: &[u8]| {
-            let name = RunName { level, range: Range { low, high } };
+        let put = |name, kind, keys: Vec<Key>, value: &[u8]| {
             let mut writer = RunWriter::create(Arc::new(LocalDisk), &runs, name).unwrap();
             for key in keys {
                 writer.push(key, kind, value).unwrap();
             }
             writer.finish().unwrap();
         };
-        // Of ten metrics eight were deleted.
         let heads = (8..10).map(|id| Key::head(metric(id))).collect();
-        put(Level::Heads, 1, 8, Kind::Value, heads, b"head");
-        put(Level::Blocks, 1, 4, Kind::Value, (0..10).map(block).collect(), &vec![7; 20_000]);
+        put(RunName { level: Level::Heads, range: Range { low: 1, high: 8 } }, Kind::Value, heads, b"head");
+        put(BLOCKS, Kind::Value, (0..10).map(block).collect(), &vec![7; 20_000]);
         let marks = (0..8).map(|id| Key::deletion(metric(id))).collect();
-        put(Level::Blocks, 5, 8, Kind::Tombstone, marks, b"");
-        let open = || {
-            let options =
-                LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
-            LocalAggregates::open(dir.path(), &options).unwrap()
-        };
-        let store = open();
+        put(RunName { range: Range { low: 5, high: 8 }, ..BLOCKS }, Kind::Tombstone, marks, b"");
+    }
+
+    fn open(dir: &Path) -> Arc<LocalAggregates> {
+        let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
+        LocalAggregates::open(dir, &options).unwrap()
+    }
+
+    /// While runs of blocks are merged, a run of heads alone stays as it is.
+    #[tokio::test]
+    async fn a_run_that_is_alone_in_its_level_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        write_runs(dir.path());
+        let store = open(dir.path());
         store.shared.merge_for_room().unwrap();
         let figures = store.figures();
         assert_eq!((figures.merges, figures.runs), (1, 2));
         drop(store);
-        for head in open().read_heads(&[metric(8), metric(9)]).await {
+        for head in open(dir.path()).read_heads(&[metric(8), metric(9)]).await {
             assert_eq!(head.unwrap().as_deref(), Some(&b"head"[..]));
         }
+    }
+
+    /// What is behind a gap is not known to be less.
+    #[tokio::test]
+    async fn a_merge_with_lost_entries_frees_no_space() {
+        let dir = tempfile::tempdir().unwrap();
+        write_runs(dir.path());
+        let path = runs_dir(dir.path()).join(BLOCKS.file());
+        let mut bytes = std::fs::read(&path).unwrap();
+        let third = bytes.len() / 3;
+        bytes[third..2 * third].fill(0xff);
+        std::fs::write(&path, bytes).unwrap();
+        let store = open(dir.path());
+        let plan = store.shared.plans_for_room().remove(0);
+        assert_eq!(store.shared.output_bytes(&plan).unwrap(), input_bytes(&plan));
+        store.shared.merge_for_room().unwrap();
+        let figures = store.figures();
+        assert_eq!((figures.merges, figures.runs), (0, 3));
     }
 }
