@@ -1,6 +1,10 @@
 //! Classifies database errors.
 
-use sqlx::{error::DatabaseError, mysql::MySqlDatabaseError, postgres::PgDatabaseError};
+use sqlx::{
+    error::DatabaseError,
+    mysql::MySqlDatabaseError,
+    postgres::{PgDatabaseError, PgSeverity},
+};
 
 /// `SQLITE_FULL`; also a `write` that failed for lack of space.
 const SQLITE_FULL: &str = "13";
@@ -20,19 +24,25 @@ const SQLITE_INTERRUPT: &str = "9";
 const POSTGRES_NO_SPACE: &str = "53100";
 /// Classes of codes: connections, resources, intervention of the operator (which includes timeouts of statements).
 const POSTGRES_UNAVAILABLE_CLASSES: [&str; 3] = ["08", "53", "57"];
-/// Further codes: a lock took too long (55P03), a transaction was idle for too long (25P03), the server is no longer
-/// the primary (25006), the database is gone (3D000).
-const POSTGRES_UNAVAILABLE: [&str; 4] = ["55P03", "25P03", "25006", "3D000"];
+/// Further codes: a lock took too long (55P03), a transaction was idle for too long (25P03), the database is gone
+/// (3D000).
+const POSTGRES_UNAVAILABLE: [&str; 3] = ["55P03", "25P03", "3D000"];
+/// The server is no longer the primary.
+const POSTGRES_NO_PRIMARY: &str = "25006";
+/// Codes with which sessions end, or their beginnings. A fatal error ends a session, too; not all proxies say that it is.
+const POSTGRES_ENDED: [&str; 3] = ["08", "57P", "25P03"];
 /// A serialization failure; a deadlock.
 const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];
 
 /// The disk or a table is full.
 const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
-/// Too many connections, of all or of the user (1040, 1203, 1226); the server stops, or has ended the session or the statement (1053, 1077, 1317, 1927);
-/// a statement took too long (1969, 3024); the server is no longer the primary (1290, 1792, 1836); the database is gone
-/// (1049).
-const MYSQL_UNAVAILABLE: [u16; 13] =
-    [1040, 1203, 1226, 1053, 1077, 1317, 1927, 1969, 3024, 1290, 1792, 1836, 1049];
+/// Too many connections, of all or of the user (1040, 1203, 1226); the server stops, is offline, or has ended the session
+/// or the statement (1053, 1077, 1317, 1927, 3032); a statement took too long (1969, 3024); the database is gone (1049).
+const MYSQL_UNAVAILABLE: [u16; 11] = [1040, 1203, 1226, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049];
+/// The server is no longer the primary.
+const MYSQL_NO_PRIMARY: [u16; 3] = [1290, 1792, 1836];
+/// `MySQL` 8.0.24 and newer: the server has closed a connection that was idle for `wait_timeout`.
+const MYSQL_IDLE: u16 = 4031;
 /// A lock took too long; a deadlock.
 const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
 /// The `SQLSTATE` of a communication failure.
@@ -87,6 +97,7 @@ pub fn class(error: &sqlx::Error) -> Class {
         return match error.number() {
             number if MYSQL_NO_SPACE.contains(&number) => Class::NoSpace,
             number if MYSQL_UNAVAILABLE.contains(&number) => Class::Unavailable,
+            number if MYSQL_NO_PRIMARY.contains(&number) || number == MYSQL_IDLE => Class::Unavailable,
             number if MYSQL_CONTENDED.contains(&number) => Class::Contended,
             _ if error.code() == Some(MYSQL_LOST) => Class::Unavailable,
             _ => Class::Other,
@@ -103,7 +114,7 @@ pub fn class(error: &sqlx::Error) -> Class {
         code if POSTGRES_UNAVAILABLE_CLASSES.iter().any(|class| code.starts_with(class)) => {
             Class::Unavailable
         }
-        code if POSTGRES_UNAVAILABLE.contains(&code) => Class::Unavailable,
+        code if POSTGRES_UNAVAILABLE.contains(&code) || code == POSTGRES_NO_PRIMARY => Class::Unavailable,
         _ => Class::Other,
     }
 }
@@ -141,18 +152,21 @@ pub fn is_missing_table(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| matches!(&*code, "42P01" | "42S02"))
 }
 
-/// Whether the connection is unusable.
+/// Whether the connection is unusable: it has ended, or its server is no longer the primary, which a new connection may
+/// reach.
 pub fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
-        sqlx::Error::Database(error) => {
-            // Administrators terminate connections, servers terminate sessions, and MariaDB terminates running
-            // statements at shutdown (70100).
-            matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03" | "25P03" | "70100"))
-                || error.code().is_some_and(|code| code.starts_with("08"))
-        }
-        _ => false,
+    let Some(database) = error.as_database_error() else {
+        return matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_));
+    };
+    if let Some(error) = database.try_downcast_ref::<PgDatabaseError>() {
+        let is_fatal = matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic);
+        let has_ended = POSTGRES_ENDED.iter().any(|codes| error.code().starts_with(codes));
+        return is_fatal || has_ended || error.code() == POSTGRES_NO_PRIMARY;
     }
+    let Some(error) = database.try_downcast_ref::<MySqlDatabaseError>() else { return false };
+    // Servers terminate sessions (08S01), and MariaDB terminates running statements at shutdown (70100).
+    let has_ended = error.number() == MYSQL_IDLE || matches!(error.code(), Some(MYSQL_LOST | "70100"));
+    has_ended || MYSQL_NO_PRIMARY.contains(&error.number())
 }
 
 #[cfg(test)]

@@ -1,0 +1,118 @@
+//! Which errors end a connection: from servers of the tests' own, which speak just enough of the protocols.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use gnudi_sql::{Class, Connector, DatabaseOptions, Purpose, class, is_lost};
+
+/// The class of the error with which a server answers a statement, and whether the connection is lost then.
+async fn outcome(scheme: &str, serve: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Class, bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        serve(&mut client);
+    });
+    let url = format!("{scheme}://me@127.0.0.1:{port}/index?sslmode=disable");
+    let options = DatabaseOptions::from_url(&url).unwrap();
+    let mut connection = Connector::new(&options).connect(Purpose::Write).await.unwrap();
+    let error = connection.run("SELECT 1").await.unwrap_err();
+    server.join().unwrap();
+    assert_eq!(connection.is_lost(), is_lost(&error), "{error}");
+    (class(&error), is_lost(&error))
+}
+
+/// A server of `MySQL` whose third answer is an error.
+fn mysql(client: &mut TcpStream, number: u16, state: &str) {
+    const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+    fn put(client: &mut TcpStream, sequence: u8, payload: &[u8]) {
+        let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
+        packet[3] = sequence;
+        packet.extend_from_slice(payload);
+        client.write_all(&packet).unwrap();
+    }
+    fn take(client: &mut TcpStream) {
+        let mut header = [0; 4];
+        client.read_exact(&mut header).unwrap();
+        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+        client.read_exact(&mut vec![0; length as usize]).unwrap();
+    }
+    // Version, connection and nonce; capabilities (transactions, 4.1, a database), collation and status.
+    let greeting = [&b"\x0a8.0.36\0"[..], &[0; 13], &[0x09, 0x22, 45, 2, 0, 0, 0], &[0; 11]].concat();
+    put(client, 0, &greeting);
+    take(client);
+    put(client, 2, OK);
+    // The settings of the session, sqlx's and ours.
+    for _ in 0..2 {
+        take(client);
+        put(client, 1, OK);
+    }
+    take(client);
+    let error = [&[0xff_u8][..], &number.to_le_bytes(), b"#", state.as_bytes(), b"refused"].concat();
+    put(client, 1, &error);
+}
+
+/// A server of `PostgreSQL` whose second answer is an error.
+fn postgres(client: &mut TcpStream, severity: &str, code: &str) {
+    fn take(client: &mut TcpStream) {
+        let mut length = [0; 4];
+        client.read_exact(&mut length).unwrap();
+        client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize - 4]).unwrap();
+    }
+    fn take_query(client: &mut TcpStream) {
+        client.read_exact(&mut [0]).unwrap();
+        take(client);
+    }
+    take(client);
+    client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+    // The settings of the session.
+    take_query(client);
+    client.write_all(b"C\0\0\0\x08SET\0Z\0\0\0\x05I").unwrap();
+    take_query(client);
+    let fields = format!("S{severity}\0V{severity}\0C{code}\0Mrefused\0\0");
+    let length = (fields.len() as u32 + 4).to_be_bytes();
+    client.write_all(&[&b"E"[..], &length, fields.as_bytes()].concat()).unwrap();
+}
+
+#[tokio::test]
+async fn mysqls_errors_that_end_a_connection() {
+    for (number, state, expected) in [
+        // The server has closed an idle connection (MySQL 8.0.24 and newer).
+        (4031, "HY000", (Class::Unavailable, true)),
+        (1927, "70100", (Class::Unavailable, true)),
+        (1053, "08S01", (Class::Unavailable, true)),
+        // The server is no longer the primary: a new connection may reach the one that is.
+        (1290, "HY000", (Class::Unavailable, true)),
+        (1836, "HY000", (Class::Unavailable, true)),
+        (3024, "HY000", (Class::Unavailable, false)),
+        (1213, "40001", (Class::Contended, false)),
+        (1064, "42000", (Class::Other, false)),
+    ] {
+        let outcome = outcome("mysql", move |client| mysql(client, number, state)).await;
+        assert_eq!(outcome, expected, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn postgresqls_errors_that_end_a_connection() {
+    for (severity, code, expected) in [
+        // The server has closed an idle connection (`idle_session_timeout`).
+        ("FATAL", "57P05", (Class::Unavailable, true)),
+        ("FATAL", "57P01", (Class::Unavailable, true)),
+        ("FATAL", "25P03", (Class::Unavailable, true)),
+        ("FATAL", "XX000", (Class::Other, true)),
+        // Of a proxy.
+        ("ERROR", "08006", (Class::Unavailable, true)),
+        // The server is no longer the primary: a new connection may reach the one that is.
+        ("ERROR", "25006", (Class::Unavailable, true)),
+        ("ERROR", "57014", (Class::Unavailable, false)),
+        ("ERROR", "40001", (Class::Contended, false)),
+        ("ERROR", "42601", (Class::Other, false)),
+    ] {
+        let outcome = outcome("postgresql", move |client| postgres(client, severity, code)).await;
+        assert_eq!(outcome, expected, "{code}");
+    }
+}
