@@ -293,7 +293,7 @@ async fn nothing_is_remembered_unseen(database: &Database) {
 async fn old_entries_go(url: &str) {
     let index = SqlIndexer::open(&DatabaseOptions::from_url(url).unwrap()).await.unwrap();
     create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
-    let before = index.latest().await.unwrap();
+    let before = index.latest().await.unwrap().number;
     for _ in 0..3 {
         let low = index.archive_policy("low").await.unwrap().unwrap();
         index.update_archive_policy("low", with_back_window(&low, 1)).await.unwrap();
@@ -306,11 +306,34 @@ async fn old_entries_go(url: &str) {
     assert_eq!(numbers, [before + 1, before + 2, before + 3, before + 4]);
 }
 
+/// A replica that lacks the latest transaction becomes the primary, and another one gets its number.
+async fn a_lost_entry_is_noticed(database: &Database) {
+    let cache = cache(&database.create_database("lost"), SEEN_WITHIN).await;
+    create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
+    let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url("lost")).unwrap()).await.unwrap();
+    let subscription = cache.change_log().unwrap().subscribe();
+    other.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    let is_told = || matches!(&subscription.take().created, Which::These(ids) if !ids.is_empty());
+    until(true, async || is_told()).await;
+    let back_window = async || cache.archive_policy("low").await.unwrap().unwrap().back_window;
+    assert_eq!(back_window().await, 0);
+    let number = cache.index().latest().await.unwrap().number;
+    database.execute(
+        "lost",
+        &format!(
+            "BEGIN; UPDATE archive_policy SET back_window = 3 WHERE name = 'low'; \
+             UPDATE index_change SET process = 1, touched = '{{}}' WHERE number = {number}; COMMIT"
+        ),
+    );
+    until(3, back_window).await;
+}
+
 async fn changes_are_told(kind: Kind, seed: u64) {
     let database = Database::start(kind);
     changes_are_seen(&database.create_database("seen")).await;
     random_changes_are_seen(&database.create_database("random"), seed).await;
     old_entries_go(&database.create_database("old")).await;
+    a_lost_entry_is_noticed(&database).await;
     nothing_is_remembered_unseen(&database).await;
 }
 

@@ -60,7 +60,7 @@ impl CachedIndexer<SqlIndexer> {
 /// A position in the feed.
 struct FeedPosition {
     /// The last entry read.
-    seen: i64,
+    seen: FeedEntry,
     /// When it was requested: everything committed before is known.
     at: Instant,
 }
@@ -77,7 +77,7 @@ async fn follow(
         let asked = Instant::now();
         // While the caches are in use, a poll may not take longer than they may go without.
         let since = if is_shut { asked } else { place.at };
-        let looked = timeout_at(since + options.unseen_max, poll(&index, &caches, place.seen)).await;
+        let looked = timeout_at(since + options.unseen_max, poll(&index, &caches, &place.seen)).await;
         match looked {
             Ok(Ok(seen)) => {
                 place = FeedPosition { seen, at: asked };
@@ -102,24 +102,28 @@ async fn follow(
 }
 
 /// Invalidates everything changed since an entry; returns the latest one.
-async fn poll(index: &SqlIndexer, caches: &Caches, mut seen: i64) -> Result<i64> {
+async fn poll(index: &SqlIndexer, caches: &Caches, seen: &FeedEntry) -> Result<FeedEntry> {
+    let mut seen = seen.clone();
     loop {
-        let entries = index.entries_from(seen).await?;
+        let mut entries = index.entries_from(seen.number).await?;
         // The known entry comes first. Numbers are contiguous, unless entries were removed, or the database was
-        // restored.
-        let is_whole = entries.iter().map(|entry| entry.number).eq(seen..seen + entries.len() as i64);
-        if entries.is_empty() || !is_whole {
+        // restored. If a replica without the latest transactions becomes the primary, their numbers are used again.
+        let numbers = seen.number..seen.number + entries.len() as i64;
+        let is_whole = entries.iter().map(|entry| entry.number).eq(numbers);
+        if entries.first() != Some(&seen) || !is_whole {
             let latest = index.latest().await?;
+            index.forget_types();
             caches.invalidate(&Touched::everything());
             return Ok(latest);
         }
-        let news: Vec<&FeedEntry> = entries.iter().skip(1).collect();
-        let Some(last) = news.last() else { return Ok(seen) };
-        for entry in &news {
+        for entry in &entries[1..] {
             // Our own changes, too: one that was committed after its caller had got no answer in time was invalidated
             // too early.
             caches.invalidate(&entry.touched);
         }
-        seen = last.number;
+        match entries.pop() {
+            Some(last) if last.number > seen.number => seen = last,
+            _ => return Ok(seen),
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Write transactions are serialised across processes. A number is one more than the highest so far, so numbers are in
 //! the order of commits, and a reader that has seen a number has seen all before it.
 
-use super::{Connection, Dialect, SqlIndexer, Statement};
+use super::{Connection, Dialect, Row, SqlIndexer, Statement};
 use crate::{Result, Touched};
 
 /// Rows kept. A process that is further behind clears its caches.
@@ -18,7 +18,16 @@ const ROWS_READ_MAX: usize = 1000;
 pub struct FeedEntry {
     /// Contiguous in the order of commits.
     pub number: i64,
+    /// The random id of the process that made them.
+    pub process: i64,
     pub touched: Touched,
+}
+
+const SELECT: &str = "SELECT number, process, touched FROM index_change";
+
+fn decode(row: &Row) -> Result<FeedEntry> {
+    let (number, process) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(FeedEntry { number, process, touched: Touched::from_text(row.try_get(2)?) })
 }
 
 /// Appends a row, within the transaction that it describes.
@@ -59,24 +68,24 @@ impl SqlIndexer {
         self.readers.dialect().is_server()
     }
 
-    /// The number of the latest entry in the feed.
-    pub async fn latest(&self) -> Result<i64> {
-        let select = self.readers.statement("SELECT MAX(number) FROM index_change");
-        let number: Option<i64> = self.readers.fetch_one(select).await?.try_get(0)?;
-        Ok(number.unwrap_or_default())
+    /// The latest entry in the feed.
+    pub async fn latest(&self) -> Result<FeedEntry> {
+        let select = format!("{SELECT} ORDER BY number DESC LIMIT 1");
+        let row = self.readers.fetch_optional(Statement::new(self.readers.dialect(), select)).await?;
+        let none = || Ok(FeedEntry { number: 0, process: 0, touched: Touched::default() });
+        row.map_or_else(none, |row| decode(&row))
     }
 
     /// Entries of the feed from this number on, in order, up to a limit. Missing entries were removed, or were
     /// lost when the database was restored.
     pub async fn entries_from(&self, number: i64) -> Result<Vec<FeedEntry>> {
-        let select = format!(
-            "SELECT number, touched FROM index_change WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}"
-        );
+        let select = format!("{SELECT} WHERE number >= ? ORDER BY number LIMIT {ROWS_READ_MAX}");
         let select = Statement::new(self.readers.dialect(), select).bind(number);
-        let rows = self.readers.fetch_all(select).await?;
-        let entry = |row: &super::Row| {
-            Ok(FeedEntry { number: row.try_get(0)?, touched: Touched::from_text(row.try_get(1)?) })
-        };
-        rows.iter().map(entry).collect()
+        self.readers.fetch_all(select).await?.iter().map(decode).collect()
+    }
+
+    /// Must be called if committed changes may be lost: versions of the types are used again then.
+    pub(crate) fn forget_types(&self) {
+        self.types.forget();
     }
 }

@@ -114,6 +114,10 @@ impl TypeCache {
             *kept = Some(types.clone());
         }
     }
+
+    pub(super) fn forget(&self) {
+        *self.types.write() = None;
+    }
 }
 
 pub(super) const SELECT_VERSION: &str = "SELECT version FROM resource_type_version";
