@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::python::{float_of_text, with_ascii_digits};
+
 /// Nanoseconds. Granularities and timespans are positive; offsets ("-10 minutes") may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -26,7 +28,7 @@ impl Timespan {
     /// Parses seconds ("300", "0.5") or a duration in the forms of the Python package pytimeparse ("5 minutes",
     /// "1h30m", "1:30:00", "-10 seconds"); `None` if it is neither.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Ok(seconds) = text.trim().parse::<f64>() {
+        if let Some(seconds) = float_of_text(text) {
             return Self::from_secs_f64(seconds);
         }
         parse_duration(text).and_then(Self::from_secs_f64)
@@ -75,10 +77,10 @@ struct Amount<'t> {
 
 /// Seconds, parsed like the Python package pytimeparse 1.1.10: words (`1h 30m`), a clock (`1:30:00`), or both.
 fn parse_duration(text: &str) -> Option<f64> {
-    let text = text.trim();
+    let text = with_ascii_digits(text.trim());
     let (sign, body) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest.trim_start()),
-        None => (1.0, text.strip_prefix('+').unwrap_or(text).trim_start()),
+        None => (1.0, text.strip_prefix('+').unwrap_or(&text).trim_start()),
     };
     let body = body.to_ascii_lowercase();
     let mut parts = Vec::new();
@@ -202,6 +204,11 @@ mod tests {
             (".5 s", 0.5),
             ("- 1 hour", -3600.0),
             ("\n5s\n", 5.0),
+            ("1_000", 1000.0),
+            ("\u{663}", 3.0),
+            ("1\u{663}m", 780.0),
+            ("\u{663}:\u{660}\u{664}", 184.0),
+            ("\u{663}.\u{665} s", 3.5),
         ] {
             assert_eq!(Timespan::parse(text), Timespan::from_secs_f64(seconds), "{text}");
         }
@@ -226,6 +233,8 @@ mod tests {
             "--5s",
             "-",
             "1 minute 1 minute",
+            "3\u{b2}s",
+            "1_000 s",
         ] {
             assert_eq!(Timespan::parse(text), None, "{text}");
         }

@@ -1,16 +1,32 @@
 //! `float()`, `int()` and `str()` of numbers.
 
-/// `float(text)`: surrounding whitespace, underscores between digits, `inf`, `infinity` and `nan` in any case; `None`
-/// if Python raises.
+use std::borrow::Cow;
+
+/// `float(text)`: surrounding whitespace, underscores between digits, digits of any script, `inf`, `infinity` and `nan`
+/// in any case; `None` if Python raises.
 pub fn float_of_text(text: &str) -> Option<f64> {
-    let text = without_underscores(text.trim_matches(is_space))?;
+    let text = without_underscores(&with_ascii_digits(text.trim_matches(is_space)))?;
     // Rust accepts the same forms after that; it has no hexadecimal either.
     text.parse().ok()
 }
 
 /// `int(text)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int_of_text(text: &str) -> Option<i128> {
-    without_underscores(text.trim_matches(is_space))?.parse().ok()
+    without_underscores(&with_ascii_digits(text.trim_matches(is_space)))?.parse().ok()
+}
+
+/// The text with ASCII's digits in place of those of other scripts.
+pub(crate) fn with_ascii_digits(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|character| ascii_digit(character).unwrap_or(character)).collect())
+}
+
+/// The digit that a decimal digit of any script means.
+fn ascii_digit(character: char) -> Option<char> {
+    let zero = ZEROS.chars().take_while(|zero| *zero <= character).last()?;
+    char::from_digit(u32::from(character) - u32::from(zero), 10)
 }
 
 /// `int(number)`; `None` if Python raises, or from 1.7e38 on: an `i128` holds little more.
@@ -35,6 +51,16 @@ pub fn text_of_float(number: f64) -> String {
     }
 }
 
+/// Unicode's decimal digits (category Nd of Unicode 14, Python 3.11): the zero of each script, which the other nine
+/// follow.
+const ZEROS: &str = "\
+    \u{30}\u{660}\u{6f0}\u{7c0}\u{966}\u{9e6}\u{a66}\u{ae6}\u{b66}\u{be6}\u{c66}\u{ce6}\u{d66}\u{de6}\
+    \u{e50}\u{ed0}\u{f20}\u{1040}\u{1090}\u{17e0}\u{1810}\u{1946}\u{19d0}\u{1a80}\u{1a90}\u{1b50}\
+    \u{1bb0}\u{1c40}\u{1c50}\u{a620}\u{a8d0}\u{a900}\u{a9d0}\u{a9f0}\u{aa50}\u{abf0}\u{ff10}\u{104a0}\
+    \u{10d30}\u{11066}\u{110f0}\u{11136}\u{111d0}\u{112f0}\u{11450}\u{114d0}\u{11650}\u{116c0}\u{11730}\
+    \u{118e0}\u{11950}\u{11c50}\u{11d50}\u{11da0}\u{16a60}\u{16ac0}\u{16b50}\u{1d7ce}\u{1d7d8}\u{1d7e2}\
+    \u{1d7ec}\u{1d7f6}\u{1e140}\u{1e2f0}\u{1e950}\u{1fbf0}";
+
 /// The whitespace of `str.strip()`: Unicode's, and the separators U+001C to U+001F.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
@@ -56,6 +82,29 @@ fn without_underscores(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_of_any_script_are_digits() {
+        for (text, expected) in [
+            ("\u{663}", Some(3.0)),
+            ("-1\u{663}_\u{6f5}.5e\u{661}", Some(-1355.0)),
+            ("\u{3000}\u{ff11}\u{ff12}\n", Some(12.0)),
+            ("\u{1d7ff}", Some(9.0)),
+            ("\u{1fbf9}", Some(9.0)),
+            // Neither a superscript nor an Arabic decimal separator.
+            ("\u{b2}", None),
+            ("\u{663}\u{66b}\u{665}", None),
+            ("\u{66a}", None),
+            ("\u{1fbfa}", None),
+        ] {
+            assert_eq!(float_of_text(text), expected, "{text}");
+        }
+        assert_eq!(int_of_text("\u{663}_\u{661}"), Some(31));
+        assert!(ZEROS.chars().is_sorted());
+        for zero in ZEROS.chars() {
+            assert_eq!((ascii_digit(zero), zero.is_numeric()), (Some('0'), true), "{zero:?}");
+        }
+    }
 
     #[test]
     fn floats_are_printed_as_python_prints_them() {
