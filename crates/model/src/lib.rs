@@ -17,6 +17,7 @@ pub mod secret;
 mod stored_name;
 pub mod timespan;
 pub mod timestamp;
+pub mod wildcard;
 
 pub use aggregation::{Aggregation, AggregationMethod, Statistic};
 pub use archive_policy::{ArchivePolicy, ArchivePolicyItem};

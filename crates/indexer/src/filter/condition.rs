@@ -72,14 +72,15 @@ impl Condition {
 
 /// `deciding` if one of the conditions has that truth, else unknown if one is unknown, else the opposite.
 fn combined(conditions: &[Condition], resource: &Resource, deciding: bool) -> Option<bool> {
-    let truths: Vec<_> = conditions.iter().map(|condition| condition.evaluate(resource)).collect();
-    if truths.contains(&Some(deciding)) {
-        Some(deciding)
-    } else if truths.contains(&None) {
-        None
-    } else {
-        Some(!deciding)
+    let mut is_unknown = false;
+    for condition in conditions {
+        match condition.evaluate(resource) {
+            Some(truth) if truth == deciding => return Some(deciding),
+            Some(_) => {}
+            None => is_unknown = true,
+        }
     }
+    (!is_unknown).then_some(!deciding)
 }
 
 impl Test {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use gnudi_model::wildcard;
+
 use super::PATTERN_BYTES_MAX;
 
 /// A parsed pattern.
@@ -13,6 +15,19 @@ enum Token {
     Text,
     Character,
     This(char),
+}
+
+impl wildcard::Element for Token {
+    fn is_any_text(&self) -> bool {
+        *self == Token::Text
+    }
+
+    fn accepts(&self, character: char) -> bool {
+        match self {
+            Token::Text | Token::Character => true,
+            Token::This(wanted) => *wanted == character,
+        }
+    }
 }
 
 impl Pattern {
@@ -38,22 +53,7 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
-        // Positions of the text that the pattern so far may have reached.
-        let mut reached = vec![false; text.len() + 1];
-        reached[0] = true;
-        for token in &self.0 {
-            let mut next = vec![false; text.len() + 1];
-            for at in 0..=text.len() {
-                next[at] = match token {
-                    Token::Text => reached[..=at].contains(&true),
-                    Token::Character => at > 0 && reached[at - 1],
-                    Token::This(character) => at > 0 && reached[at - 1] && text[at - 1] == *character,
-                };
-            }
-            reached = next;
-        }
-        reached[text.len()]
+        wildcard::matches(text, &self.0)
     }
 
     /// The common prefix of all matching texts.
@@ -133,7 +133,40 @@ impl Pattern {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// By the positions of the text that each token may reach.
+    fn model(tokens: &[Token], text: &[char]) -> bool {
+        let mut reached = vec![false; text.len() + 1];
+        reached[0] = true;
+        for token in tokens {
+            let is_next = |at: usize| match token {
+                Token::Text => reached[..=at].contains(&true),
+                Token::Character => at > 0 && reached[at - 1],
+                Token::This(character) => at > 0 && reached[at - 1] && text[at - 1] == *character,
+            };
+            reached = (0..=text.len()).map(is_next).collect();
+        }
+        reached[text.len()]
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_model(text in "[ab\u{e9}]{0,8}", pattern in "[ab%_\u{e9}]{0,10}") {
+            let parsed = Pattern::parse(&pattern).unwrap();
+            prop_assert_eq!(parsed.matches(&text), model(&parsed.0, &text.chars().collect::<Vec<_>>()));
+        }
+    }
+
+    /// With the model it would take hours.
+    #[test]
+    fn many_wildcards_take_time_in_proportion() {
+        let text = "a".repeat(200_000);
+        assert!(Pattern::parse(&"%a".repeat(100_000)).unwrap().matches(&text));
+        assert!(!Pattern::parse(&"%ab".repeat(100_000)).unwrap().matches(&text));
+    }
 
     #[test]
     fn patterns_match_as_in_postgresql() {

@@ -3,7 +3,7 @@
 //! Edge cases are Python's: a `[` without `]` is literal, a leading `]` is a member of the sequence, an empty range
 //! such as `z-a` matches nothing, and `!` negates the sequence also if only empty ranges precede it.
 
-use std::str::Chars;
+use crate::wildcard;
 
 /// Whether the whole text matches the pattern.
 pub fn fnmatch(text: &str, pattern: &str) -> bool {
@@ -27,33 +27,7 @@ impl Pattern {
 
     /// Whether the whole text matches. Takes at most text length times pattern length, without allocation.
     pub fn matches(&self, text: &str) -> bool {
-        let (mut rest, mut next) = (text.chars(), 0);
-        // The pattern after the last star, and the rest of the text at that star's last attempt.
-        let mut star: Option<(usize, Chars<'_>)> = None;
-        loop {
-            let mut behind = rest.clone();
-            let character = behind.next();
-            let is_one = match (self.0.get(next), character) {
-                (Some(Element::Star), _) => {
-                    next += 1;
-                    star = Some((next, rest.clone()));
-                    continue;
-                }
-                (Some(element), Some(character)) => element.accepts(character),
-                (None, None) => return true,
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            if is_one {
-                (rest, next) = (behind, next + 1);
-                continue;
-            }
-            // Extend the last star by one character; earlier ones need not be tried again.
-            let Some((place, taken)) = &mut star else { return false };
-            if taken.next().is_none() {
-                return false;
-            }
-            (rest, next) = (taken.clone(), *place);
-        }
+        wildcard::matches(text, &self.0)
     }
 }
 
@@ -69,7 +43,11 @@ enum Element {
     },
 }
 
-impl Element {
+impl wildcard::Element for Element {
+    fn is_any_text(&self) -> bool {
+        *self == Element::Star
+    }
+
     fn accepts(&self, character: char) -> bool {
         match self {
             Element::Star | Element::Any => true,
