@@ -16,7 +16,8 @@ use gnudi_indexer::{
     create_default_archive_policies, has_no_archive_policies,
 };
 use gnudi_model::{
-    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, resource_type::GENERIC,
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Timestamp,
+    resource_type::GENERIC,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;

@@ -217,6 +217,11 @@ impl Change for SetEnds {
             let update = UpdateResource::new(GENERIC, id, ResourceChange::of_end(self.ended_at, self.now));
             let current = match update.current(connection, context).await {
                 Err(Failure::Refused(IndexerError::NoSuchResource(_))) => continue,
+                // A damaged row keeps no other from its end; and what was changed before it must be told.
+                Err(Failure::Refused(error)) => {
+                    tracing::warn!(%error, resource = %id, "a resource cannot be ended, or its end be removed");
+                    continue;
+                }
                 current => current?,
             };
             if (self.must_be)(&current.resource, time) {
