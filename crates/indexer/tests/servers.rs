@@ -220,6 +220,16 @@ tests! {
     mariadb_is_opened_by_several: is_opened_by_several(EngineKind::MariaDb);
 }
 
+/// The server's default would roll back single statements when their connection is closed, such as that of the cluster.
+#[tokio::test]
+async fn mariadb_needs_no_autocommit() {
+    let database = Database::start(Kind::MariaDb);
+    database.execute("mysql", "SET GLOBAL autocommit = 0");
+    let options = fresh(&database);
+    let cluster = SqlIndexer::open(&options).await.unwrap().cluster_id();
+    assert_eq!(SqlIndexer::open(&options).await.unwrap().cluster_id(), cluster);
+}
+
 /// Without transactional DDL a crash leaves a migration half done; the next program continues it.
 #[tokio::test]
 async fn mariadb_goes_on_with_a_schema_that_is_half_done() {

@@ -39,8 +39,9 @@ pub(crate) async fn connect(
 ) -> Result<MySqlConnection, sqlx::Error> {
     let mut connection = options.connect().await?;
     let seconds = limit.as_secs().max(1);
-    // Strict mode, since otherwise values that are too long are truncated. The first comment is for MariaDB, the second
-    // for MySQL: a process suspended in a transaction loses it, so that others can write.
+    // Strict mode, since otherwise values that are too long are truncated. Autocommit, since servers may be configured
+    // without it, and then lose single statements. The first comment is for MariaDB, the second for MySQL: a process
+    // suspended in a transaction loses it, so that others can write.
     let limits = match purpose {
         Purpose::Migrate => String::new(),
         Purpose::Read | Purpose::Write => format!(
@@ -56,7 +57,7 @@ pub(crate) async fn connect(
     };
     let access = if purpose == Purpose::Read { ", READ ONLY" } else { "" };
     let session = format!(
-        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'{limits}; \
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION autocommit = 1{limits}; \
          SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED{access}"
     );
     connection.execute(AssertSqlSafe(session)).await?;
