@@ -153,6 +153,47 @@ async fn a_server_that_is_down_at_start_is_named_without_the_password() {
     }
 }
 
+/// A former primary may keep its connections: neither writes nor reads stay there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_that_is_no_longer_the_primary_is_left() {
+    let database = Database::start(Kind::Postgres);
+    let indexer = open(&fresh(&database)).await;
+    let sessions = || -> HashSet<String> {
+        let select = "SELECT string_agg(CAST(pid AS TEXT), ',') FROM pg_stat_activity WHERE application_name = 'gnudi'";
+        database.execute("index", select).split(',').map(str::to_owned).collect()
+    };
+    let configure = |change: &str| {
+        database.execute("index", &format!("ALTER SYSTEM {change}"));
+        database.execute("index", "SELECT pg_reload_conf()");
+    };
+    create(&indexer, 1).await.unwrap();
+    assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
+    let before = sessions();
+    assert!(before.len() > 1, "{before:?}");
+    configure("SET default_transaction_read_only = on");
+    let pause = Duration::from_millis(10);
+    let mut number = 1;
+    let refused = loop {
+        number += 1;
+        match create(&indexer, number).await {
+            // The server has not read its configuration yet.
+            Ok(()) => tokio::time::sleep(pause).await,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
+    configure("RESET default_transaction_read_only");
+    while create(&indexer, number).await.is_err() {
+        tokio::time::sleep(pause).await;
+    }
+    assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
+    let start = Instant::now();
+    while !sessions().is_disjoint(&before) {
+        assert!(start.elapsed() < Duration::from_secs(10), "{before:?} are kept");
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Nothing is written to a database of another program.
 async fn leaves_other_programs_alone(kind: EngineKind) {
     const GNOCCHIS: [&str; 6] = [

@@ -26,7 +26,23 @@ pub struct ServerPool {
     limit: Duration,
     /// Limits open connections.
     permits: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle>,
+}
+
+/// Open connections that are not in use.
+#[derive(Debug, Default)]
+struct Idle {
+    connections: Vec<Connection>,
+    /// How often [`Pool::forget_connections`] was called: connections of before are not kept.
+    generation: u64,
+}
+
+impl Idle {
+    fn keep(&mut self, connection: Connection, generation: u64) {
+        if generation == self.generation && !connection.is_lost() {
+            self.connections.push(connection);
+        }
+    }
 }
 
 impl Pool {
@@ -74,12 +90,20 @@ impl Pool {
         self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)
     }
 
+    /// Later reads connect again. For when another connection to the server is lost, which may be no longer the primary.
+    pub fn forget_connections(&self) {
+        let Pool::Server(pool) = self else { return };
+        let mut idle = pool.idle.lock();
+        idle.connections.clear();
+        idle.generation += 1;
+    }
+
     pub async fn close(&self) {
         match self {
             Pool::Sqlite(readers) => readers.close().await,
             Pool::Server(pool) => {
                 pool.permits.close();
-                let idle = std::mem::take(&mut *pool.idle.lock());
+                let idle = std::mem::take(&mut pool.idle.lock().connections);
                 for connection in idle {
                     connection.close().await;
                 }
@@ -92,21 +116,26 @@ impl ServerPool {
     async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         let closed = |_| sqlx::Error::Io(io::Error::other("the index was closed"));
         let _permit = self.permits.acquire().await.map_err(closed)?;
-        let idle = self.idle.lock().pop();
+        let (idle, generation) = self.take_idle();
         if let Some(mut connection) = idle {
             let outcome = connection.fetch_all(statement.clone()).await;
             if !connection.is_lost() {
-                self.idle.lock().push(connection);
+                self.idle.lock().keep(connection, generation);
                 return outcome;
             }
             // The other idle connections are as old.
-            self.idle.lock().clear();
+            self.idle.lock().connections.clear();
         }
+        let generation = self.idle.lock().generation;
         let mut connection = self.connector.connect(Purpose::Read).await?;
         let outcome = connection.fetch_all(statement).await;
-        if !connection.is_lost() {
-            self.idle.lock().push(connection);
-        }
+        self.idle.lock().keep(connection, generation);
         outcome
+    }
+
+    /// An idle connection, if there is any, and its generation.
+    fn take_idle(&self) -> (Option<Connection>, u64) {
+        let mut idle = self.idle.lock();
+        (idle.connections.pop(), idle.generation)
     }
 }

@@ -41,7 +41,7 @@ use uuid::Uuid;
 use crate::{Indexer, Result};
 use interner::Texts;
 use types::{TypeCache, Types};
-use writer::Writer;
+use writer::{Context, Writer};
 
 /// Maximum ids in a statement; shorter lists are padded to a power of two by repetition.
 const IDS_NAMED_MAX: usize = 1024;
@@ -80,7 +80,7 @@ impl OpenError {
 /// The index in a SQL database.
 #[derive(Debug)]
 pub struct SqlIndexer {
-    readers: Pool,
+    readers: Arc<Pool>,
     writer: Writer,
     texts: Arc<Texts>,
     types: TypeCache,
@@ -135,8 +135,9 @@ impl SqlIndexer {
             DatabaseOptions::Sqlite(options) => options.space.clone(),
             DatabaseOptions::Server(_) => None,
         };
-        let writer = Writer::start(connector, connection, texts.clone(), process, space);
-        let readers = Pool::open(options).await?;
+        let readers = Arc::new(Pool::open(options).await?);
+        let context = Context::new(texts.clone(), process, readers.clone(), space);
+        let writer = Writer::start(connector, connection, context);
         Ok(SqlIndexer {
             readers,
             writer,

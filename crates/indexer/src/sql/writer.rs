@@ -22,7 +22,7 @@ use std::{
 use async_trait::async_trait;
 use gnudi_model::{MetricId, Resource};
 use gnudi_sql::{
-    Checkpoints, Connection, Connector, Dialect, DiskSpace, Purpose, sqlite::refresh_statistics,
+    Checkpoints, Connection, Connector, Dialect, DiskSpace, Pool, Purpose, sqlite::refresh_statistics,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -104,17 +104,10 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Connects if necessary, and reconnects after a failure.
-    pub(super) fn start(
-        connector: Connector,
-        connection: Option<Connection>,
-        texts: Arc<Texts>,
-        process: i64,
-        space: Option<Arc<dyn DiskSpace>>,
-    ) -> Self {
+    pub(super) fn start(connector: Connector, connection: Option<Connection>, mut context: Context) -> Self {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
-        let checkpoints = Checkpoints::new(&connector);
-        let context = Context { texts, process, checkpoints, space, ..Context::default() };
+        context.checkpoints = Checkpoints::new(&connector);
         let task = tokio::spawn(write_groups(connector, connection, waiting, context));
         Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit }
     }
@@ -406,7 +399,7 @@ struct Outcomes {
 }
 
 /// The writer's state across groups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
     types: TypeCache,
@@ -415,10 +408,22 @@ pub(super) struct Context {
     /// Number of feed rows written.
     told: AtomicU32,
     checkpoints: Checkpoints,
+    /// Those of this process.
+    readers: Arc<Pool>,
     space: Option<Arc<dyn DiskSpace>>,
 }
 
 impl Context {
+    pub(super) fn new(
+        texts: Arc<Texts>,
+        process: i64,
+        readers: Arc<Pool>,
+        space: Option<Arc<dyn DiskSpace>>,
+    ) -> Self {
+        let (types, checkpoints) = (TypeCache::default(), Checkpoints::default());
+        Context { texts, types, process, told: AtomicU32::new(0), checkpoints, readers, space }
+    }
+
     /// The types as seen by this transaction.
     pub(super) async fn types(&self, connection: &mut Connection) -> Result<Arc<Types>> {
         let version = types::version(&mut *connection).await?;
@@ -515,6 +520,9 @@ async fn execute(
             Err(error) => Err(error),
         };
         let Err(error) = &outcomes else { return outcomes };
+        if connection.as_ref().is_some_and(Connection::is_lost) {
+            context.readers.forget_connections();
+        }
         abandon(connection).await;
         context.forget();
         if matches!(error, IndexerError::NoSpace(_)) && rooms_made < ROOMS_MADE_MAX {
