@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{
-    AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan, python::text_of_float,
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, Timespan,
+    python::text_of_float,
 };
 use uuid::Uuid;
 
@@ -63,6 +64,13 @@ pub struct PolicyConversion {
 #[async_trait]
 pub trait ArchivePolicies {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()>;
+
+    /// Creates those of the policies, and of the rules for them, that do not exist: all, or none.
+    async fn create_missing_policies(
+        &self,
+        policies: Vec<ArchivePolicy>,
+        rules: Vec<ArchivePolicyRule>,
+    ) -> Result<()>;
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>>;
 

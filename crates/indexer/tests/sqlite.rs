@@ -9,15 +9,15 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics,
-    MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceTypeChange,
+    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MemoryIndexer, MetricFilter, MetricListing,
+    Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceTypeChange,
     ResourceTypes, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
 use gnudi_model::{
-    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Timestamp,
-    resource_type::GENERIC,
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType,
+    Timestamp, resource_type::GENERIC,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
@@ -95,9 +95,30 @@ async fn default_policies_come_only_to_an_empty_index() {
     // What an operator has deleted is not created again.
     indexer.delete_archive_policy("bool").await.unwrap();
     assert_eq!(has_no_archive_policies(&indexer).await, Ok(false));
-    // A creation that was interrupted goes on.
     create_default_archive_policies(&indexer, &methods).await.unwrap();
     assert!(indexer.archive_policy("bool").await.unwrap().is_some());
+}
+
+/// A start that is interrupted must not leave some of the default policies: then no start would create the others.
+#[tokio::test]
+async fn default_policies_come_all_at_once() {
+    let methods = ArchivePolicy::default_methods();
+    let folder = tempfile::tempdir().unwrap();
+    let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+    let rule = ArchivePolicyRule::new("default", "*", "none");
+    let memory = MemoryIndexer::default();
+    let indexers: [&dyn Indexer; 2] = [&indexer, &memory];
+    for indexer in indexers {
+        let policies = ArchivePolicy::defaults(&methods);
+        let refused = indexer.create_missing_policies(policies, vec![rule.clone()]).await;
+        assert_eq!(refused, Err(IndexerError::NoSuchArchivePolicy("none".to_owned())));
+        assert_eq!(has_no_archive_policies(indexer).await, Ok(true));
+        for _ in 0..2 {
+            create_default_archive_policies(indexer, &methods).await.unwrap();
+        }
+        assert_eq!(indexer.archive_policies().await.unwrap().len(), 5);
+        assert_eq!(indexer.archive_policy_name_for_metric("anything").await, Ok("low".to_owned()));
+    }
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ impl Store {
         retry: RetryPolicy,
     ) -> Result<()> {
         let (indexer, place) = (&*self.indexer, index_place(config));
-        // Asked once: a repeated creation finds what the interrupted one has created.
+        // Asked once: a repeated creation finds what one without an answer has created.
         if retry.run(&place, || has_no_archive_policies(indexer)).await? {
             retry.run(&place, || create_default_archive_policies(indexer, methods)).await?;
         }

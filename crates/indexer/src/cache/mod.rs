@@ -287,6 +287,15 @@ impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
         self.index.create_archive_policy(policy).await
     }
 
+    async fn create_missing_policies(
+        &self,
+        policies: Vec<ArchivePolicy>,
+        rules: Vec<ArchivePolicyRule>,
+    ) -> Result<()> {
+        let write = |index: Arc<I>| async move { index.create_missing_policies(policies, rules).await };
+        self.run_to_completion(write, |caches, _| caches.invalidate_policies()).await
+    }
+
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
         if let Some(policy) = self.caches.policies.get(name) {
             return Ok(Some(policy));

@@ -62,6 +62,27 @@ impl ArchivePolicies for MemoryIndexer {
         Ok(())
     }
 
+    async fn create_missing_policies(
+        &self,
+        policies: Vec<ArchivePolicy>,
+        rules: Vec<ArchivePolicyRule>,
+    ) -> Result<()> {
+        let mut tables = self.tables.lock();
+        let is_there = |name: &String| {
+            tables.policies.contains_key(name) || policies.iter().any(|policy| policy.name == *name)
+        };
+        if let Some(rule) = rules.iter().find(|rule| !is_there(&rule.archive_policy_name)) {
+            return Err(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone()));
+        }
+        for policy in policies {
+            tables.policies.entry(policy.name.clone()).or_insert_with(|| Arc::new(policy));
+        }
+        for rule in rules {
+            tables.rules.entry(rule.name.clone()).or_insert(rule);
+        }
+        Ok(())
+    }
+
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
         Ok(self.tables.lock().policies.get(name).cloned())
     }

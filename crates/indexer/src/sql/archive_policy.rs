@@ -3,12 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, MetricId, Timespan};
+use gnudi_model::{
+    AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, Timespan,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
     Connection, Row, SqlIndexer, Statement,
+    archive_policy_rule::CreateRule,
     failure::{Failure, Refusals, execute_checked},
     id_at, optional_id_at,
     writer::{Applied, Change, Context},
@@ -27,6 +30,14 @@ const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_meth
 impl ArchivePolicies for SqlIndexer {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
         self.writer.change(CreatePolicy(policy)).await
+    }
+
+    async fn create_missing_policies(
+        &self,
+        policies: Vec<ArchivePolicy>,
+        rules: Vec<ArchivePolicyRule>,
+    ) -> Result<()> {
+        self.writer.change(CreateMissing { policies, rules }).await
     }
 
     async fn archive_policy(&self, name: &str) -> Result<Option<Arc<ArchivePolicy>>> {
@@ -105,6 +116,37 @@ impl Change for CreatePolicy {
         let taken = IndexerError::ArchivePolicyAlreadyExists(policy.name.clone());
         execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
         Ok(((), Touched::default()))
+    }
+}
+
+struct CreateMissing {
+    policies: Vec<ArchivePolicy>,
+    rules: Vec<ArchivePolicyRule>,
+}
+
+#[async_trait]
+impl Change for CreateMissing {
+    type Answer = ();
+
+    async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<()> {
+        for policy in &self.policies {
+            unless_there(CreatePolicy(policy.clone()).apply(connection, context).await)?;
+        }
+        for rule in &self.rules {
+            unless_there(CreateRule(rule.clone()).apply(connection, context).await)?;
+        }
+        Ok(((), Touched::policies()))
+    }
+}
+
+/// What exists is left as it is. Any other refusal fails the transaction.
+fn unless_there(created: Applied<()>) -> Result<(), Failure> {
+    match created {
+        Ok(_)
+        | Err(Failure::Refused(
+            IndexerError::ArchivePolicyAlreadyExists(_) | IndexerError::ArchivePolicyRuleAlreadyExists(_),
+        )) => Ok(()),
+        Err(Failure::Refused(error) | Failure::Broken(error)) => Err(Failure::Broken(error)),
     }
 }
 

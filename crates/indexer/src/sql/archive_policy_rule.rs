@@ -44,7 +44,7 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 }
 
-struct CreateRule(ArchivePolicyRule);
+pub(super) struct CreateRule(pub(super) ArchivePolicyRule);
 
 #[async_trait]
 impl Change for CreateRule {

@@ -117,6 +117,9 @@ gated! {
 gated! {
     ArchivePolicies:
     write create_archive_policy(policy: ArchivePolicy) -> Result<(), IndexerError>;
+    write create_missing_policies(
+        policies: Vec<ArchivePolicy>, rules: Vec<ArchivePolicyRule>,
+    ) -> Result<(), IndexerError>;
     read archive_policy(name: &str) -> Result<Option<Arc<ArchivePolicy>>, IndexerError>;
     read archive_policies() -> Result<Vec<Arc<ArchivePolicy>>, IndexerError>;
     write update_archive_policy(name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>, IndexerError>;
