@@ -119,6 +119,20 @@ def test_a_log_file_that_cannot_be_written_stops_the_start(tmp_path):
     assert done.returncode == 1 and "--log-date-format" in done.stderr
 
 
+class FullLog(program.Gnudi):
+    """Its standard error is a full disk."""
+
+    def command(self):
+        return ["sh", "-c", 'exec "$@" 2> /dev/full', "sh", *super().command()]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--log-file", "/dev/full"]])
+def test_a_full_disk_for_the_log_ends_nothing(tmp_path, arguments):
+    with FullLog(tmp_path, arguments=arguments) as server:
+        assert server.client().post("/v1/metric", {"archive_policy_name": "low"}).status == 201
+        assert server.stop() == 0
+
+
 def test_why_a_service_ended_is_in_its_log(tmp_path):
     config = tmp_path / "gnocchi.conf"
     config.write_text("[storage]\ndriver = redis\n")

@@ -7,6 +7,7 @@ mod file;
 mod oslo;
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -67,7 +68,8 @@ pub fn log_failure(reason: &str) {
     if LOGS_TO_FILE.get().is_some() {
         tracing::error!("{reason}");
     }
-    eprintln!("{NAME}: {reason}");
+    // `eprintln` panics if that fails.
+    let _ = writeln!(std::io::stderr(), "{NAME}: {reason}");
 }
 
 fn level(config: &Config) -> &'static str {
@@ -107,6 +109,8 @@ fn start_on_stderr(level: &str, config: &Config) {
         .with_writer(std::io::stderr)
         .with_ansi(terminal)
         .with_target(false)
+        // It would report a line that cannot be written by `eprintln`, which panics if standard error is full or closed.
+        .log_internal_errors(false)
         .init();
     warn_of(config);
 }
@@ -119,6 +123,8 @@ fn start_in_file(path: &Path, config: &Config) -> Result<()> {
         .with_writer(LogFile::open(path)?)
         .with_ansi(false)
         .event_format(format)
+        // As above.
+        .log_internal_errors(false)
         .init();
     let _ = LOGS_TO_FILE.set(());
     warn_of(config);
