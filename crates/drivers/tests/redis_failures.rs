@@ -337,6 +337,38 @@ async fn too_few_replicas_is_unavailable() {
     assert!(error.contains("is a replica"), "{error}");
 }
 
+/// Without a restart, and without a sentinel that ends its connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_becomes_a_replica_is_left() {
+    let server = RedisServer::start(&[]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
+    let mut options = incoming_options(&server.url());
+    options.redis.replicas_min = Some(1);
+    let driver =
+        eventually("the replica is there", async || RedisIncoming::open(options.clone(), CLUSTER).await)
+            .await;
+    replica.ask::<String>(&["REPLICAOF", "NO", "ONE"]);
+    server.ask::<String>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
+    eventually("it is left", async || match driver.append(batch(&[0], 1)).await {
+        Err(IncomingError::Unavailable(reason)) if reason.contains("is a replica") => Ok(()),
+        other => Err(other),
+    })
+    .await;
+}
+
+/// Its whole timeout would be that of the call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_that_hangs_does_not_hide_the_others() {
+    let sentinels = RedisSentinels::start(&[]);
+    let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = format!("redis://{},", hung.local_addr().unwrap());
+    let mut options = incoming_options(&sentinels.url().replacen("redis://", &hosts, 1));
+    options.redis.connect_timeout = options.redis.timeout;
+    let driver = eventually("it opens", async || RedisIncoming::open(options.clone(), CLUSTER).await).await;
+    let _: i64 = sentinels.servers[0].ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+    eventually("it connects again", async || driver.append(batch(&[0], 1)).await).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_clusters_place_is_refused() {
     let server = RedisServer::start(&[]);

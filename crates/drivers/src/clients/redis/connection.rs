@@ -1,7 +1,8 @@
-//! Connects to a server: checks it, and loads the scripts.
+//! Connects to a server: checks it, and loads the scripts. Asks sentinels and nodes where the servers are.
 
 use std::{net::IpAddr, time::Duration};
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     Pipeline, RedisConnectionInfo, TlsCertificates, Value, aio::MultiplexedConnection,
@@ -13,6 +14,31 @@ use super::{
     script::Script,
     url::{Address, Credentials, RedisUrl, Tls},
 };
+
+/// How long one server is waited for before the next one is asked beside it.
+const HEAD_START: Duration = Duration::from_millis(200);
+
+/// The first success of requests to servers any of which may answer. They begin in order, each once the one before has
+/// failed or has had its head start: one that hangs takes no other's time. `none` is the error if there are no requests.
+pub(super) async fn first_answer<T>(
+    requests: Vec<impl Future<Output = Result<T, ClientError>>>,
+    none: ClientError,
+) -> Result<T, ClientError> {
+    let mut waiting = requests.into_iter();
+    let mut running = FuturesUnordered::new();
+    let mut last = none;
+    loop {
+        running.extend(waiting.next());
+        if running.is_empty() {
+            return Err(last);
+        }
+        match tokio::time::timeout(HEAD_START, running.next()).await {
+            Ok(Some(Ok(answer))) => return Ok(answer),
+            Ok(Some(Err(error))) => last = error,
+            Ok(None) | Err(_) => {}
+        }
+    }
+}
 
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -273,4 +299,26 @@ pub(super) fn redirected(text: &str) -> Option<Address> {
 /// Marks the next command as redirected once.
 pub(super) fn asking() -> Cmd {
     redis::cmd("ASKING")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_hangs_takes_no_others_time() {
+        async fn ask(server: u32) -> Result<u32, ClientError> {
+            match server {
+                0 => std::future::pending().await,
+                1 => Err(ClientError::Unavailable("down".to_owned())),
+                server => Ok(server),
+            }
+        }
+        let none = || ClientError::Unavailable("none".to_owned());
+        let began = tokio::time::Instant::now();
+        let answer = first_answer(Vec::from([0, 0, 1, 2, 3].map(ask)), none()).await;
+        assert_eq!((answer, began.elapsed().as_millis() / 100), (Ok(2), 4));
+        assert_eq!(first_answer(Vec::from([1].map(ask)), none()).await.unwrap_err().to_string(), "down");
+        assert_eq!(first_answer(Vec::from([0; 0].map(ask)), none()).await, Err(none()));
+    }
 }

@@ -268,7 +268,7 @@ impl RedisClient {
         deadline: Instant,
     ) -> Result<Vec<(Arc<Node>, Vec<PendingCall>)>, (Vec<PendingCall>, ClientError)> {
         if self.routes.is_suspect() {
-            // Asks node after node, one call at a time.
+            // Asks several nodes if need be; one call at a time.
             let refreshing = self.routes.refresh(&self.connector, &self.options.url);
             let refreshed = tokio::time::timeout_at(deadline, refreshing).await.unwrap_or_else(|_| {
                 Err(ClientError::Unavailable(format!("{}: no node responds in time", self.options.url)))
@@ -336,9 +336,7 @@ impl RedisClient {
                 return Err(Failure { error: late(&place, self.options.timeout), may_repeat: false });
             }
         };
-        if replicas_min > 0 {
-            confirmed(values.pop(), replicas_min, &place.to_string())?;
-        }
+        let confirmation = if replicas_min > 0 { values.pop() } else { None };
         // Skip the responses to ASKING.
         let mut values = values.into_iter();
         let answer = |waiting: &PendingCall| {
@@ -347,7 +345,16 @@ impl RedisClient {
             }
             values.next().unwrap_or_default()
         };
-        Ok(calls.iter().map(answer).collect())
+        let answers: Vec<Value> = calls.iter().map(answer).collect();
+        // Where all calls are refused nothing waits for replicas; a server that has become one refuses WAIT, too.
+        let is_written = answers.iter().any(|answer| !matches!(answer, Value::ServerError(_)));
+        if replicas_min > 0 && is_written {
+            if matches!(confirmation, Some(Value::ServerError(_))) {
+                node.disconnect();
+            }
+            confirmed(confirmation, replicas_min, &place.to_string())?;
+        }
+        Ok(answers)
     }
 
     fn replicas_min(&self, node: &Node) -> u32 {

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::RwLock;
 
 use super::{
-    connection::{Connection, Connector, Place, Server, replication},
+    connection::{Connection, Connector, Place, Server, first_answer, replication},
     error::ClientError,
     url::{Address, RedisUrl, Servers},
 };
@@ -123,18 +123,15 @@ impl Node {
     }
 }
 
-/// Queries the sentinels in order.
+/// Queries the sentinels, the first one first.
 pub(super) async fn master(connector: &Connector, url: &RedisUrl) -> Result<Address, ClientError> {
     let Servers::Sentinels { sentinels, master, tls } = &url.servers else {
         return Err(ClientError::Refused(format!("{url} has no sentinels")));
     };
-    let mut last = ClientError::Unavailable(format!("no sentinel knows a master {master}"));
-    for sentinel in sentinels {
-        match connector.master(url, sentinel, master, *tls).await {
-            Ok(Some(address)) => return Ok(address),
-            Ok(None) => {}
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let unknown = || ClientError::Unavailable(format!("no sentinel knows a master {master}"));
+    let requests = sentinels.iter().map(|sentinel| async move {
+        let found = connector.master(url, sentinel, master, *tls).await?;
+        found.ok_or_else(unknown)
+    });
+    first_answer(requests.collect(), unknown()).await
 }

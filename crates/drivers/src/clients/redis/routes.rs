@@ -11,7 +11,7 @@ use std::{
 use parking_lot::RwLock;
 
 use super::{
-    connection::{Connector, Place},
+    connection::{Connector, Place, first_answer},
     error::ClientError,
     node::Node,
     slots::SLOTS,
@@ -91,20 +91,20 @@ impl Routes {
         if asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER) {
             return Ok(());
         }
-        let mut last = ClientError::Unavailable(format!("{url}: no node responds"));
-        for address in self.candidates(seeds) {
-            match connector.slots(url, &address).await {
-                Ok(ranges) if !ranges.is_empty() => {
-                    self.adopt(ranges);
-                    self.suspect.store(false, Ordering::Release);
-                    *asked = Some(Instant::now());
-                    return Ok(());
-                }
-                Ok(_) => last = ClientError::Unavailable(format!("redis {address}: no node has any slot")),
-                Err(error) => last = error,
+        let none = ClientError::Unavailable(format!("{url}: no node responds"));
+        let candidates = self.candidates(seeds);
+        let requests = candidates.iter().map(|address| async move {
+            let ranges = connector.slots(url, address).await?;
+            if ranges.is_empty() {
+                return Err(ClientError::Unavailable(format!("redis {address}: no node has any slot")));
             }
-        }
-        Err(last)
+            Ok(ranges)
+        });
+        let ranges = first_answer(requests.collect(), none).await?;
+        self.adopt(ranges);
+        self.suspect.store(false, Ordering::Release);
+        *asked = Some(Instant::now());
+        Ok(())
     }
 
     fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
