@@ -104,6 +104,15 @@ impl<'a> Call<'a> {
     }
 }
 
+/// A page of a listing.
+struct Page {
+    names: Vec<String>,
+    /// Whether there are more pages.
+    more: bool,
+    /// With which the server goes on.
+    token: Option<String>,
+}
+
 /// The meaning of a response, for any request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -264,33 +273,50 @@ impl S3Objects {
     }
 
     async fn list_any(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let mut names = Vec::new();
-        let mut after = String::new();
+        let mut names: Vec<String> = Vec::new();
+        // The parameter that the next page begins behind.
+        let mut from: Option<(&'static str, String)> = None;
         loop {
-            let (page, more) = self.page(prefix, &after).await?;
-            let Some(last) = page.last().filter(|last| more && **last > after) else {
-                names.extend(page);
+            let page = self.page(prefix, from.as_ref()).await?;
+            let last =
+                page.names.last().filter(|last| names.last().is_none_or(|known| known < *last)).cloned();
+            names.extend(page.names);
+            if !page.more {
                 return Ok(names);
+            }
+            // A page may be empty, although there are more: of a versioned bucket with many deleted objects, for example.
+            let next = match (last, page.token) {
+                (Some(last), _) => ("start-after", last),
+                (None, Some(token)) => ("continuation-token", token),
+                (None, None) => return Err(self.stuck()),
             };
-            after.clone_from(last);
-            names.extend(page);
+            if from.as_ref() == Some(&next) {
+                return Err(self.stuck());
+            }
+            from = Some(next);
         }
     }
 
-    /// One page of names after `after`, and whether there are more.
-    async fn page(&self, prefix: &str, after: &str) -> Result<(Vec<String>, bool), ObjectError> {
+    fn stuck(&self) -> ObjectError {
+        ObjectError::Unavailable(format!("{}: a page of a listing does not say how to go on", self.place))
+    }
+
+    async fn page(&self, prefix: &str, from: Option<&(&'static str, String)>) -> Result<Page, ObjectError> {
         let mut call = Call::new(Method::Get, "");
         call.query = vec![("list-type", "2"), ("max-keys", LIST_PAGE), ("prefix", prefix)];
-        if !after.is_empty() {
-            call.query.push(("start-after", after));
+        if let Some((parameter, value)) = from {
+            call.query.push((*parameter, value.as_str()));
         }
         let (verdict, answer) = self.request(&call).await?;
         if verdict != Verdict::Fine {
             return Err(self.refusal(&call, &answer));
         }
         let text = String::from_utf8_lossy(&answer.body);
-        let names = elements(&text, "Key").map(unescaped).collect();
-        Ok((names, elements(&text, "IsTruncated").next() == Some("true")))
+        Ok(Page {
+            names: elements(&text, "Key").map(unescaped).collect(),
+            more: elements(&text, "IsTruncated").next() == Some("true"),
+            token: elements(&text, "NextContinuationToken").next().map(unescaped),
+        })
     }
 
     /// Sends until the response is not "retry later".
@@ -482,63 +508,4 @@ impl Objects for S3Objects {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_found_in_xml() {
-        let text = "<R><IsTruncated>false</IsTruncated><Contents><Key>a/1</Key><Size>1</Size></Contents>\
-                    <Contents><Key>b&amp;c&#x41;&#66;&quot;&nonsense;d</Key></Contents><Key>cut";
-        let names: Vec<String> = elements(text, "Key").map(unescaped).collect();
-        assert_eq!(names, ["a/1", "b&cAB\"d"]);
-        assert_eq!(elements(text, "IsTruncated").next(), Some("false"));
-        assert_eq!(elements(text, "Code").next(), None);
-    }
-
-    fn answer(status: u16, code: &str) -> Answer {
-        let body = format!("<Error><Code>{code}</Code><Message>words</Message></Error>").into();
-        let status = StatusCode::from_u16(status).unwrap();
-        Answer { status, headers: gnudi_http::HeaderMap::new(), body }
-    }
-
-    #[test]
-    fn answers_are_told_apart() {
-        for (status, code, expected) in [
-            (200, "", Verdict::Fine),
-            (204, "", Verdict::Fine),
-            (404, "NoSuchKey", Verdict::Missing),
-            (404, "NoSuchBucket", Verdict::Refused),
-            (412, "PreconditionFailed", Verdict::Exists),
-            (416, "InvalidRange", Verdict::OutOfRange),
-            (409, "ConditionalRequestConflict", Verdict::Again),
-            (400, "RequestTimeout", Verdict::Again),
-            (503, "SlowDown", Verdict::Again),
-            (500, "InternalError", Verdict::Again),
-            (429, "", Verdict::Again),
-            (507, "XMinioStorageFull", Verdict::Refused),
-            (403, "InvalidAccessKeyId", Verdict::Refused),
-            (403, "QuotaExceeded", Verdict::Refused),
-            (301, "PermanentRedirect", Verdict::Refused),
-        ] {
-            assert_eq!(verdict(&answer(status, code)), expected, "{status} {code}");
-        }
-    }
-
-    #[test]
-    fn a_refused_create_is_in_doubt_after_an_attempt_without_an_answer() {
-        let options = S3Options {
-            endpoint_url: Some("http://127.0.0.1:1".to_owned()),
-            access_key_id: Some("key".to_owned()),
-            secret_access_key: Some(Secret::new("secret")),
-            ..S3Options::default()
-        };
-        let store = S3Objects::new(&options, "bucket".to_owned()).unwrap();
-        let call = Call::new(Method::Put, "log/1");
-        let full = answer(507, "XMinioStorageFull");
-        assert!(matches!(store.create_refusal(&call, &full, false), ObjectError::NoSpace(_)));
-        assert!(matches!(store.create_refusal(&call, &full, true), ObjectError::Unavailable(_)));
-        let denied = answer(403, "AccessDenied");
-        assert!(matches!(store.create_refusal(&call, &denied, false), ObjectError::Refused(_)));
-        assert!(matches!(store.create_refusal(&call, &denied, true), ObjectError::Unavailable(_)));
-    }
-}
+mod tests;

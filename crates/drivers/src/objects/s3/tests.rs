@@ -1,0 +1,103 @@
+//! Tests of names, listings and responses.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+
+use super::*;
+
+#[test]
+fn names_are_found_in_xml() {
+    let text = "<R><IsTruncated>false</IsTruncated><Contents><Key>a/1</Key><Size>1</Size></Contents>\
+                <Contents><Key>b&amp;c&#x41;&#66;&quot;&nonsense;d</Key></Contents><Key>cut";
+    let names: Vec<String> = elements(text, "Key").map(unescaped).collect();
+    assert_eq!(names, ["a/1", "b&cAB\"d"]);
+    assert_eq!(elements(text, "IsTruncated").next(), Some("false"));
+    assert_eq!(elements(text, "Code").next(), None);
+}
+
+fn answer(status: u16, code: &str) -> Answer {
+    let body = format!("<Error><Code>{code}</Code><Message>words</Message></Error>").into();
+    let status = StatusCode::from_u16(status).unwrap();
+    Answer { status, headers: gnudi_http::HeaderMap::new(), body }
+}
+
+#[test]
+fn answers_are_told_apart() {
+    for (status, code, expected) in [
+        (200, "", Verdict::Fine),
+        (204, "", Verdict::Fine),
+        (404, "NoSuchKey", Verdict::Missing),
+        (404, "NoSuchBucket", Verdict::Refused),
+        (412, "PreconditionFailed", Verdict::Exists),
+        (416, "InvalidRange", Verdict::OutOfRange),
+        (409, "ConditionalRequestConflict", Verdict::Again),
+        (400, "RequestTimeout", Verdict::Again),
+        (503, "SlowDown", Verdict::Again),
+        (500, "InternalError", Verdict::Again),
+        (429, "", Verdict::Again),
+        (507, "XMinioStorageFull", Verdict::Refused),
+        (403, "InvalidAccessKeyId", Verdict::Refused),
+        (403, "QuotaExceeded", Verdict::Refused),
+        (301, "PermanentRedirect", Verdict::Refused),
+    ] {
+        assert_eq!(verdict(&answer(status, code)), expected, "{status} {code}");
+    }
+}
+
+fn bucket_at(endpoint: String) -> S3Objects {
+    let options = S3Options {
+        endpoint_url: Some(endpoint),
+        access_key_id: Some("key".to_owned()),
+        secret_access_key: Some(Secret::new("secret")),
+        ..S3Options::default()
+    };
+    S3Objects::new(&options, "bucket".to_owned()).unwrap()
+}
+
+/// Lists from a server that has these pages; returns also the first lines of its requests.
+async fn listed(pages: &'static [&'static str]) -> (Result<Vec<String>, ObjectError>, Vec<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = bucket_at(format!("http://{}", listener.local_addr().unwrap()));
+    let (sender, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for page in pages {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+            sender.send(lines.next().unwrap()).unwrap();
+            lines.find(String::is_empty).unwrap();
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", page.len());
+            stream.write_all(format!("{head}{page}").as_bytes()).unwrap();
+        }
+    });
+    (store.list_any("").await, requests.try_iter().collect())
+}
+
+#[tokio::test]
+async fn a_page_without_names_does_not_end_a_listing() {
+    const EMPTY: &str =
+        "<R><IsTruncated>true</IsTruncated><NextContinuationToken>t/1</NextContinuationToken></R>";
+    const A: &str = "<R><IsTruncated>true</IsTruncated><Contents><Key>a</Key></Contents></R>";
+    const B: &str = "<R><IsTruncated>false</IsTruncated><Contents><Key>b</Key></Contents></R>";
+    const PAGES: [&str; 3] = [EMPTY, A, B];
+    const STUCK: [&[&str]; 2] = [&[EMPTY, EMPTY], &["<R><IsTruncated>true</IsTruncated></R>"]];
+    let (names, requests) = listed(&PAGES).await;
+    assert_eq!(names.unwrap(), ["a", "b"]);
+    assert!(requests[1].contains("continuation-token=t%2F1"), "{}", requests[1]);
+    assert!(requests[2].contains("start-after=a"), "{}", requests[2]);
+    for pages in STUCK {
+        let (names, _) = listed(pages).await;
+        assert!(matches!(names, Err(ObjectError::Unavailable(_))), "{names:?}");
+    }
+}
+
+#[test]
+fn a_refused_create_is_in_doubt_after_an_attempt_without_an_answer() {
+    let store = bucket_at("http://127.0.0.1:1".to_owned());
+    let call = Call::new(Method::Put, "log/1");
+    let full = answer(507, "XMinioStorageFull");
+    assert!(matches!(store.create_refusal(&call, &full, false), ObjectError::NoSpace(_)));
+    assert!(matches!(store.create_refusal(&call, &full, true), ObjectError::Unavailable(_)));
+    let denied = answer(403, "AccessDenied");
+    assert!(matches!(store.create_refusal(&call, &denied, false), ObjectError::Refused(_)));
+    assert!(matches!(store.create_refusal(&call, &denied, true), ObjectError::Unavailable(_)));
+}
