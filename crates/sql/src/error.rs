@@ -24,13 +24,13 @@ const SQLITE_INTERRUPT: &str = "9";
 const POSTGRES_NO_SPACE: &str = "53100";
 /// Classes of codes: connections, resources, intervention of the operator (which includes timeouts of statements).
 const POSTGRES_UNAVAILABLE_CLASSES: [&str; 3] = ["08", "53", "57"];
-/// Further codes: a lock took too long (55P03), a transaction was idle for too long (25P03), the database is gone
-/// (3D000).
-const POSTGRES_UNAVAILABLE: [&str; 3] = ["55P03", "25P03", "3D000"];
+/// Further codes: a lock took too long (55P03), a transaction was idle or ran for too long (25P03, 25P04), the database is
+/// gone (3D000).
+const POSTGRES_UNAVAILABLE: [&str; 4] = ["55P03", "25P03", "25P04", "3D000"];
 /// The server is no longer the primary.
 const POSTGRES_NO_PRIMARY: &str = "25006";
 /// Codes with which sessions end, or their beginnings. A fatal error ends a session, too; not all proxies say that it is.
-const POSTGRES_ENDED: [&str; 3] = ["08", "57P", "25P03"];
+const POSTGRES_ENDED: [&str; 4] = ["08", "57P", "25P03", "25P04"];
 /// A serialization failure; a deadlock.
 const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];
 
@@ -41,8 +41,9 @@ const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
 const MYSQL_UNAVAILABLE: [u16; 11] = [1040, 1203, 1226, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049];
 /// The server is no longer the primary.
 const MYSQL_NO_PRIMARY: [u16; 3] = [1290, 1792, 1836];
-/// `MySQL` 8.0.24 and newer: the server has closed a connection that was idle for `wait_timeout`.
-const MYSQL_IDLE: u16 = 4031;
+/// `MySQL`: the server has closed a connection that was idle for `wait_timeout` (4031, since 8.0.24), or an operator has
+/// ended the session (3169).
+const MYSQL_ENDED: [u16; 2] = [4031, 3169];
 /// A lock took too long; a deadlock.
 const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
 /// The `SQLSTATE` of a communication failure.
@@ -97,7 +98,9 @@ pub fn class(error: &sqlx::Error) -> Class {
         return match error.number() {
             number if MYSQL_NO_SPACE.contains(&number) => Class::NoSpace,
             number if MYSQL_UNAVAILABLE.contains(&number) => Class::Unavailable,
-            number if MYSQL_NO_PRIMARY.contains(&number) || number == MYSQL_IDLE => Class::Unavailable,
+            number if MYSQL_NO_PRIMARY.contains(&number) || MYSQL_ENDED.contains(&number) => {
+                Class::Unavailable
+            }
             number if MYSQL_CONTENDED.contains(&number) => Class::Contended,
             _ if error.code() == Some(MYSQL_LOST) => Class::Unavailable,
             _ => Class::Other,
@@ -165,7 +168,8 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
     }
     let Some(error) = database.try_downcast_ref::<MySqlDatabaseError>() else { return false };
     // Servers terminate sessions (08S01), and MariaDB terminates running statements at shutdown (70100).
-    let has_ended = error.number() == MYSQL_IDLE || matches!(error.code(), Some(MYSQL_LOST | "70100"));
+    let has_ended =
+        MYSQL_ENDED.contains(&error.number()) || matches!(error.code(), Some(MYSQL_LOST | "70100"));
     has_ended || MYSQL_NO_PRIMARY.contains(&error.number())
 }
 

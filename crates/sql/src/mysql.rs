@@ -48,8 +48,10 @@ pub(crate) async fn connect(
             ", SESSION innodb_lock_wait_timeout = {seconds} \
              /*M!, SESSION idle_transaction_timeout = {seconds}, SESSION max_statement_time = {seconds}, \
              SESSION max_recursive_iterations = {RECURSIONS_MAX} */ \
-             /*!80000, SESSION wait_timeout = {}, SESSION cte_max_recursion_depth = {RECURSIONS_MAX} */",
-            seconds * 6
+             /*!80000, SESSION wait_timeout = {}, SESSION max_execution_time = {}, \
+             SESSION cte_max_recursion_depth = {RECURSIONS_MAX} */",
+            seconds * 6,
+            seconds * 1000
         ),
         Purpose::Coordinate => {
             format!(", SESSION innodb_lock_wait_timeout = {seconds}, SESSION wait_timeout = {}", seconds * 2)
