@@ -48,7 +48,7 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
     if is_mount_point(data_dir).map_err(OpenError::io(data_dir))? {
         return restore_within(&manifest, backup, data_dir, progress);
     }
-    check_empty(data_dir, &[])?;
+    check_empty(data_dir, |_| false)?;
     let restoring = with_suffix(data_dir, RESTORING);
     remove_if_there(&restoring)?;
     let figures = copy_files(&manifest, backup, &restoring, progress)?;
@@ -69,11 +69,19 @@ fn restore_within(
     let restoring = data_dir.join(RESTORING);
     let names: BTreeSet<&OsStr> = manifest.files.keys().filter_map(|file| file.iter().next()).collect();
     if restoring.exists() {
-        // An interrupted call may have moved some of them.
+        // An interrupted call may have moved some of them. What else it moved, or somebody put there, stays, and with it the
+        // mark that keeps servers away.
+        let is_known = |name: &OsStr| name == RESTORING || name == LOST_AND_FOUND || names.contains(name);
+        if let Some(path) = first_unknown(data_dir, is_known)? {
+            let reason = "this backup has no such file: restore the backup whose restore was interrupted, or empty the \
+                          directory"
+                .to_owned();
+            return Err(OpenError::Invalid { path, reason });
+        }
         names.iter().try_for_each(|name| remove_if_there(&data_dir.join(name)))?;
         remove_if_there(&restoring)?;
     }
-    check_empty(data_dir, &[LOST_AND_FOUND])?;
+    check_empty(data_dir, |name| name == LOST_AND_FOUND)?;
     let figures = copy_files(manifest, backup, &restoring, progress)?;
     for name in names {
         let to = data_dir.join(name);
@@ -94,16 +102,24 @@ fn is_mount_point(dir: &Path) -> io::Result<bool> {
     Ok(is_root || found.dev() != fs::metadata(parent_of(dir))?.dev())
 }
 
-fn check_empty(data_dir: &Path, ignored: &[&str]) -> Result<(), OpenError> {
+fn check_empty(data_dir: &Path, is_ignored: impl Fn(&OsStr) -> bool) -> Result<(), OpenError> {
+    if first_unknown(data_dir, is_ignored)?.is_none() {
+        return Ok(());
+    }
+    let reason = "not empty: a backup is restored into a missing or empty directory".to_owned();
+    Err(OpenError::Invalid { path: data_dir.to_owned(), reason })
+}
+
+/// The path of something in the directory whose name is not known.
+fn first_unknown(data_dir: &Path, is_known: impl Fn(&OsStr) -> bool) -> Result<Option<PathBuf>, OpenError> {
     let entries = if_there(fs::read_dir(data_dir)).map_err(OpenError::io(data_dir))?;
     for entry in entries.into_iter().flatten() {
-        let name = entry.map_err(OpenError::io(data_dir))?.file_name();
-        if !ignored.iter().any(|ignored| name == **ignored) {
-            let reason = "not empty: a backup is restored into a missing or empty directory".to_owned();
-            return Err(OpenError::Invalid { path: data_dir.to_owned(), reason });
+        let entry = entry.map_err(OpenError::io(data_dir))?;
+        if !is_known(&entry.file_name()) {
+            return Ok(Some(entry.path()));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Removes a file, or a directory with all that it has.
@@ -217,5 +233,25 @@ mod tests {
         assert_eq!(names(&data_dir.join("incoming")), ["identity"]);
         DataDir::open(&data_dir).unwrap();
         assert!(again().unwrap_err().to_string().contains("not empty"));
+    }
+
+    #[test]
+    fn an_interrupted_restore_of_another_backup_keeps_servers_away() {
+        let root = tempfile::tempdir().unwrap();
+        let (backup, data_dir) = (make_backup(root.path()), root.path().join("disk"));
+        // That backup had aggregates, which were moved.
+        for name in [RESTORING, "aggregates", "incoming"] {
+            fs::create_dir_all(data_dir.join(name)).unwrap();
+        }
+        let manifest = Manifest::read(&backup).unwrap();
+        let again = || restore_within(&manifest, &backup, &data_dir, &mut |_| {});
+        let refused = again().unwrap_err().to_string();
+        assert!(refused.contains("disk/aggregates") && refused.contains("no such file"), "{refused}");
+        let refused = DataDir::open(&data_dir).err().unwrap().to_string();
+        assert!(refused.contains("interrupted restore"), "{refused}");
+        assert!(data_dir.join("incoming").exists(), "nothing was removed");
+        fs::remove_dir(data_dir.join("aggregates")).unwrap();
+        assert_eq!(again().unwrap().files, 2);
+        DataDir::open(&data_dir).unwrap();
     }
 }
