@@ -29,7 +29,7 @@ use crate::{
         SourceType,
     },
     resources,
-    series::{self, SeriesSource},
+    series::{self, Incomplete, SeriesSource},
 };
 
 /// Pause between two reads of a changing metric.
@@ -271,16 +271,17 @@ impl<'a> Import<'a> {
                 import.skipped.entry(id.0).or_default().insert(reason);
             }
             in_motion.extend(imported.in_motion);
+            imported.held
         };
         // Read the next metrics while the previous ones are being written.
-        let mut reading: Option<series::Reads> = None;
+        let (mut reading, mut held): (Option<series::Reads>, _) = (None, Vec::new());
         for some in changed.chunks(IDS_AT_ONCE) {
             let ids: Vec<MetricId> = some.iter().map(|state| state.id).collect();
             for some in series::groups(series, &index.metrics(&ids, self.target.now).await?) {
                 let there = self.create(some, report).await?;
                 let next = series::begin(series, self.target, there).await?;
                 if let Some(reads) = reading.replace(next) {
-                    take(reads.finish(self.target, report).await?, self);
+                    held.extend(take(reads.finish(self.target, Incomplete::Held, report).await?, self));
                 }
                 index.touch().await?;
                 report.metrics += some.len() as u64;
@@ -288,7 +289,12 @@ impl<'a> Import<'a> {
             }
         }
         if let Some(reads) = reading {
-            take(reads.finish(self.target, report).await?, self);
+            held.extend(take(reads.finish(self.target, Incomplete::Held, report).await?, self));
+        }
+        for some in series::groups(series, &held) {
+            let reads = series::begin(series, self.target, some.to_vec()).await?;
+            take(reads.finish(self.target, Incomplete::Written, report).await?, self);
+            index.touch().await?;
         }
         Ok(in_motion)
     }
@@ -306,7 +312,7 @@ impl<'a> Import<'a> {
             let mut still = Vec::new();
             for some in series::groups(series, &in_motion) {
                 let reads = series::begin(series, self.target, some.to_vec()).await?;
-                still.extend(reads.finish(self.target, report).await?.in_motion);
+                still.extend(reads.finish(self.target, Incomplete::Written, report).await?.in_motion);
             }
             in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
             if in_vain >= LOOKS_IN_VAIN_MAX {

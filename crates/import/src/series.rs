@@ -95,8 +95,19 @@ pub(crate) struct Imported {
     pub complete: Vec<MetricId>,
     /// Being processed by Gnocchi: nothing was written.
     pub in_motion: Vec<NewMetric>,
+    /// Something of them is to be left out: nothing was written ([`Incomplete::Held`]).
+    pub held: Vec<NewMetric>,
     /// What was left out of metrics, and why.
     pub skipped: Vec<(MetricId, String)>,
+}
+
+/// What to do with metrics of which something is left out. A later import takes what is written for whole, so one that is
+/// killed must not have written them long before it reports them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Incomplete {
+    /// Leave them to a later call.
+    Held,
+    Written,
 }
 
 /// Reads in progress.
@@ -127,13 +138,23 @@ pub(crate) async fn begin(
 
 impl Reads {
     /// Writes the results of the reads.
-    pub async fn finish(self, target: Target<'_>, report: &mut Report) -> Result<Imported, ImportError> {
+    pub async fn finish(
+        self,
+        target: Target<'_>,
+        incomplete: Incomplete,
+        report: &mut Report,
+    ) -> Result<Imported, ImportError> {
         let (mut writes, mut imported) = (Vec::new(), Imported::default());
         for (read, metric) in self.outcomes.into_iter().zip(self.metrics) {
             let Some(outcome) = read.await.expect("reading a metric does not panic")? else {
                 imported.in_motion.push(metric);
                 continue;
             };
+            let is_incomplete = outcome.write.is_some() && !outcome.skipped.is_empty();
+            if is_incomplete && incomplete == Incomplete::Held {
+                imported.held.push(metric);
+                continue;
+            }
             if !outcome.is_waited_for {
                 imported.complete.push(metric.id);
             }

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use gnudi_drivers::aggregates::memory::MemoryAggregates;
+use gnudi_indexer::MemoryIndexer;
 use gnudi_model::{Aggregation, ArchivePolicyItem, Measure};
 use gnudi_series::read;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::source::Wanted;
+use crate::source::{StoredSplit, Wanted};
 
 const SECOND: i64 = 1_000_000_000;
 const COARSEST: i64 = 60 * SECOND;
@@ -170,11 +172,7 @@ impl Storage for Shared {
         Ok(gnocchi.points.as_ref().map(encoded_points))
     }
 
-    async fn splits(
-        &self,
-        _: MetricId,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<crate::source::StoredSplit>, SourceError> {
+    async fn splits(&self, _: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
         let columns: Vec<Column> = self.0.lock().splits.keys().copied().collect();
         let mut splits = Vec::new();
         for (granularity, method) in columns {
@@ -183,7 +181,7 @@ impl Storage for Shared {
             for (start, bytes) in encoded_splits(granularity, &gnocchi.splits[&(granularity, method)]) {
                 let key = SplitKey { method, granularity, start };
                 if wanted(&key) {
-                    splits.push(crate::source::StoredSplit { key, place: String::new(), bytes });
+                    splits.push(StoredSplit { key, place: String::new(), bytes });
                 }
             }
         }
@@ -407,4 +405,53 @@ fn metrics_of_long_policies_are_read_a_few_at_a_time() {
     assert_eq!(sizes(&[("month", 2 * at_once + 1)])[..2], [at_once, at_once]);
     // What is larger than all that may be read at once is read alone.
     assert_eq!(sizes(&[("short", 3), ("age", 2), ("short", 1)]), [3, 1, 1, 1]);
+}
+
+/// A storage whose metrics have a point, and a split that is damaged.
+struct Damaged;
+
+#[async_trait]
+impl Storage for Damaged {
+    fn points_place(&self, _: MetricId) -> String {
+        "points".to_owned()
+    }
+
+    async fn points(&self, _: MetricId) -> Result<Option<Bytes>, SourceError> {
+        Ok(Some(encoded_points(&BTreeMap::from([(Timestamp(100_000 * SECOND), 1.0)]))))
+    }
+
+    async fn splits(&self, _: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
+        let start = Timestamp(27 * 3600 * SECOND);
+        let key = SplitKey { method: "mean".parse().unwrap(), granularity: Timespan(SECOND), start };
+        let split = StoredSplit { key, place: "split".to_owned(), bytes: Bytes::from_static(b"c") };
+        Ok(wanted(&key).then_some(split).into_iter().collect())
+    }
+}
+
+#[tokio::test]
+async fn a_metric_that_lacks_something_is_written_when_the_round_ends() {
+    let source = Arc::new(SeriesSource {
+        storage: Arc::new(Damaged),
+        incoming: empty(),
+        layouts: HashMap::from([("p".to_owned(), layout(0))]),
+        values: HashMap::new(),
+        backlog: HashSet::new(),
+        includes_backlog: false,
+        pause: Duration::ZERO,
+        accepts_inconsistent: AtomicBool::new(false),
+    });
+    let (indexer, aggregates) = (MemoryIndexer::default(), MemoryAggregates::default());
+    let target = Target { indexer: &indexer, aggregates: &aggregates, now: Timestamp::EPOCH };
+    let metrics = vec![NewMetric::new(METRIC, "creator", "p", Timestamp::EPOCH)];
+    // An import that is killed here reads the split again when it is repeated.
+    let mut report = Report::default();
+    let reads = begin(&source, target, metrics).await.unwrap();
+    let held = reads.finish(target, Incomplete::Held, &mut report).await.unwrap().held;
+    assert_eq!((held.len(), &report), (1, &Report::default()));
+    assert_eq!(target.aggregates.read_heads(&[METRIC]).await.remove(0).unwrap(), None);
+    let reads = begin(&source, target, held).await.unwrap();
+    let imported = reads.finish(target, Incomplete::Written, &mut report).await.unwrap();
+    assert!(imported.held.is_empty() && imported.complete == [METRIC]);
+    assert!(matches!(&report.skipped[..], [reason] if reason.starts_with("split: ")), "{report:?}");
+    assert!(target.aggregates.read_heads(&[METRIC]).await.remove(0).unwrap().is_some());
 }
