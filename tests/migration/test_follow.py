@@ -146,6 +146,12 @@ def change_kind(world):
     patch_type(world, [{"op": "add", "path": "/attributes/load", "value": {"type": "bool", "required": False, "options": {"fill": True}}}])
 
 
+def add_again(world):
+    """An attribute that comes back as it was, without the values that resources had."""
+    patch_type(world, [{"op": "remove", "path": "/attributes/is_up"}])
+    patch_type(world, [{"op": "add", "path": "/attributes/is_up", "value": {"type": "bool", "required": False}}])
+
+
 def patch_type(world, patch):
     world.client.patch("/v1/resource_type/machine", patch, headers={"Content-Type": "application/json-patch+json"}).expect(200)
 
@@ -201,6 +207,7 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
             time.sleep(0.3)
         if combination.startswith("postgresql"):
             have_outage(theirs, followed)
+        add_again(world)
         process_all(world)
         # What still waits at the cut-over is imported, too.
         last = next_request(world, used)

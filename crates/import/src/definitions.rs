@@ -1,17 +1,20 @@
 //! Copies Gnocchi's archive policies, rules and resource types to the target: creates, changes and deletes them there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use gnudi_indexer::{PolicyChange, ResourceMarker, ResourceTypeChange};
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeValue, ResourceType, Text, Timestamp,
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeValue, Resource, ResourceType, Text, Timestamp,
     resource_type::GENERIC,
 };
 use uuid::Uuid;
 
 use crate::{
     ImportError, Report, Target,
-    index::{IDS_AT_ONCE, Index, SourceRevision, SourceType},
+    index::{IDS_AT_ONCE, Index, SourceResource, SourceRevision, SourceType},
     target::resource_page,
 };
 
@@ -110,52 +113,61 @@ pub(crate) async fn archive_policy_rules(
     Ok(())
 }
 
-/// Creates types, and updates those that have changed in Gnocchi since an earlier round.
+/// Creates types, and updates those that have changed in Gnocchi since an earlier round. `seen`: when Gnocchi had last
+/// changed each type, as of the rounds so far.
 pub(crate) async fn resource_types(
     target: Target<'_>,
     index: &mut Index,
     types: &[SourceType],
+    seen: &mut HashMap<Text, Timestamp>,
     report: &mut Report,
 ) -> Result<(), ImportError> {
     for source in types {
-        match target.indexer.resource_type(&source.resource_type.name).await? {
+        let name = &source.resource_type.name;
+        match target.indexer.resource_type(name).await? {
             None => target.indexer.create_resource_type(source.resource_type.clone()).await?,
-            Some(there) if there.attributes == source.resource_type.attributes => {}
-            Some(there) => change_type(target, index, source, &there).await?,
+            Some(there) => {
+                let is_seen = seen.get(name) == Some(&source.updated_at);
+                let replaced =
+                    if is_seen { BTreeSet::new() } else { replaced(target, index, source, &there).await? };
+                if there.attributes != source.resource_type.attributes || !replaced.is_empty() {
+                    change_type(target, index, source, &there, &replaced).await?;
+                }
+            }
         }
+        seen.insert(name.clone(), source.updated_at);
         report.resource_types += 1;
     }
     Ok(())
 }
 
-/// Changes the target's type `there` to Gnocchi's. Gnocchi fills in values of existing resources without a new
-/// revision: the target gets such values as the attributes' fills.
+/// Changes the target's type `there` to Gnocchi's; `replaced` attributes begin anew. Gnocchi fills in values of existing
+/// resources without a new revision: the target gets such values as the attributes' fills.
 async fn change_type(
     target: Target<'_>,
     index: &mut Index,
     source: &SourceType,
     there: &ResourceType,
+    replaced: &BTreeSet<Text>,
 ) -> Result<(), ImportError> {
     let name = &source.resource_type.name;
-    let is_kept = |attribute: &Text, old: &Attribute| {
-        let new = source.resource_type.attributes.get(attribute);
-        new.is_some_and(|new| new.kind.name() == old.kind.name())
-    };
+    let is_kept =
+        |attribute: &Text, old: &Attribute| !replaced.contains(attribute) && has_kind(source, attribute, old);
     let gone = there.attributes.iter().filter(|(attribute, old)| !is_kept(attribute, old));
     let delete: Vec<Text> = gone.map(|(attribute, _)| attribute.clone()).collect();
     if !delete.is_empty() {
         let change = ResourceTypeChange { delete, ..ResourceTypeChange::default() };
         target.indexer.update_resource_type(name, change).await?;
     }
+    let is_new =
+        |attribute: &Text| there.attributes.get(attribute).is_none_or(|old| !is_kept(attribute, old));
     let changed: Vec<(Text, Attribute)> = source
         .resource_type
         .attributes
         .iter()
-        .filter(|(attribute, new)| there.attributes.get(*attribute) != Some(*new))
+        .filter(|(attribute, new)| is_new(attribute) || there.attributes.get(*attribute) != Some(*new))
         .map(|(attribute, new)| (attribute.clone(), new.clone()))
         .collect();
-    let is_new =
-        |attribute: &Text| there.attributes.get(attribute).is_none_or(|old| !is_kept(attribute, old));
     let mut fills = fills(target, index, source, &changed, &is_new).await?;
     let filled = changed.into_iter().map(|(attribute, new)| {
         let fill = fills.remove(&attribute);
@@ -167,6 +179,67 @@ async fn change_type(
     Ok(())
 }
 
+/// Whether Gnocchi has the attribute with the kind of `old`.
+fn has_kind(source: &SourceType, attribute: &Text, old: &Attribute) -> bool {
+    let new = source.resource_type.attributes.get(attribute);
+    new.is_some_and(|new| new.kind.name() == old.kind.name())
+}
+
+/// The attributes of the target's type `there` that Gnocchi has removed and added again with the same kind: what had a
+/// value has none there, or the same as all others.
+async fn replaced(
+    target: Target<'_>,
+    index: &mut Index,
+    source: &SourceType,
+    there: &ResourceType,
+) -> Result<BTreeSet<Text>, ImportError> {
+    let kept = there.attributes.iter().filter(|(attribute, old)| has_kind(source, attribute, old));
+    let mut uniform = Uniform::of(kept.map(|(attribute, _)| attribute.clone()));
+    let mut revisions = Revisions { target, index, source, marker: None };
+    while !uniform.attributes.is_empty()
+        && let Some(both) = revisions.next().await?
+    {
+        for (ours, theirs) in both {
+            uniform.compare(&ours.attributes, &theirs.attributes);
+        }
+    }
+    Ok(uniform.replaced())
+}
+
+/// Attributes that have the same value in all of Gnocchi's revisions seen so far.
+struct Uniform {
+    attributes: BTreeMap<Text, Option<UniformValue>>,
+}
+
+struct UniformValue {
+    value: AttributeValue,
+    /// Whether the target has another one in some revision.
+    differs: bool,
+}
+
+impl Uniform {
+    fn of(attributes: impl Iterator<Item = Text>) -> Self {
+        Self { attributes: attributes.map(|attribute| (attribute, None)).collect() }
+    }
+
+    /// Takes a revision as the target and as Gnocchi has it.
+    fn compare(&mut self, ours: &BTreeMap<Text, AttributeValue>, theirs: &BTreeMap<Text, AttributeValue>) {
+        self.attributes.retain(|attribute, seen| {
+            let (ours, theirs) = (ours.get(attribute), theirs.get(attribute));
+            let theirs = theirs.unwrap_or(&AttributeValue::Null);
+            let seen = seen.get_or_insert_with(|| UniformValue { value: theirs.clone(), differs: false });
+            seen.differs |= is_given(ours) && ours != Some(theirs);
+            seen.value == *theirs
+        });
+    }
+
+    fn replaced(self) -> BTreeSet<Text> {
+        let differs =
+            self.attributes.into_iter().filter(|(_, seen)| seen.as_ref().is_some_and(|seen| seen.differs));
+        differs.map(|(attribute, _)| attribute).collect()
+    }
+}
+
 /// The values that Gnocchi has filled in for resources without a value, by attribute. Gnocchi fills in one value for
 /// all resources and their history, so one revision that the target has without a value shows it.
 async fn fills(
@@ -176,24 +249,13 @@ async fn fills(
     changed: &[(Text, Attribute)],
     is_new: &(dyn Fn(&Text) -> bool + Sync),
 ) -> Result<BTreeMap<Text, AttributeValue>, ImportError> {
-    let name = &source.resource_type.name;
     let mut open: Vec<&Text> = changed.iter().map(|(attribute, _)| attribute).collect();
-    let (mut fills, mut marker) = (BTreeMap::new(), None);
-    loop {
-        let ours = resource_page(target.indexer, name, marker, true, IDS_AT_ONCE).await?;
-        let Some(last) = ours.last().filter(|_| !open.is_empty()) else { return Ok(fills) };
-        marker = Some(ResourceMarker { id: last.id, revision: last.revision });
-        let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
-        ids.dedup();
-        let theirs = index.resources(source, &ids).await?;
-        let theirs: HashMap<(Uuid, Timestamp), &SourceRevision> = theirs
-            .iter()
-            .flat_map(|resource| {
-                resource.revisions.iter().map(|revision| ((resource.id, revision.revision_start), revision))
-            })
-            .collect();
-        for ours in ours {
-            let Some(theirs) = theirs.get(&(ours.id, ours.revision_start)) else { continue };
+    let mut fills = BTreeMap::new();
+    let mut revisions = Revisions { target, index, source, marker: None };
+    while !open.is_empty()
+        && let Some(both) = revisions.next().await?
+    {
+        for (ours, theirs) in both {
             open.retain(|attribute| {
                 let (old, new) = (ours.attributes.get(*attribute), theirs.attributes.get(*attribute));
                 let fill = new.filter(|new| is_given(Some(new)) && (is_new(attribute) || !is_given(old)));
@@ -204,6 +266,39 @@ async fn fills(
                 fill.is_none() && !is_new(attribute)
             });
         }
+    }
+    Ok(fills)
+}
+
+/// Walks through the revisions of a type that both sides have.
+struct Revisions<'a> {
+    target: Target<'a>,
+    index: &'a mut Index,
+    source: &'a SourceType,
+    marker: Option<ResourceMarker>,
+}
+
+impl Revisions<'_> {
+    /// Some of them, each as the target and as Gnocchi has it; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<(Arc<Resource>, SourceRevision)>>, ImportError> {
+        let name = &self.source.resource_type.name;
+        let ours = resource_page(self.target.indexer, name, self.marker, true, IDS_AT_ONCE).await?;
+        let Some(last) = ours.last() else { return Ok(None) };
+        self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
+        let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
+        ids.dedup();
+        let theirs = self.index.resources(self.source, &ids).await?;
+        let mut theirs: HashMap<(Uuid, Timestamp), SourceRevision> = theirs
+            .into_iter()
+            .flat_map(|SourceResource { id, revisions }| {
+                revisions.into_iter().map(move |revision| ((id, revision.revision_start), revision))
+            })
+            .collect();
+        let both = ours.into_iter().filter_map(|ours| {
+            let theirs = theirs.remove(&(ours.id, ours.revision_start))?;
+            Some((ours, theirs))
+        });
+        Ok(Some(both.collect()))
     }
 }
 
@@ -229,4 +324,37 @@ pub(crate) async fn delete_unused(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_that_came_back_has_one_value_or_none() {
+        let attributes = |values: [Option<f64>; 5]| -> BTreeMap<Text, AttributeValue> {
+            let value = |value: Option<f64>| value.map_or(AttributeValue::Null, AttributeValue::Number);
+            ["back", "filled", "kept", "required", "never"]
+                .map(Text::from)
+                .into_iter()
+                .zip(values.map(value))
+                .collect()
+        };
+        let first = attributes([Some(1.0), Some(1.0), Some(1.0), Some(1.0), None]);
+        let mut uniform = Uniform::of(first.keys().cloned());
+        uniform.compare(&first, &attributes([None, Some(7.0), Some(1.0), Some(1.0), None]));
+        let second = attributes([None, Some(2.0), Some(1.0), None, None]);
+        // Gnocchi gave the missing value to the one that is required now, and to it alone.
+        uniform.compare(&second, &attributes([None, Some(7.0), Some(1.0), Some(5.0), None]));
+        assert!(!uniform.attributes.contains_key("required"));
+        // Of what the target lacks nothing is known.
+        uniform.compare(
+            &BTreeMap::new(),
+            &BTreeMap::from([
+                ("filled".into(), AttributeValue::Number(7.0)),
+                ("kept".into(), AttributeValue::Number(1.0)),
+            ]),
+        );
+        assert_eq!(uniform.replaced(), BTreeSet::from(["back", "filled"].map(Text::from)));
+    }
 }

@@ -51,6 +51,8 @@ pub struct Import<'a> {
     resources: HashMap<Uuid, Timestamp>,
     /// What the rounds so far have left out of metrics and resources, by their ids: what is unchanged is not read again.
     skipped: HashMap<Uuid, BTreeSet<String>>,
+    /// When Gnocchi had last changed the types of the target.
+    types: HashMap<Text, Timestamp>,
     /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
 }
@@ -71,7 +73,8 @@ impl<'a> Import<'a> {
         let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
-        Ok(Import { source, target, metrics, resources, skipped: HashMap::new(), is_continued })
+        let (skipped, types) = (HashMap::new(), HashMap::new());
+        Ok(Import { source, target, metrics, resources, skipped, types, is_continued })
     }
 
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
@@ -92,7 +95,7 @@ impl<'a> Import<'a> {
         }
         definitions::archive_policies(self.target, &policies, &mut report).await?;
         definitions::archive_policy_rules(self.target, rules, &mut report).await?;
-        definitions::resource_types(self.target, &mut index, &types, &mut report).await?;
+        definitions::resource_types(self.target, &mut index, &types, &mut self.types, &mut report).await?;
         types.push(Index::generic());
         // First, since their names may have been reused.
         self.delete(&resources, &metrics, &mut report).await?;

@@ -70,6 +70,8 @@ pub struct SourceResource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceType {
     pub resource_type: ResourceType,
+    /// When it was created, or its attributes were changed.
+    pub updated_at: Timestamp,
     table: String,
 }
 
@@ -201,23 +203,26 @@ impl Index {
 
     /// All except the generic one, and those being created or deleted.
     pub async fn resource_types(&mut self) -> Result<Vec<SourceType>, IndexError> {
+        type Found = (String, String, String, String, Timestamp);
         let columns = self.columns(&[
             ("name", Form::Text),
             ("tablename", Form::Text),
             ("attributes", Form::Text),
             ("state", Form::Text),
+            ("updated_at", Form::Time),
         ]);
         let select = self.once(format!("SELECT {columns} FROM resource_type ORDER BY name"));
         let rows = self.fetch(select).await?;
-        let texts = self.decode(&rows, |row| {
+        let found = self.decode(&rows, |row| {
             let (name, table, state): (String, String, String) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
-            Ok((name, table, row.try_get::<Option<&str>>(2)?.unwrap_or("{}").to_owned(), state))
+            let attributes = row.try_get::<Option<&str>>(2)?.unwrap_or("{}").to_owned();
+            Ok((name, table, attributes, state, time(row.try_get(4)?)))
         })?;
-        let exists = |(name, .., state): &(String, String, String, String)| {
+        let exists = |(name, .., state, _): &Found| {
             name != GENERIC && matches!(state.as_str(), "active" | "updating" | "updating_error")
         };
-        let source = |(name, table, attributes, _): (String, String, String, String)| {
+        let source = |(name, table, attributes, _, updated_at): Found| {
             let invalid = |reason: String| self.invalid(format!("resource type {name}"), reason);
             if !table.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
                 return Err(invalid(format!("its table is called {table}")));
@@ -228,15 +233,16 @@ impl Index {
                 Ok((name.into(), document.attribute().map_err(invalid)?))
             };
             let attributes = attributes.into_iter().map(attribute).collect::<Result<_, IndexError>>()?;
-            Ok(SourceType { resource_type: ResourceType { name: name.as_str().into(), attributes }, table })
+            let resource_type = ResourceType { name: name.as_str().into(), attributes };
+            Ok(SourceType { resource_type, updated_at, table })
         };
-        texts.into_iter().filter(exists).map(source).collect()
+        found.into_iter().filter(exists).map(source).collect()
     }
 
     /// The generic type.
     pub fn generic() -> SourceType {
         let resource_type = ResourceType { name: GENERIC.into(), attributes: BTreeMap::new() };
-        SourceType { resource_type, table: String::new() }
+        SourceType { resource_type, updated_at: Timestamp::EPOCH, table: String::new() }
     }
 
     pub async fn resource_states(&mut self) -> Result<Vec<ResourceState>, IndexError> {
