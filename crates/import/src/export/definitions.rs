@@ -37,7 +37,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    fn new(theirs: Option<ExpectedType>, gnudi: Option<Arc<ResourceType>>) -> Self {
+    pub fn new(theirs: Option<ExpectedType>, gnudi: Option<Arc<ResourceType>>) -> Self {
         let fills = BTreeMap::new();
         match theirs {
             Some(ExpectedType { stored, attributes, replaced }) => {

@@ -234,7 +234,7 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
     for of in types {
         let Export { gnocchi, gnudi, output, earlier, known, options, report, tell, .. } = export;
         let (mut theirs, mut ours) = listings(gnocchi, *gnudi, of, true);
-        let mut changes = Changes { creator: &options.creator, skipped: Vec::new(), lines: Vec::new() };
+        let mut changes = Changes { creator: &options.creator, of, skipped: Vec::new(), lines: Vec::new() };
         loop {
             match merge::next(&mut theirs, &mut ours).await? {
                 (None, None) => break,
@@ -244,7 +244,7 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
                     let until = known_until(&theirs, earlier);
                     let mut before = vec![State::of_source(theirs.revisions.last(), of)];
                     if earlier.resources.contains_key(&theirs.id) {
-                        before.extend(newest_until(&ours, until).map(|last| State::of(last)));
+                        before.extend(newest_until(&ours, until).map(|last| State::of_file(last, of)));
                     }
                     changes.follow(before, &ours, until);
                 }
@@ -267,6 +267,7 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
 /// The changes, resource by resource.
 struct Changes<'a> {
     creator: &'a str,
+    of: &'a Types,
     lines: Vec<Line>,
     skipped: Vec<String>,
 }
@@ -277,10 +278,10 @@ impl Changes<'_> {
         let first = &revisions[0];
         if let Some(brought) = created_by_file(revisions, earlier) {
             let last = newest_until(revisions, brought.newest).unwrap_or(first);
-            self.follow(vec![State::of(last)], revisions, brought.newest);
+            self.follow(vec![State::of_file(last, self.of)], revisions, brought.newest);
             return;
         }
-        let state = State::of(first);
+        let state = State::of(first, self.of);
         let mut body = state.body(&[State::default()], |_| {});
         // Posting an id that is not a UUID creates a resource that belongs to the caller.
         let is_own = first.creator == *self.creator;
@@ -297,7 +298,7 @@ impl Changes<'_> {
     fn follow(&mut self, mut before: Vec<State>, revisions: &Revisions, until: Timestamp) {
         let later = revisions.iter().filter(|revision| revision.revision_start > until);
         for revision in later.chain(revisions.last()) {
-            let next = State::of(revision);
+            let next = State::of(revision, self.of);
             let mut lost = Vec::new();
             let body = next.body(&before, |field| lost.push(field.to_owned()));
             for field in lost {
@@ -336,15 +337,26 @@ struct State {
 }
 
 impl State {
-    fn of(resource: &Resource) -> Self {
+    /// A resource of gnudi. An attribute that its type got after that was listed is left to the next export.
+    fn of(resource: &Resource, of: &Types) -> Self {
         let text = |text: &Option<Text>| text.as_ref().map(ToString::to_string);
+        let mut attributes = with_value(&resource.attributes);
+        attributes.retain(|name, _| of.gnudi.as_ref().is_some_and(|of| of.attributes.contains_key(name)));
         Self {
             started_at: Some(resource.started_at),
             ended_at: resource.ended_at,
             user_id: text(&resource.user_id),
             project_id: text(&resource.project_id),
-            attributes: with_value(&resource.attributes),
+            attributes,
         }
+    }
+
+    /// A resource of gnudi as the file of earlier runs leaves it, after its type was changed to gnudi's.
+    fn of_file(resource: &Resource, of: &Types) -> Self {
+        let mut state = Self::of(resource, of);
+        state.attributes.retain(|name, _| of.expected(name).is_some());
+        state.fill(of);
+        state
     }
 
     /// A resource of Gnocchi, after its type was changed to gnudi's.
@@ -352,15 +364,21 @@ impl State {
         let Some(revision) = revision else { return Self::default() };
         let mut attributes = with_value(&revision.attributes);
         attributes.retain(|name, _| of.kept(name).is_some());
-        for (name, fill) in &of.fills {
-            attributes.entry(name.clone()).or_insert_with(|| fill.clone());
-        }
-        Self {
+        let mut state = Self {
             started_at: Some(revision.started_at),
             ended_at: revision.ended_at,
             user_id: revision.user_id.clone(),
             project_id: revision.project_id.clone(),
             attributes,
+        };
+        state.fill(of);
+        state
+    }
+
+    /// Adds what Gnocchi fills in.
+    fn fill(&mut self, of: &Types) {
+        for (name, fill) in &of.fills {
+            self.attributes.entry(name.clone()).or_insert_with(|| fill.clone());
         }
     }
 
@@ -421,7 +439,10 @@ pub(super) fn value_of(value: &AttributeValue) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::{Attribute, AttributeKind, ResourceType};
+
     use super::*;
+    use crate::export::expected::ExpectedType;
 
     fn state(user: &str, ended_at: Option<i64>, host: Option<&str>) -> State {
         let attributes = host.map(|host| ("host".into(), AttributeValue::String(host.into())));
@@ -456,5 +477,25 @@ mod tests {
         assert_eq!(body(&without, &[indexed.clone(), without.clone()]).1, "");
         assert_eq!(body(&without, &[without.clone(), indexed.clone()]).1, "host");
         assert_eq!(body(&indexed, std::slice::from_ref(&indexed)).0, "");
+    }
+
+    #[test]
+    fn an_attribute_that_the_type_got_meanwhile_is_left_to_the_next_export() {
+        let attribute = |name: &str| {
+            (Text::from(name), Attribute { kind: AttributeKind::Bool, required: false, fill: None })
+        };
+        let listed = ["known", "new"].map(attribute).into();
+        let ours = Arc::new(ResourceType { name: "machine".into(), attributes: listed });
+        let attributes = [attribute("known")].into();
+        let theirs = ExpectedType { stored: None, attributes, replaced: BTreeSet::new() };
+        let of = Types::new(Some(theirs), Some(ours));
+        let given = |name: &str| (Text::from(name), AttributeValue::Bool(true));
+        let attributes = ["known", "late", "new"].map(given).into();
+        let resource = Resource { attributes, ..Resource::new(Uuid::from_u128(1), "machine") };
+        let state = State::of(&resource, &of);
+        assert!(state.attributes.keys().eq(["known", "new"].map(Text::from).iter()));
+        // The file of earlier runs had not the new one yet, as this run has not the late one.
+        let body = state.body(&[State::of_file(&resource, &of)], |_| panic!("nothing is lost"));
+        assert_eq!(Value::from(body), serde_json::json!({"new": true}));
     }
 }
