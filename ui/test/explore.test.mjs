@@ -66,6 +66,15 @@ test("a grid of small charts is there before any query, in sections", async () =
   await close(page);
 });
 
+test("the large chart keeps what was chosen for the small ones", async () => {
+  const page = await open(browser, `${server.url}#/?last=6h&gran=300&agg=max`);
+  await page.locator(`.card[data-metric="${cpuOf(0)}"] h3 a`).click();
+  await page.getByRole("heading", { level: 1, name: "cpu_util" }).waitFor();
+  const { gran, agg } = await hashParams(page);
+  assert.deepEqual([gran, agg], ["300", "max"]);
+  await close(page);
+});
+
 test("dragging zooms, and back, keys and buttons move", async () => {
   const page = await open(browser, chart(0, "&last=6h"));
   await waitDrawn(page);

@@ -41,3 +41,22 @@ test("of 10,000 series the largest are drawn, and the page says so", async () =>
   assert.equal(await page.locator(".groups .legend li").count(), 40);
   await close(page);
 });
+
+test("the group without a value is not that of the text none", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  await server.post("v1/resource_type", { name: "rack", attributes: { room: { type: "string", required: false } } });
+  const made = [];
+  for (const room of [{ room: "none" }, {}]) {
+    const metrics = { load: { archive_policy_name: "cloud" } };
+    made.push(await server.post("v1/resource/rack", { id: `rack ${made.length}`, metrics, ...room }));
+  }
+  const measures = [600, 300, 0].map((back) => ({ timestamp: now - back, value: back }));
+  await server.post("v1/batch/metrics/measures", Object.fromEntries(made.map(({ metrics }) => [metrics.load, measures])));
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.load}&last=3h&by=room`);
+  const entries = page.locator(".groups .legend").getByRole("button", { name: "none" });
+  await entries.nth(1).waitFor();
+  await entries.nth(0).click();
+  assert.deepEqual([await entries.nth(0).getAttribute("aria-pressed"), await entries.nth(1).getAttribute("aria-pressed")], ["false", "true"]);
+  await close(page);
+});

@@ -57,6 +57,15 @@ test("the granularity is the finest that is kept and fits the pixels", () => {
   assert.equal(grain.chooseGrain(grains, { from: now - 7200, to: now - 7100 }, 900, now), 60, "seconds are kept for an hour");
 });
 
+test("the step of a query is the chosen one if the range has it", () => {
+  const step = (span, wished) => grain.stepOf({ from: 1_000, to: 1_000 + span }, wished);
+  assert.equal(step(3600, 0), 10);
+  assert.equal(step(3600, 300), 300);
+  assert.equal(step(3600, 3600), 3600);
+  assert.equal(step(900, 3600), 2, "whole hours may all be outside of a quarter");
+  assert.equal(step(1000 * 86400, 0), 2 * 86400);
+});
+
 test("a shift counts more than noise, and what begins is named", () => {
   const values = (middle) => Array.from({ length: 100 }, (_, at) => middle + (at % 5));
   const mark = { from: 100, to: 120 };

@@ -21,6 +21,8 @@ export interface Query {
 export interface Result {
   /** The path of the series in the response: group values, resource, metric, aggregate. */
   names: string[];
+  /** The values that the series is grouped by; `null` for none. */
+  group: unknown[];
   columns: Columns;
   /** Seconds; 0 for calendar units. */
   grain: number;
@@ -60,21 +62,27 @@ export async function aggregates(query: Query, signal?: AbortSignal): Promise<An
   const { value, cost } = await post<{ measures: unknown } | Group[]>(path, { ...options, signal });
   const results: Result[] = [];
   if (Array.isArray(value)) {
-    for (const { group, measures } of value) collect(measures.measures, [Object.values(group).map((one) => String(one ?? "none")).join(", ")], results);
+    for (const { group, measures } of value) {
+      const values = Object.values(group);
+      collect(measures.measures, [values.map((one) => String(one ?? "none")).join(", ")], values, results);
+    }
   } else {
-    collect(value.measures, [], results);
+    collect(value.measures, [], [], results);
   }
   return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
 }
 
+/** Distinct for each series of an answer: a group without a value is not that of the text "none". */
+export const keyOf = ({ names, group }: Result): string => JSON.stringify([names, group]);
+
 /** Collects the leaves of the response's tree, with the names on their path. */
-function collect(tree: unknown, names: string[], into: Result[]): void {
+function collect(tree: unknown, names: string[], group: unknown[], into: Result[]): void {
   if (Array.isArray(tree)) {
     const measures = tree as Measure[];
-    for (const [grain, part] of byGrain(measures)) into.push({ names, columns: columnsOf(part), grain });
-    if (measures.length === 0) into.push({ names, columns: { times: [], values: [] }, grain: 0 });
+    for (const [grain, part] of byGrain(measures)) into.push({ names, group, columns: columnsOf(part), grain });
+    if (measures.length === 0) into.push({ names, group, columns: { times: [], values: [] }, grain: 0 });
   } else if (isRecord(tree)) {
-    for (const [name, branch] of Object.entries(tree)) collect(branch, name === "aggregated" ? names : [...names, name], into);
+    for (const [name, branch] of Object.entries(tree)) collect(branch, name === "aggregated" ? names : [...names, name], group, into);
   }
 }
 

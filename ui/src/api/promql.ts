@@ -20,15 +20,6 @@ interface Matrix {
   result: { metric: Record<string, string>; values: [number, string][] }[];
 }
 
-const POINTS_MAX = 600;
-const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
-
-/** A step with which a range has some hundred points. */
-export function stepOf(from: number, to: number): number {
-  const least = (to - from) / POINTS_MAX;
-  return STEPS.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
-}
-
 export const requestOf = ({ expression, from, to, step }: RangeQuery): RequestLine => ({
   method: "GET",
   // Whole steps, so that a live chart's points do not move.
@@ -41,6 +32,7 @@ export async function queryRange(query: RangeQuery, signal?: AbortSignal): Promi
   const { value, cost } = await get<Success<Matrix>>(path, { ...options, signal });
   const results: Result[] = value.data.result.map(({ metric, values }) => ({
     names: [labelOf(metric)],
+    group: [],
     columns: { times: values.map(([time]) => time), values: values.map(([, text]) => numberOf(text)) },
     grain: query.step,
   }));

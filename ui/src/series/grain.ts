@@ -1,4 +1,4 @@
-// Chooses the granularity that a chart requests.
+// Chooses the granularity or the step that a chart requests.
 
 import type { Grain } from "../api/types";
 import type { Range } from "./range";
@@ -16,4 +16,15 @@ export function chooseGrain(grains: Grain[], range: Range, pixels: number, now: 
   const last = kept[kept.length - 1];
   if (last) return last.seconds;
   return grains.reduce((best, grain) => (grain.spanSeconds > best.spanSeconds ? grain : best), grains[0] ?? { seconds: 60, spanSeconds: 0 }).seconds;
+}
+
+const STEPS_MAX = 600;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
+
+/** The wished step (0 for none) if the range has one, otherwise one with which it has some hundred points. */
+export function stepOf({ from, to }: Range, wished: number): number {
+  const span = to - from;
+  if (wished > 0 && wished <= span) return wished;
+  const least = span / STEPS_MAX;
+  return STEPS.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
 }

@@ -1,7 +1,7 @@
 // The same metric of all resources of the type, one line per value of an attribute.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Query, type Result, aggregates, requestOf } from "../../api/aggregates";
+import { type Query, type Result, aggregates, keyOf, requestOf } from "../../api/aggregates";
 import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
@@ -152,15 +152,21 @@ async function fetchGroups(how: How, range: Range, signal: AbortSignal): Promise
   let search: Record<string, unknown> = {};
   if (first.results.length > LINES_MAX && how.by !== "creator") {
     const largest = [...first.results].sort((a, b) => most(b) - most(a)).slice(0, LINES_MAX);
-    search = { in: { [how.by]: largest.map(({ names }) => names[0] ?? "").filter((name) => name !== "none") } };
+    search = searchOf(how.by, largest.map(({ group }) => group[0] ?? null));
   }
   const { results } = await aggregates(queryOf(how, range, how.grain, search), signal);
   return { series: seriesOf(results), total: Math.max(first.results.length, results.length) };
+}
+
+/** Resources with one of the values; `null` for none. */
+function searchOf(by: string, values: unknown[]): Record<string, unknown> {
+  const given = { in: { [by]: values.filter((value) => value !== null) } };
+  return values.includes(null) ? { or: [given, { "=": { [by]: null } }] } : given;
 }
 
 const most = ({ columns }: Result): number => columns.values.reduce<number>((best, value) => Math.max(best, value ?? -Infinity), -Infinity);
 
 const seriesOf = (results: Result[]): Series[] =>
   results
-    .map(({ names, columns, grain }) => ({ key: names.join(" "), label: names.join(" "), columns, grain }))
+    .map((result) => ({ key: keyOf(result), label: result.names.join(" "), columns: result.columns, grain: result.grain }))
     .sort((a, b) => a.label.localeCompare(b.label));

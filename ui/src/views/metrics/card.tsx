@@ -86,9 +86,10 @@ export function Card({ metric, settings, pixels, isMarking = false, note, onLoad
 }
 
 /** The parameters passed on from a small chart to the large one. */
-export function chartParams({ method, band, besideSeconds, rate, mark }: Settings) {
+export function chartParams({ method, grain, band, besideSeconds, rate, mark }: Settings) {
   return {
     agg: method,
+    gran: grain ? String(grain) : null,
     band,
     beside: besideSeconds ? `${besideSeconds}s` : null,
     rate: rate === "auto" ? null : rate,

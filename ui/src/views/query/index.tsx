@@ -1,7 +1,7 @@
 // Operations over many metrics, or PromQL: an editor, the result and its cost.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Answer, type Query as Request, aggregates, requestOf } from "../../api/aggregates";
+import { type Answer, type Query as Request, aggregates, keyOf, requestOf } from "../../api/aggregates";
 import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
@@ -15,6 +15,7 @@ import { ManyLines, type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
+import { stepOf } from "../../series/grain";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
@@ -205,8 +206,8 @@ const answerOf = (draft: Draft, range: Range, signal: AbortSignal): Promise<Answ
 const requestLineOf = (draft: Draft, range: Range): RequestLine =>
   isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : { method: "POST", ...requestOf(requestFor(draft, range)) };
 
-const rangeQueryFor = (draft: Draft, { from, to }: Range): promqlApi.RangeQuery =>
-  ({ expression: draft.expression, from, to, step: Number(draft.grain) || promqlApi.stepOf(from, to) });
+const rangeQueryFor = (draft: Draft, range: Range): promqlApi.RangeQuery =>
+  ({ expression: draft.expression, ...range, step: stepOf(range, Number(draft.grain)) });
 
 function requestFor(draft: Draft, { from, to }: Range): Request {
   return {
@@ -234,9 +235,9 @@ function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter:
 function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draft: Draft }) {
   const range = useCell(shownRange);
   const [isTable, setTable] = useState(false);
-  const series: Series[] = answer.results.map(({ names, columns, grain }) => {
-    const label = names.join(" ") || "result";
-    return { key: label, label, columns, grain };
+  const series: Series[] = answer.results.map((result) => {
+    const { names, columns, grain } = result;
+    return { key: keyOf(result), label: names.join(" ") || "result", columns, grain };
   });
   const { cost, points } = answer;
   return (
