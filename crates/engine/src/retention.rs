@@ -39,10 +39,27 @@ pub struct Activity {
     marks: VecDeque<Mark>,
 }
 
+/// A time by two clocks: the system's, which may be set, and one that runs while the machine does.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub at: Timestamp,
+    /// Since any time that is the same for all moments.
+    pub up: Duration,
+}
+
+impl Moment {
+    /// The time since an earlier moment: a clock that was set forward, or a machine that was suspended, does not make it
+    /// longer.
+    fn since(self, earlier: Moment) -> Timespan {
+        let up = i64::try_from(self.up.saturating_sub(earlier.up).as_nanos()).unwrap_or(i64::MAX);
+        Timespan(self.at.0.saturating_sub(earlier.at.0).min(up))
+    }
+}
+
 /// The sacks' positions at a time.
 #[derive(Debug)]
 struct Mark {
-    at: Timestamp,
+    moment: Moment,
     count: SackCount,
     /// The newest position of each sack, or of its predecessor before the split.
     newest: Vec<Position>,
@@ -62,13 +79,13 @@ impl Activity {
     }
 
     /// Records the current positions, unless it did so recently.
-    pub async fn mark(&mut self, incoming: &dyn Consume, now: Timestamp) -> Result<(), IncomingError> {
+    pub async fn mark(&mut self, incoming: &dyn Consume, now: Moment) -> Result<(), IncomingError> {
         // Of a clock that was ahead, and was set right: none would be old enough until that time.
-        while self.marks.back().is_some_and(|mark| mark.at > now) {
+        while self.marks.back().is_some_and(|mark| mark.moment.at > now.at) {
             self.marks.pop_back();
         }
         let spacing = Timespan((self.inactive_after.0 / MARKS_MAX).max(1));
-        if self.marks.back().is_some_and(|last| now < last.at.saturating_add(spacing)) {
+        if self.marks.back().is_some_and(|last| now.at < last.moment.at.saturating_add(spacing)) {
             return Ok(());
         }
         let numbering = incoming.numbering();
@@ -84,17 +101,17 @@ impl Activity {
                 *place = positions.newest.max(*place);
             }
         }
-        self.marks.push_back(Mark { at: now, count, newest, settled: !numbering.draining });
+        self.marks.push_back(Mark { moment: now, count, newest, settled: !numbering.draining });
         // The first mark that is old enough is used; older ones are dropped.
-        while self.marks.get(1).is_some_and(|mark| mark.at <= now.saturating_sub(self.inactive_after)) {
+        while self.marks.get(1).is_some_and(|mark| now.since(mark.moment) >= self.inactive_after) {
             self.marks.pop_front();
         }
         Ok(())
     }
 
     /// The mark at the start of the inactivity time; `None` if this process is younger.
-    fn begin(&self, now: Timestamp) -> Option<&Mark> {
-        self.marks.front().filter(|mark| mark.at <= now.saturating_sub(self.inactive_after))
+    fn begin(&self, now: Moment) -> Option<&Mark> {
+        self.marks.front().filter(|mark| now.since(mark.moment) >= self.inactive_after)
     }
 }
 
@@ -104,13 +121,16 @@ impl Engine {
     pub async fn end_inactive_resources(
         &self,
         activity: &mut Activity,
-        now: Timestamp,
+        now: Moment,
         go_on: impl Fn() -> bool,
     ) -> Result<usize> {
-        let now = now.floor(MICROSECOND);
-        activity.mark(&*self.incoming, now).await?;
-        let Some(begin) = activity.begin(now) else { return Ok(0) };
-        let created_before = now.saturating_sub(activity.inactive_after);
+        let moment = Moment { at: now.at.floor(MICROSECOND), ..now };
+        let now = moment.at;
+        activity.mark(&*self.incoming, moment).await?;
+        let Some(begin) = activity.begin(moment) else { return Ok(0) };
+        // By the clock as it was at the mark.
+        let unset = begin.moment.at.saturating_add(moment.since(begin.moment));
+        let created_before = unset.saturating_sub(activity.inactive_after);
         let goes_on = Filter::equal("ended_at", FilterValue::Null);
         let mut marker = None;
         let mut ended = 0;

@@ -2,16 +2,22 @@
 
 mod support;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, memory::MemoryAggregates},
     incoming::{Append as _, Topology as _, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, retention::Activity};
+use gnudi_engine::{
+    Engine,
+    retention::{Activity, Moment},
+};
 use gnudi_indexer::{
     MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
     Resources, conformance::new_resource,
@@ -25,6 +31,11 @@ const INACTIVE_AFTER: Timespan = Timespan::from_secs(24 * HOUR);
 
 fn at(hours: i64) -> Timestamp {
     Timestamp::from_secs(1_700_000_000 + hours * HOUR)
+}
+
+/// By the clock, and since the machine's start.
+fn moment(hours: i64, up_hours: u64) -> Moment {
+    Moment { at: at(hours), up: Duration::from_hours(up_hours) }
 }
 
 struct House {
@@ -67,8 +78,17 @@ impl House {
         let point = [Measure { timestamp, value: 1.0 }];
         self.engine.append(batch_of([(metric, &point[..])])).await.unwrap();
         if processed {
-            self.engine.refresh(&[metric], std::time::Duration::from_secs(10)).await.unwrap();
+            self.engine.refresh(&[metric], Duration::from_secs(10)).await.unwrap();
         }
+    }
+
+    /// Ends inactive resources; returns their number. The clock was never set.
+    async fn end_inactive(&self, activity: &mut Activity, hours: i64) -> usize {
+        self.end_inactive_at(activity, moment(hours, hours.unsigned_abs())).await
+    }
+
+    async fn end_inactive_at(&self, activity: &mut Activity, now: Moment) -> usize {
+        self.engine.end_inactive_resources(activity, now, || true).await.unwrap()
     }
 
     async fn end(&self, id: u128, ended_at: Timestamp) {
@@ -108,7 +128,7 @@ async fn a_deferred_measure_revokes_an_end_at_once() {
     let of_same_sack = MetricId(Uuid::from_u128(2001));
     for (hour, goes_on) in [(4, false), (5, true)] {
         house.push_at(1001, at(hour), false).await;
-        house.engine.refresh(&[of_same_sack], std::time::Duration::from_secs(10)).await.unwrap();
+        house.engine.refresh(&[of_same_sack], Duration::from_secs(10)).await.unwrap();
         assert_eq!(house.ended_at(1000).await.is_none(), goes_on);
     }
     assert_eq!(house.engine.figures().heads_written.load(Relaxed), 0);
@@ -131,16 +151,12 @@ async fn resources_without_measures_end() {
         house.push(id, true).await;
     }
     for hours in [0, 12, 23] {
-        assert_eq!(
-            house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(),
-            0,
-            "{hours}"
-        );
+        assert_eq!(house.end_inactive(&mut activity, hours).await, 0, "{hours}");
         // Only one of 2000's metrics still gets measures.
         house.push(2002, true).await;
     }
     house.create(5000, 1, at(24)).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 2);
+    assert_eq!(house.end_inactive(&mut activity, 25).await, 2);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured long ago");
     assert_eq!(house.ended_at(3000).await, Some(at(25)), "never measured");
     assert_eq!(house.ended_at(2000).await, None, "one of its metrics was measured");
@@ -149,7 +165,7 @@ async fn resources_without_measures_end() {
 
     // Measures from before the end do not change the end; neither does another check.
     house.push(1001, true).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(26), || true).await.unwrap(), 0);
+    assert_eq!(house.end_inactive(&mut activity, 26).await, 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
 }
 
@@ -164,8 +180,8 @@ async fn the_heads_of_many_metrics_are_read_in_parts() {
     .await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     house.create(10_000, 2_500, at(0)).await;
-    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
+    house.end_inactive(&mut activity, 0).await;
+    assert_eq!(house.end_inactive(&mut activity, 25).await, 1);
     assert_eq!(reads.load(Relaxed), 3);
 }
 
@@ -174,10 +190,10 @@ async fn measures_that_wait_are_signs_of_life() {
     let house = House::new().await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     house.create(1000, 1, at(0)).await;
-    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
+    house.end_inactive(&mut activity, 0).await;
     house.push(1001, false).await;
     assert!(house.incoming.backlog().await.unwrap().measures > 0);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(30), || true).await.unwrap(), 0);
+    assert_eq!(house.end_inactive(&mut activity, 30).await, 0);
     assert_eq!(house.ended_at(1000).await, None);
 }
 
@@ -189,16 +205,16 @@ async fn marks_outlive_a_split() {
         house.create(id, 1, at(0)).await;
     }
     house.push(1001, true).await;
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap(), 0);
+    assert_eq!(house.end_inactive(&mut activity, 0).await, 0);
     house.push(2001, true).await;
     assert!(house.incoming.split().await.unwrap().draining);
     assert!(!house.incoming.settle().await.unwrap().draining);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(12), || true).await.unwrap(), 0);
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
+    assert_eq!(house.end_inactive(&mut activity, 12).await, 0);
+    assert_eq!(house.end_inactive(&mut activity, 25).await, 1);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured before the first mark");
     assert_eq!(house.ended_at(2000).await, None, "measured after the first mark, before the split");
     // The new sacks got nothing since the mark that was written after the split.
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(37), || true).await.unwrap(), 1);
+    assert_eq!(house.end_inactive(&mut activity, 37).await, 1);
     assert_eq!(house.ended_at(2000).await, Some(at(37)));
 }
 
@@ -208,9 +224,9 @@ async fn a_young_process_ends_nothing() {
     house.create(1000, 1, at(0)).await;
     let mut activity = Activity::new(INACTIVE_AFTER);
     for hours in [100, 110, 123] {
-        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(), 0);
+        assert_eq!(house.end_inactive(&mut activity, hours).await, 0);
     }
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(125), || true).await.unwrap(), 1);
+    assert_eq!(house.end_inactive(&mut activity, 125).await, 1);
 }
 
 #[tokio::test]
@@ -218,10 +234,22 @@ async fn a_clock_that_was_ahead_stops_nothing() {
     let house = House::new().await;
     house.create(1000, 1, at(0)).await;
     let mut activity = Activity::new(INACTIVE_AFTER);
-    for hours in [1_000_000, 1, 13] {
-        assert_eq!(house.engine.end_inactive_resources(&mut activity, at(hours), || true).await.unwrap(), 0);
+    for (clock, up) in [(1_000_000, 0), (1, 1), (13, 13)] {
+        assert_eq!(house.end_inactive_at(&mut activity, moment(clock, up)).await, 0);
     }
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || true).await.unwrap(), 1);
+    assert_eq!(house.end_inactive_at(&mut activity, moment(25, 25)).await, 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_ends_nothing() {
+    let house = House::new().await;
+    house.create(1000, 1, at(0)).await;
+    let mut activity = Activity::new(INACTIVE_AFTER);
+    assert_eq!(house.end_inactive_at(&mut activity, moment(0, 0)).await, 0);
+    house.create(2000, 1, at(2)).await;
+    assert_eq!(house.end_inactive_at(&mut activity, moment(1_003, 3)).await, 0);
+    assert_eq!(house.end_inactive_at(&mut activity, moment(1_025, 25)).await, 1);
+    assert_eq!(house.ended_at(2000).await, None, "its metric is 23 hours old");
 }
 
 #[tokio::test]
@@ -232,8 +260,11 @@ async fn a_process_that_stops_ends_and_removes_nothing_more() {
         house.create(id, 1, at(0)).await;
     }
     house.end(1000, at(1)).await;
-    house.engine.end_inactive_resources(&mut activity, at(0), || true).await.unwrap();
-    assert_eq!(house.engine.end_inactive_resources(&mut activity, at(25), || false).await.unwrap(), 0);
+    house.end_inactive(&mut activity, 0).await;
+    assert_eq!(
+        house.engine.end_inactive_resources(&mut activity, moment(25, 25), || false).await.unwrap(),
+        0
+    );
     assert_eq!(house.engine.remove_ended_resources(at(25), || false).await.unwrap(), 0);
     // What waits is no longer applied either, so the resource stays.
     let asked = AtomicUsize::new(0);

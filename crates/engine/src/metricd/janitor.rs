@@ -3,20 +3,25 @@
 use std::sync::Arc;
 
 use gnudi_model::Timestamp;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::MetricdOptions;
-use crate::{Engine, retention::Activity};
+use crate::{
+    Engine,
+    retention::{Activity, Moment},
+};
 
 pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stopped: watch::Receiver<bool>) {
     let mut activity = options.metric_inactive_after.map(Activity::new);
+    let began = Instant::now();
     while super::sleep(options.cleanup_delay, &mut stopped).await {
         // One process ends resources and sweeps for all; each removes the metrics of its own sacks.
         let first = engine.owns_first();
         let go_on = || !*stopped.borrow();
         if first {
             // Before removing metrics, which then includes those of the resources.
-            retire(&engine, &options, activity.as_mut(), go_on).await;
+            let now = Moment { at: (options.clock)(), up: began.elapsed() };
+            retire(&engine, &options, activity.as_mut(), now, go_on).await;
         }
         if let Err(error) = engine.expunge(options.cleanup_batch_metrics, go_on).await {
             tracing::error!(%error, "deleted metrics cannot be removed: trying again later");
@@ -43,10 +48,11 @@ async fn retire(
     engine: &Engine,
     options: &MetricdOptions,
     activity: Option<&mut Activity>,
+    now: Moment,
     go_on: impl Fn() -> bool + Copy,
 ) {
     if let Some(activity) = activity {
-        match engine.end_inactive_resources(activity, (options.clock)(), go_on).await {
+        match engine.end_inactive_resources(activity, now, go_on).await {
             Ok(0) => {}
             Ok(ended) => tracing::info!(ended, "resources ended: their metrics get no measures"),
             Err(error) => {
