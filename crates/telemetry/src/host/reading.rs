@@ -29,26 +29,39 @@ impl Counters {
         Some(Counters { user, nice, system, idle, wait, interrupt: hard + soft, steal })
     }
 
+    /// The time since `before`. Linux may set the time of waiting, and of idling, back by a little: that is none.
+    fn since(&self, before: &Counters) -> Counters {
+        Counters {
+            user: self.user.saturating_sub(before.user),
+            nice: self.nice.saturating_sub(before.nice),
+            system: self.system.saturating_sub(before.system),
+            idle: self.idle.saturating_sub(before.idle),
+            wait: self.wait.saturating_sub(before.wait),
+            interrupt: self.interrupt.saturating_sub(before.interrupt),
+            steal: self.steal.saturating_sub(before.steal),
+        }
+    }
+
     fn total(&self) -> u64 {
         self.user + self.nice + self.system + self.idle + self.wait + self.interrupt + self.steal
     }
 
     /// Percentages of the time since `before`; nothing if no time has passed.
     pub fn percentages(&self, before: &Counters, reading: &mut Reading) {
-        let total = self.total().saturating_sub(before.total());
+        let passed = self.since(before);
+        let total = passed.total();
         if total == 0 {
             return;
         }
-        let percent = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / total as f64;
-        let idle = percent(self.idle, before.idle) + percent(self.wait, before.wait);
+        let percent = |ticks: u64| ticks as f64 * 100.0 / total as f64;
         for (name, value) in [
-            ("hardware.cpu.util", 100.0 - idle),
-            ("hardware.cpu.user.percentage", percent(self.user, before.user)),
-            ("hardware.cpu.nice.percentage", percent(self.nice, before.nice)),
-            ("hardware.cpu.system.percentage", percent(self.system, before.system)),
-            ("hardware.cpu.idle.percentage", percent(self.idle, before.idle)),
-            ("hardware.cpu.wait.percentage", percent(self.wait, before.wait)),
-            ("hardware.cpu.interrupt.percentage", percent(self.interrupt, before.interrupt)),
+            ("hardware.cpu.util", 100.0 - (percent(passed.idle) + percent(passed.wait))),
+            ("hardware.cpu.user.percentage", percent(passed.user)),
+            ("hardware.cpu.nice.percentage", percent(passed.nice)),
+            ("hardware.cpu.system.percentage", percent(passed.system)),
+            ("hardware.cpu.idle.percentage", percent(passed.idle)),
+            ("hardware.cpu.wait.percentage", percent(passed.wait)),
+            ("hardware.cpu.interrupt.percentage", percent(passed.interrupt)),
         ] {
             reading.insert(name.to_owned(), value);
         }
@@ -156,6 +169,17 @@ mod tests {
         let count = reading.len();
         after.percentages(&after, &mut reading);
         assert_eq!(reading.len(), count);
+    }
+
+    #[test]
+    fn a_time_that_was_set_back_is_none() {
+        let before = Counters::parse("cpu  100 0 100 800 50 0 0 0 0 0\n").unwrap();
+        let after = Counters::parse("cpu  110 0 100 890 40 0 0 0 0 0\n").unwrap();
+        let mut reading = Reading::new();
+        after.percentages(&before, &mut reading);
+        assert_eq!(reading["hardware.cpu.idle.percentage"], 90.0);
+        assert_eq!(reading["hardware.cpu.wait.percentage"], 0.0);
+        assert_eq!(reading["hardware.cpu.util"], 10.0);
     }
 
     #[test]

@@ -76,19 +76,17 @@ impl ExportedSeries {
             tracing::warn!(meter = %sample.name, resource = %sample.resource_id, "a sample without a number is not shown");
             return None;
         };
-        let mut labels: Vec<(String, String)> = labels(sample);
-        labels.sort();
-        labels.dedup_by(|later, earlier| later.0 == earlier.0);
-        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        let labels = labels(sample).into_iter();
+        let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(&value)));
         Some(ExportedSeries { name, labels: labels.collect::<Vec<_>>().join(","), value })
     }
 }
 
-fn labels(sample: &Sample<'_>) -> Vec<(String, String)> {
+fn labels(sample: &Sample<'_>) -> BTreeMap<String, String> {
     let mut parts = sample.name.split('.');
     let plugin = parts.next().unwrap_or_default();
     let kind = parts.next().unwrap_or(plugin);
-    let mut labels = Labels(Vec::new());
+    let mut labels = Labels(BTreeMap::new());
     labels.add(&fitting(plugin), parts.next().unwrap_or(&sample.resource_id));
     labels.add("publisher", "ceilometer");
     labels.add("type", kind);
@@ -113,11 +111,14 @@ fn labels(sample: &Sample<'_>) -> Vec<(String, String)> {
     labels.0
 }
 
-struct Labels(Vec<(String, String)>);
+/// By name.
+struct Labels(BTreeMap<String, String>);
 
 impl Labels {
+    /// Of two labels with the same name the last one counts, as in Ceilometer: the first part of a meter's name may be
+    /// that of another label.
     fn add(&mut self, name: &str, value: &str) {
-        self.0.push((name.to_owned(), value.to_owned()));
+        self.0.insert(name.to_owned(), value.to_owned());
     }
 
     /// Adds a label if Python counts the value as true.
@@ -232,6 +233,14 @@ mod tests {
         exporter.replace("s", "cpu", Vec::new());
         assert!(!exporter.text().contains("ceilometer_cpu"));
         assert_eq!(ExportedSeries::of(&sample("cpu", Value::Null, json!({}))), None);
+    }
+
+    #[test]
+    fn a_label_is_not_that_of_the_meter_if_it_has_its_name() {
+        let usage = Sample { resource_id: "a".into(), ..sample("project.usage", json!(1), json!({})) };
+        let labels = ExportedSeries::of(&usage).unwrap().labels;
+        let expected = "counter=\"project.usage\",project=\"p\",publisher=\"ceilometer\",resource=\"a\",type=\"usage\",unit=\"B\"";
+        assert_eq!(labels, expected);
     }
 
     #[test]
