@@ -259,9 +259,8 @@ impl MeasureBacklog {
         if !is_final(&error) {
             return Posted::Later(error);
         }
-        let metrics = batch.values().map(BTreeMap::len).sum::<usize>();
-        if metrics <= 1 {
-            tracing::error!(%error, metric = ?batch, "the store refuses measures: they are dropped");
+        if let Some((resource, name)) = only_metric(batch) {
+            log_refused(&error, resource, name);
             return Posted::Done;
         }
         for (resource, metrics) in batch {
@@ -269,9 +268,7 @@ impl MeasureBacklog {
                 let one = BTreeMap::from([(name.clone(), named.clone())]);
                 match self.try_post(&BTreeMap::from([(resource.clone(), one)])).await {
                     Ok(()) => {}
-                    Err(error) if is_final(&error) => {
-                        tracing::error!(%error, resource, name, "the store refuses a metric: its measures are dropped");
-                    }
+                    Err(error) if is_final(&error) => log_refused(&error, resource, name),
                     // Part of the batch may be posted twice, which changes nothing.
                     Err(error) => return Posted::Later(error),
                 }
@@ -320,6 +317,19 @@ impl MeasureBacklog {
     }
 }
 
+/// The resource and the name of a batch's metric, if it has no other.
+fn only_metric(batch: &ResourcesBatch) -> Option<(&str, &str)> {
+    let mut all = batch
+        .iter()
+        .flat_map(|(resource, metrics)| metrics.keys().map(move |name| (resource.as_str(), name.as_str())));
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// Without the measures, which may be many.
+fn log_refused(error: &ClientError, resource: &str, name: &str) {
+    tracing::error!(%error, resource, name, "the store refuses a metric: its measures are dropped");
+}
+
 /// Already existing counts as success.
 fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
     match created {
@@ -350,6 +360,19 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_batch_of_one_metric_is_known_by_its_name() {
+        let metrics = |names: &[&str]| -> BTreeMap<String, NamedMeasures> {
+            let named = NamedMeasures { archive_policy_name: None, measures: Vec::new() };
+            names.iter().map(|name| ((*name).to_owned(), named.clone())).collect()
+        };
+        let mut batch = ResourcesBatch::from([("r".to_owned(), metrics(&["m"]))]);
+        assert_eq!(only_metric(&batch), Some(("r", "m")));
+        batch.insert("s".to_owned(), metrics(&["m"]));
+        assert_eq!(only_metric(&batch), None);
+        assert_eq!(only_metric(&ResourcesBatch::from([("r".to_owned(), metrics(&["m", "n"]))])), None);
+    }
 
     #[tokio::test]
     async fn what_is_dropped_is_not_told_as_stored() {
