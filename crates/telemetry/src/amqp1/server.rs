@@ -51,8 +51,8 @@ const MESSAGES_AHEAD: usize = 200;
 /// A longer message closes the link.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Receive nothing more while this many measures are buffered.
-const MEASURES_MAX: usize = 500_000;
+/// Receive nothing more while this many measures and messages, which may have no measures, are buffered.
+const BUFFERED_MAX: usize = 500_000;
 
 /// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,7 +147,7 @@ impl Amqp1Server {
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
-                message = messages.recv(), if self.has_room() => {
+                message = messages.recv(), if has_room(self.measures, self.messages.len()) => {
                     // It ends only by a panic, which is passed on. The broker redelivers the lost messages.
                     self.add_message(message.expect("the task that receives messages goes on"));
                 }
@@ -183,10 +183,6 @@ impl Amqp1Server {
         if tokio::time::timeout(CLOSE_TIMEOUT, ending).await.is_err() {
             tracing::warn!("the broker does not answer: it may send the last messages again");
         }
-    }
-
-    fn has_room(&self) -> bool {
-        self.measures < MEASURES_MAX
     }
 
     fn add_message(&mut self, message: Amqp1Message) {
@@ -238,6 +234,10 @@ impl Amqp1Server {
             receipt: self.deliverer.send_with_receipt(round),
         }
     }
+}
+
+fn has_room(measures: usize, messages: usize) -> bool {
+    measures + messages < BUFFERED_MAX
 }
 
 impl Flush {
@@ -387,5 +387,17 @@ fn bytes_of(body: Body<Value>) -> Option<Vec<u8>> {
         Body::Value(AmqpValue(Value::String(text))) => Some(text.into_bytes()),
         Body::Data(sections) => Some(sections.into_iter().flat_map(|section| section.0.into_vec()).collect()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_without_measures_take_room_too() {
+        assert!(has_room(0, 0) && has_room(BUFFERED_MAX - 2, 1));
+        assert!(!has_room(BUFFERED_MAX, 0) && !has_room(BUFFERED_MAX - 1, 1));
+        assert!(!has_room(0, BUFFERED_MAX));
     }
 }
