@@ -39,9 +39,14 @@ def restart(server, rng):
     server.start()
 
 
-def test_acknowledged_measures_survive_kill(gnudi, seed, rounds):
+# From the first measure on passes defer.
+DEFERS = "[storage]\ndirty_bytes_max = 1\n"
+
+
+@pytest.mark.parametrize("config", ["", DEFERS], ids=["folds", "defers"])
+def test_acknowledged_measures_survive_kill(gnudi, seed, rounds, config):
     rng = random.Random(seed)
-    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    server = gnudi(config=config, arguments=["--skip-archive-policies-creation"])
     load.make_policy(server.client())
     metrics = []
     requests = 0

@@ -17,7 +17,7 @@ use gnudi_indexer::{
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType,
-    Timestamp, resource_type::GENERIC,
+    resource_type::GENERIC,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;

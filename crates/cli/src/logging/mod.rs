@@ -122,9 +122,9 @@ fn start_in_file(path: &Path, config: &Config) -> Result<()> {
         .with_env_filter(filter(level(config)))
         .with_writer(LogFile::open(path)?)
         .with_ansi(false)
-        .event_format(format)
         // As above.
         .log_internal_errors(false)
+        .event_format(format)
         .init();
     let _ = LOGS_TO_FILE.set(());
     warn_of(config);

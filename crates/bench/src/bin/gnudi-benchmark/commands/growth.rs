@@ -3,7 +3,10 @@
 //!
 //! It measures gnudi only, on servers that it starts itself; for other servers there is `versus`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
