@@ -157,9 +157,6 @@ impl Processor {
     /// # Errors
     /// The first one, after all other units' metrics; what is not folded stays deferred.
     pub(crate) async fn fold_deferred_of(&self, metrics: &[MetricId]) -> Result<()> {
-        if self.units.deferred_bytes() == 0 {
-            return Ok(());
-        }
         let units = self.incoming.numbering().units();
         let mut metrics: Vec<(SackId, MetricId)> =
             metrics.iter().map(|metric| (units.sack_of(*metric), *metric)).collect();
@@ -180,6 +177,9 @@ impl Processor {
     /// Like [`Processor::fold_deferred_of`], for a reader, who goes on without the latest measures while passes or the
     /// store stop it for long, as on a full disk.
     pub(crate) async fn fold_for_reader(&self, metrics: &[MetricId]) {
+        if self.units.deferred_bytes() == 0 {
+            return;
+        }
         let folded = timeout_at(Instant::now() + READER_WAIT_MAX, self.fold_deferred_of(metrics)).await;
         if let Ok(Err(error)) = folded {
             // A checkpoint reports it.
