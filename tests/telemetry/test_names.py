@@ -135,8 +135,10 @@ def test_samples_go_without_names_where_keystone_is_away(reader, configure, worl
 
 def test_no_names_without_anybody_to_ask(reader, configure):
     conf = configure("names-none", {"service_credentials": {"auth_url": ""}})
-    told = polling.poll_once(conf, "central")
-    assert "[polling] identity_name_discovery: " in told and "samples go without names" in told
+    # Nor is there anything to poll.
+    ended = polling.polled(conf, "central")
+    assert ended.returncode == 1 and "no source has a meter that can be polled here" in ended.stdout
+    assert "[polling] identity_name_discovery: " in ended.stdout and "samples go without names" in ended.stdout
 
 
 def test_samples_that_definitions_look_up_have_names(bus, agent, world):
