@@ -13,7 +13,7 @@ use super::{
     copy::{is_same_file, link, looks_alike},
     manifest::{Entry, Manifest},
 };
-use crate::{OpenError, data_dir::VERSION_FILE};
+use crate::{OpenError, data_dir::VERSION_FILE, disk::if_there};
 
 /// The backups in a place.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Earlier {
         let mut backups = Vec::new();
         for entry in fs::read_dir(place).map_err(OpenError::io(place))? {
             let path = entry.map_err(OpenError::io(place))?.path();
-            if is_interrupted(&path).map_err(OpenError::io(&path))? {
+            if is_interrupted(&path) {
                 found.interrupted.push(path);
             } else if path.join(MANIFEST).is_file() {
                 backups.push(path);
@@ -84,20 +84,41 @@ impl Earlier {
         })
     }
 
-    /// Removes the interrupted backups.
+    /// Removes the interrupted backups, but for an empty directory that another program has filled meanwhile.
     pub fn remove_interrupted(&self) -> Result<(), OpenError> {
-        self.interrupted.iter().try_for_each(|path| fs::remove_dir_all(path).map_err(OpenError::io(path)))
+        let mut interrupted = self.interrupted.iter().filter(|path| is_interrupted(path));
+        interrupted.try_for_each(|path| remove(path).map_err(OpenError::io(path)))
     }
 }
 
 /// Whether this is an interrupted backup, and nobody else's: a directory of that name which is empty, or begins like a data
-/// directory.
-fn is_interrupted(path: &Path) -> io::Result<bool> {
+/// directory. What cannot be read is another user's, or gone by now.
+fn is_interrupted(path: &Path) -> bool {
     let has_name = path.to_string_lossy().ends_with(PARTIAL_SUFFIX);
-    if !has_name || !fs::symlink_metadata(path)?.is_dir() {
-        return Ok(false);
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    has_name
+        && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+        && (path.join(VERSION_FILE).is_file() || is_empty())
+}
+
+/// Removes an interrupted backup.
+fn remove(path: &Path) -> io::Result<()> {
+    clear(path)?;
+    if_there(fs::remove_file(path.join(VERSION_FILE)))?;
+    fs::remove_dir(path)
+}
+
+/// Removes all but the file by which it is recognised: if this process is killed here, the next backup removes the rest.
+fn clear(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != VERSION_FILE {
+            fs::remove_file(entry.path())?;
+        }
     }
-    Ok(path.join(VERSION_FILE).is_file() || fs::read_dir(path)?.next().is_none())
+    Ok(())
 }
 
 fn link_alike(path: &Path, now: &fs::Metadata, to: &Path) -> bool {
@@ -123,5 +144,34 @@ mod tests {
             fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["file.partial", "others.partial"]);
+    }
+
+    #[test]
+    fn what_others_do_in_the_place_fails_no_backup() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir(path("empty.partial")).unwrap();
+        let earlier = Earlier::find(place.path()).unwrap();
+        assert_eq!(earlier.interrupted, [path("empty.partial")]);
+        // It was another program's.
+        fs::write(path("empty.partial/image"), "1").unwrap();
+        earlier.remove_interrupted().unwrap();
+        assert!(path("empty.partial/image").exists());
+        // One that was there when the place was listed.
+        assert!(!is_interrupted(&path("gone.partial")));
+    }
+
+    #[test]
+    fn a_removal_that_is_interrupted_is_completed() {
+        let place = tempfile::tempdir().unwrap();
+        let partial = place.path().join("begun.partial");
+        fs::create_dir_all(partial.join("aggregates/runs")).unwrap();
+        fs::write(partial.join("format-version"), "1\n").unwrap();
+        fs::write(partial.join("manifest.json"), "{").unwrap();
+        clear(&partial).unwrap();
+        let left: Vec<_> = fs::read_dir(&partial).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["format-version"]);
+        Earlier::find(place.path()).unwrap().remove_interrupted().unwrap();
+        assert!(!partial.exists());
     }
 }
