@@ -250,8 +250,8 @@ async fn read_consistently(
     for _ in 0..READS_MAX {
         let waiting = if is_in_backlog { waiting_now().await? } else { Vec::new() };
         let points = source.storage.points(metric).await?;
-        let is_gone = points.is_none() && waiting.is_empty();
-        let (head, mut outcome) = match earlier.filter(|head| is_gone && head.last().is_some()) {
+        let left = earlier.filter(|head| points.is_none() && !is_of_backlog(head, &waiting));
+        let (head, mut outcome) = match left {
             Some(head) => (head.clone(), gone(source, metric)),
             None => read_storage(source, metric, layout, earlier, points.as_deref()).await?,
         };
@@ -261,12 +261,22 @@ async fn read_consistently(
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
             let is_taken = !may_be_in_pass || source.accepts_inconsistent.load(Ordering::Relaxed);
             outcome.is_waited_for |= !waiting.is_empty();
-            let waiting = if source.includes_backlog { waiting } else { Vec::new() };
+            let waiting = if source.includes_backlog && left.is_none() { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
         tokio::time::sleep(source.pause).await;
     }
     Ok(None)
+}
+
+/// Whether an earlier import made the head of measures that still wait: Gnocchi has no points of them yet.
+fn is_of_backlog(head: &Head, waiting: &[StoredMeasures]) -> bool {
+    let Some(last) = head.last() else { return true };
+    let has_last = |stored: &StoredMeasures| {
+        let measures = carbonara::measures(&stored.bytes);
+        measures.is_ok_and(|measures| measures.iter().any(|measure| measure.timestamp == last))
+    };
+    waiting.iter().any(has_last)
 }
 
 /// For a metric that had points in an earlier round, and has none now. Gnocchi keeps them as long as the metric: it was

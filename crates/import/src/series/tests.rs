@@ -338,9 +338,8 @@ fn empty() -> Arc<Shared> {
     })))
 }
 
-#[tokio::test]
-async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
-    let shared = empty();
+/// A layout with rates, and a head of it with points at 100 and 101 s.
+fn with_rates() -> (Layout, Vec<u8>) {
     let methods = ["mean", "rate:mean"].iter().map(|name| name.parse().unwrap()).collect();
     let item = ArchivePolicyItem::new(Some(Timespan(SECOND)), None, None).unwrap();
     let layout = Layout::of(&ArchivePolicy::new("p".to_owned(), 0, vec![item], methods).unwrap());
@@ -349,17 +348,27 @@ async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
     head.fold_import(&layout, &mut vec![point(100), point(101)]);
     let mut stored = Vec::new();
     head.encode(&mut stored);
+    (layout, stored)
+}
+
+fn source_of(shared: &Arc<Shared>, backlog: HashSet<MetricId>, includes_backlog: bool) -> SeriesSource {
+    SeriesSource {
+        storage: shared.clone(),
+        incoming: shared.clone(),
+        layouts: HashMap::new(),
+        values: HashMap::new(),
+        backlog,
+        includes_backlog,
+        pause: Duration::ZERO,
+        accepts_inconsistent: AtomicBool::new(false),
+    }
+}
+
+#[tokio::test]
+async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
+    let (layout, stored) = with_rates();
     for includes_backlog in [false, true] {
-        let source = SeriesSource {
-            storage: shared.clone(),
-            incoming: shared.clone(),
-            layouts: HashMap::new(),
-            values: HashMap::new(),
-            backlog: HashSet::new(),
-            includes_backlog,
-            pause: Duration::ZERO,
-            accepts_inconsistent: AtomicBool::new(false),
-        };
+        let source = source_of(&empty(), HashSet::new(), includes_backlog);
         let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
         assert!(outcome.write.is_none() && outcome.is_waited_for);
         // Between two rounds it may have been deleted.
@@ -367,6 +376,32 @@ async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
         let never = read(&source, METRIC, &layout, None).await.unwrap().unwrap();
         assert!(never.write.is_none() && !never.is_waited_for && never.skipped.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_metric_whose_points_are_gone_stays_also_if_measures_wait() {
+    let (layout, stored) = with_rates();
+    let shared = empty();
+    let wait = |second: i64| {
+        let bytes = [(second * SECOND).to_le_bytes(), 1.0_f64.to_le_bytes()].concat();
+        shared.0.lock().waiting.push(StoredMeasures { place: String::new(), bytes: bytes.into() });
+    };
+    wait(102);
+    for includes_backlog in [false, true] {
+        let source = source_of(&shared, HashSet::from([METRIC]), includes_backlog);
+        source.accepts_inconsistent.store(true, Ordering::Relaxed);
+        let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
+        assert!(outcome.write.is_none() && outcome.is_waited_for);
+        assert_eq!(outcome.skipped.len(), usize::from(includes_backlog));
+    }
+    // An earlier import took the head's points from the backlog: Gnocchi has not processed any yet.
+    wait(100);
+    wait(101);
+    let source = source_of(&shared, HashSet::from([METRIC]), true);
+    let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
+    assert_eq!((outcome.measures, outcome.skipped.len()), (3, 0));
+    let head = Head::decode(&outcome.write.unwrap().head).unwrap();
+    assert_eq!(head.last(), Some(Timestamp::from_secs(102)));
 }
 
 #[test]
