@@ -297,7 +297,6 @@ impl<'a> Import<'a> {
         for some in series::groups(series, &held) {
             let reads = series::begin(series, self.target, some.to_vec()).await?;
             take(reads.finish(self.target, Incomplete::Written, report).await?, self);
-            index.touch().await?;
         }
         Ok(in_motion)
     }
