@@ -44,6 +44,8 @@ const MYSQL_NO_PRIMARY: [u16; 3] = [1290, 1792, 1836];
 /// `MySQL`: the server has closed a connection that was idle for `wait_timeout` (4031, since 8.0.24), or an operator has
 /// ended the session (3169).
 const MYSQL_ENDED: [u16; 2] = [4031, 3169];
+/// `MariaDB`: a statement took too long. Its `SQLSTATE` is that of ended sessions (70100), but the session goes on.
+const MARIADB_TOO_LONG: u16 = 1969;
 /// A lock took too long; a deadlock.
 const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
 /// The `SQLSTATE` of a communication failure.
@@ -168,8 +170,11 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
     }
     let Some(error) = database.try_downcast_ref::<MySqlDatabaseError>() else { return false };
     // Servers terminate sessions (08S01), and MariaDB terminates running statements at shutdown (70100).
-    let has_ended =
-        MYSQL_ENDED.contains(&error.number()) || matches!(error.code(), Some(MYSQL_LOST | "70100"));
+    let has_ended = match error.code() {
+        Some(MYSQL_LOST) => true,
+        Some("70100") => error.number() != MARIADB_TOO_LONG,
+        _ => MYSQL_ENDED.contains(&error.number()),
+    };
     has_ended || MYSQL_NO_PRIMARY.contains(&error.number())
 }
 

@@ -87,7 +87,9 @@ async fn mysqls_errors_that_end_a_connection() {
         // The server is no longer the primary: a new connection may reach the one that is.
         (1290, "HY000", (Class::Unavailable, true)),
         (1836, "HY000", (Class::Unavailable, true)),
+        // Statements that took too long, in MySQL and in MariaDB: another connection would repeat them.
         (3024, "HY000", (Class::Unavailable, false)),
+        (1969, "70100", (Class::Unavailable, false)),
         (1213, "40001", (Class::Contended, false)),
         (1064, "42000", (Class::Other, false)),
     ] {
