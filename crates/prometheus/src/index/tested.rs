@@ -44,10 +44,13 @@ impl Tested {
         let mut matching = RoaringBitmap::new();
         for (place, value) in (0..).zip(&values.values) {
             poll(stops)?;
+            if !value.starts_with(&prefix) {
+                continue;
+            }
             if matcher.takes_long(value) {
                 return Err(SearchError::TooLong);
             }
-            if value.starts_with(&prefix) && matcher.matches(value) {
+            if matcher.matches(value) {
                 matching.insert(place);
             }
         }
