@@ -17,7 +17,7 @@ use gnudi_indexer::{
 };
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType,
-    resource_type::GENERIC,
+    Timestamp, resource_type::GENERIC,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
@@ -190,6 +190,22 @@ async fn a_full_disk_changes_nothing_and_passes() {
     let after = indexer.create_metrics((0..50).map(|number| metric(number, &long)).collect()).await;
     assert!(after.iter().all(Result::is_ok), "{:?}", after[0]);
     assert_eq!(all(&indexer).await.len(), created.len() - 50);
+}
+
+#[tokio::test]
+async fn a_damaged_resource_keeps_no_other_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let created = indexer.create_resources((1..=3).map(new_resource).collect()).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    let damage = "UPDATE resource SET attributes = '[' WHERE id = X'00000000000000000000000000000002'";
+    raw(&path).await.execute(damage).await.unwrap();
+    let (ids, at) = ([1, 2, 3].map(Uuid::from_u128), Timestamp::from_secs(1_800_000_000));
+    assert_eq!(indexer.end_resources(&ids, at).await, Ok(2));
+    assert_eq!(indexer.ends(&ids).await, Ok(vec![Some(Some(at)), Some(None), Some(Some(at))]));
+    assert_eq!(indexer.revive_resources(&ids.map(|id| (id, at)), at).await, Ok(2));
+    assert_eq!(indexer.ends(&ids).await, Ok(vec![Some(None); 3]));
 }
 
 /// What a deleted attribute has left behind does not become the value of a later one.
