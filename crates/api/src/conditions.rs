@@ -78,8 +78,8 @@ impl Version {
         }
     }
 
-    /// The start of this version, if preconditions that it fulfils may fail for a later one: it must be current when the
-    /// change is made. What `If-None-Match` names never becomes current again.
+    /// The start of this version, if it must still be current when the change is made: a later one may fail the
+    /// preconditions. Not for `If-None-Match`: the versions that it names never become current again.
     pub fn required_by(&self, request: &Parts) -> Option<Timestamp> {
         let headers = &request.headers;
         let is_required = match text(headers, IF_MATCH) {

@@ -134,8 +134,9 @@ impl<'c> Gathering<'c> {
         series
     }
 
-    /// Adds the samples of a series; returns whether the policy has allowed the caller its metric once they are stored:
-    /// not if there are none, nor if they only end a series that may not exist. `labels` is called only if needed.
+    /// Adds the samples of a series; returns whether they are stored only if the policy allows the caller its metric.
+    /// False without samples, and for end markers of an unknown series, which are dropped if it does not exist.
+    /// `labels` is called only if needed.
     pub fn add<'a>(
         &mut self,
         WrittenSeries { key, metric }: WrittenSeries,

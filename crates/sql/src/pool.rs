@@ -90,7 +90,8 @@ impl Pool {
         self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Later reads connect again. For when another connection to the server is lost, which may be no longer the primary.
+    /// Drops all connections, so that later reads connect again. To be called when another connection to the server is
+    /// lost: the server may no longer be the primary.
     pub fn forget_connections(&self) {
         let Pool::Server(pool) = self else { return };
         let mut idle = pool.idle.lock();

@@ -84,7 +84,7 @@ impl SqlIndexer {
         self.readers.fetch_all(select).await?.iter().map(decode).collect()
     }
 
-    /// Must be called if committed changes may be lost: versions of the types are used again then.
+    /// Must be called if committed changes may have been lost: later ones use the same versions for other types.
     pub(crate) fn forget_types(&self) {
         self.types.forget();
     }

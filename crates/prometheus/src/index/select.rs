@@ -27,7 +27,7 @@ use crate::labels::is_exported_as;
 /// the worst take time in proportion to it.
 const STATES_PER_TEST: usize = 64;
 
-/// A regular expression takes as much time again for each of this many bytes of a value.
+/// A test of a regular expression counts once more for each of this many bytes of the value.
 const VALUE_BYTES_PER_TEST: usize = 1_024;
 
 impl Index {
@@ -455,7 +455,7 @@ impl<'c> Test<'c> {
                 _ => self.cached(value, || matcher.matches(value)),
             },
             Condition::Tested(matcher, tested) => {
-                // What is there only since then and takes long is not found.
+                // A value that was added after the tests. If it is too long, it does not match.
                 let test = || !matcher.takes_long(value) && matcher.matches(value);
                 tested.get(value).unwrap_or_else(|| self.cached(value, test))
             }

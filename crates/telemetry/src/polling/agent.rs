@@ -218,7 +218,7 @@ impl PollingAgent {
         if let Some(group) = &source.group
             && !self.partition.is_mine(group, pollster.name())
         {
-            // It may have been this agent's before.
+            // This agent may have polled it before: the exporter must not go on to show those samples.
             self.show(source, pollster, Vec::new());
             tracing::debug!(meter = pollster.name(), source = source.name, "another agent polls it");
             return;

@@ -217,7 +217,8 @@ impl Change for SetEnds {
             let update = UpdateResource::new(GENERIC, id, ResourceChange::of_end(self.ended_at, self.now));
             let current = match update.current(connection, context).await {
                 Err(Failure::Refused(IndexerError::NoSuchResource(_))) => continue,
-                // A damaged row keeps no other from its end; and what was changed before it must be told.
+                // A damaged row is skipped: a refusal would leave the changes before it in the transaction, but not
+                // in the feed.
                 Err(Failure::Refused(error)) => {
                     tracing::warn!(%error, resource = %id, "a resource cannot be ended, or its end be removed");
                     continue;
