@@ -182,6 +182,20 @@ def test_a_reader_may_go(server):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{program.binary()} metric list --utc | true"],
                           capture_output=True, text=True, check=False, env=variables)
     assert done.returncode == 2, "--utc is no option of it"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{program.binary()} metric list | true"],
-                          capture_output=True, text=True, check=False, env=variables)
-    assert (done.returncode, done.stderr) == (0, "")
+    for line in ("metric list | true", "config | true", "status --watch --interval 1 -f value -c sacks | head -n 1 > /dev/null"):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{program.binary()} {line}"],
+                              capture_output=True, text=True, check=False, env=variables, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), line
+
+
+def test_a_full_disk_ends_no_work(server, tmp_path):
+    """What a command says about its work is left out; a result that cannot be printed is an error."""
+    import subprocess
+
+    run = lambda line: subprocess.run(["bash", "-c", f"{program.binary()} {line}"], capture_output=True, text=True, check=False, timeout=60)
+    done = run(f"backup {tmp_path}/backups --data-dir {server.data_dir} > /dev/full 2> /dev/full")
+    assert done.returncode == 0
+    backups = [path for path in (tmp_path / "backups").iterdir() if path.is_dir()]
+    assert len(backups) == 1 and not backups[0].name.endswith(".partial")
+    done = run("config > /dev/full")
+    assert done.returncode == 1 and "writing to standard output" in done.stderr

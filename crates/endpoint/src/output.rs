@@ -255,10 +255,15 @@ fn object(columns: &[String], row: &[Cell], indent: &str) -> String {
 
 /// Writes to standard output. A closed pipe (as with `head`) is not an error.
 pub fn put(text: &str) -> Result<()> {
+    put_if_read(text).map(drop)
+}
+
+/// The same; whether somebody still reads the output.
+pub fn put_if_read(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("writing to standard output"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("writing to standard output"),
     }
 }
 

@@ -9,7 +9,7 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::sql::SqlIndexer;
 
-use super::progress::Progress;
+use super::{progress::Progress, said::say};
 use crate::{
     args::{BackupArgs, StoreArgs},
     config::{Config, Deployment},
@@ -35,14 +35,14 @@ pub fn run(args: &BackupArgs) -> Result<()> {
         .block_on(SqlIndexer::copy_file(&index, &backup.index()))
         .context("copying the index")?;
     let figures = backup.finish(&mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
-    println!(
+    say(format_args!(
         "{}: {} files, {} bytes copied, {} bytes reused, {:.1} s",
         path.display(),
         figures.files,
         figures.copied_bytes,
         figures.kept_bytes,
         progress.elapsed().as_secs_f64()
-    );
+    ));
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 //! them. Opens no engine.
 
 use anyhow::{Context as _, Result, bail};
+use gnudi_endpoint::output;
 
-use super::agent;
+use super::{agent, said::note};
 use crate::{
     args::{ConfigArgs, ConfigGeneratorArgs, ServeArgs},
     config::{
@@ -24,14 +25,12 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
     let section = args.section.as_deref();
     let is_of_files = !args.program.files.named.is_empty();
     if !is_of_files && !args.check {
-        print!("{}", config::print_all(catalogue, section));
-        return Ok(());
+        return output::put(&config::print_all(catalogue, section));
     }
     let config = Config::load_project(project, &args.program)?;
     logging::start_quietly(&args.program, &config);
     if !args.check {
-        print!("{}", config::print_effective(&config, section));
-        return Ok(());
+        return output::put(&config::print_effective(&config, section));
     }
     let faults = match args.ceilometer {
         Some(agents) => agent::faults(&config, agents),
@@ -49,14 +48,13 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
 /// `gnocchi-config-generator`
 pub fn generate(args: &ConfigGeneratorArgs) -> Result<()> {
     for warning in args.program.log.idle.warnings() {
-        eprintln!("gnudi: {warning}");
+        note(format_args!("gnudi: {warning}"));
     }
     let text = config::print_all(GNOCCHI, None);
     if let Some(path) = &args.output_file {
         return std::fs::write(path, text).with_context(|| path.display().to_string());
     }
-    print!("{text}");
-    Ok(())
+    output::put(&text)
 }
 
 fn check_section(catalogue: Catalogue, name: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use gnudi_drivers::data_dir::index_path;
 use gnudi_import::export::{self, Options, Report};
 
-use super::progress::Progress;
+use super::{progress::Progress, said::say_part};
 use crate::{
     args::{ExportGnocchiArgs, StoreArgs},
     config::{Config, Deployment, deployment::INCOMING},
@@ -35,7 +35,7 @@ pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
         let mut tell = |report: &Report| progress.tell(|elapsed| line(report, elapsed));
         let exported = export::export(&mut gnocchi, &*store.indexer, &options, &mut tell).await;
         store.close().await;
-        print!("{}", summary(&exported?, progress.elapsed()));
+        say_part(summary(&exported?, progress.elapsed()));
         Ok(())
     })
 }

@@ -7,7 +7,11 @@ use gnudi_client::{Client, ClientOptions};
 use gnudi_import::export::post::{self, PostEvent, Report};
 use tokio::runtime::Builder;
 
-use super::{import_verify::non_empty, progress::Progress};
+use super::{
+    import_verify::non_empty,
+    progress::Progress,
+    said::{note, say, say_part},
+};
 use crate::args::ExportPostArgs;
 
 /// Response timeout: Gnocchi writes the metrics of a request one by one.
@@ -18,15 +22,15 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
     let mut progress = Progress::steady("export post");
     let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     let mut tell = |told: PostEvent<'_>| match told {
-        PostEvent::Made { gnudi, gnocchi } => println!("metric {gnudi} is {gnocchi} in Gnocchi"),
-        PostEvent::Waits(time) => eprintln!(
+        PostEvent::Made { gnudi, gnocchi } => say(format_args!("metric {gnudi} is {gnocchi} in Gnocchi")),
+        PostEvent::Waits(time) => note(format_args!(
             "the last run was interrupted: waits {} s, for Gnocchi to process its last request",
             time.as_secs()
-        ),
+        )),
         PostEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(post::post(&args.file, &client, &mut tell))?;
-    print!("{}", summary(&report, progress.elapsed()));
+    say_part(summary(&report, progress.elapsed()));
     Ok(())
 }
 

@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 use gnudi_import::{Import, ImportError, Report, Source, Target};
 use tokio::sync::watch;
 
-use super::progress::{Progress, metrics_done};
+use super::{
+    progress::{Progress, metrics_done},
+    said::{note, say},
+};
 use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
     config::Config,
@@ -43,8 +46,8 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
         return Ok(());
     }
     let mut stop = stop_signal()?;
-    println!(
-        "following Gnocchi: interrupt (ctrl-C, SIGTERM) once nothing posts to it any more; a last round follows"
+    say(
+        "following Gnocchi: interrupt (ctrl-C, SIGTERM) once nothing posts to it any more; a last round follows",
     );
     loop {
         let is_last = tokio::select! {
@@ -56,9 +59,11 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
                 print(&report, elapsed);
                 return Ok(());
             }
-            Ok((report, elapsed)) => println!("{}", followed(&report, elapsed, &mut named)),
+            Ok((report, elapsed)) => say(followed(&report, elapsed, &mut named)),
             // A restarting database must not end a migration that takes days.
-            Err(error) if error.is_outage() && !is_last => eprintln!("import: {error}: trying again"),
+            Err(error) if error.is_outage() && !is_last => {
+                note(format_args!("import: {error}: trying again"));
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -91,7 +96,7 @@ fn stop_signal() -> Result<watch::Receiver<()>> {
     let mut signals = super::stop_signals()?;
     tokio::spawn(async move {
         signals.recv().await;
-        eprintln!("import: the last round");
+        note("import: the last round");
         told.send_replace(());
         signals.recv().await;
         std::process::exit(1);
@@ -143,26 +148,28 @@ fn print(report: &Report, elapsed: Duration) {
         buckets_finalised,
         skipped,
     } = report;
-    println!("imported in {:.1} s", elapsed.as_secs_f64());
-    println!(
+    say(format_args!("imported in {:.1} s", elapsed.as_secs_f64()));
+    say(format_args!(
         "  {archive_policies} archive policies, {archive_policy_rules} rules, {resource_types} resource types"
-    );
-    println!("  {resources} resources with {revisions} revisions");
-    println!(
+    ));
+    say(format_args!("  {resources} resources with {revisions} revisions"));
+    say(format_args!(
         "  {metrics} metrics, {metrics_unchanged} of them imported before, {metrics_continued} brought up to date"
-    );
+    ));
     if resources_deleted + metrics_deleted > 0 {
-        println!("  {resources_deleted} resources and {metrics_deleted} metrics deleted, as in Gnocchi");
+        say(format_args!(
+            "  {resources_deleted} resources and {metrics_deleted} metrics deleted, as in Gnocchi"
+        ));
     }
-    println!("  {buckets} aggregates' buckets, {measures} measures that waited or came since");
+    say(format_args!("  {buckets} aggregates' buckets, {measures} measures that waited or came since"));
     if *buckets_finalised > 0 {
-        println!(
+        say(format_args!(
             "  {buckets_finalised} buckets of the back window keep their values: late measures do not change them"
-        );
+        ));
     }
-    println!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" });
+    say(format_args!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" }));
     for reason in skipped {
-        println!("    {reason}");
+        say(format_args!("    {reason}"));
     }
 }
 

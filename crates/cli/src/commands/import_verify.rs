@@ -9,7 +9,10 @@ use gnudi_import::verify::{self, Options, Report, VerifyEvent};
 use tokio::runtime::Builder;
 use uuid::Uuid;
 
-use super::progress::Progress;
+use super::{
+    progress::Progress,
+    said::{note, say, say_part},
+};
 use crate::args::ImportVerifyArgs;
 
 /// Response timeout: pages of a large Gnocchi are slow.
@@ -27,7 +30,7 @@ pub fn run(args: &ImportVerifyArgs) -> ExitCode {
         Ok(report) if report.differences == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(DIFFERENT),
         Err(error) => {
-            eprintln!("gnudi: {}", gnudi_http::with_causes(&*error));
+            note(format_args!("gnudi: {}", gnudi_http::with_causes(&*error)));
             ExitCode::from(FAILED)
         }
     }
@@ -45,15 +48,15 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
         VerifyEvent::Difference(_) if printed == args.differences_max => {}
         VerifyEvent::Difference(difference) => {
             printed += 1;
-            println!("{difference}");
+            say(difference);
         }
         VerifyEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
     let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
-    print!("{}", summary(&report, options, progress.elapsed()));
+    say_part(summary(&report, options, progress.elapsed()));
     let left_out = report.differences.saturating_sub(printed);
     if left_out > 0 {
-        println!("  {left_out} differences are not printed: see --differences-max");
+        say(format_args!("  {left_out} differences are not printed: see --differences-max"));
     }
     Ok(report)
 }

@@ -20,6 +20,7 @@ pub mod policy;
 pub mod profile;
 mod progress;
 pub mod restore;
+mod said;
 pub mod serve;
 pub mod split_sacks;
 pub mod status;

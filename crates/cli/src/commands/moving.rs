@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::{
     backup::megabytes,
     progress::{Progress, metrics_done},
+    said::{note, say},
 };
 use crate::{
     args::MoveArgs,
@@ -104,7 +105,7 @@ impl Move<'_> {
         match (found, target.state().await?) {
             (_, StoreState::Filling) => {}
             (StoreState::Closed, StoreState::InUse) => {
-                println!("{} is in use already: the move has ended", target.place());
+                say(format_args!("{} is in use already: the move has ended", target.place()));
                 return Ok(());
             }
             (_, StoreState::InUse) => {
@@ -115,7 +116,7 @@ impl Move<'_> {
                 target.place()
             ),
         }
-        println!("from {} to {}", source.place(), target.place());
+        say(format_args!("from {} to {}", source.place(), target.place()));
         let fence = Fence { token: token(&*self.engines.coordinator).await?, ..Fence::EVERYTHING };
         self.copy(&target, fence).await?;
         // Opened again, so that the comparison reads the engine and not this process's memory.
@@ -125,11 +126,14 @@ impl Move<'_> {
         refuse_damage(&compared)?;
         if !args.cut_over {
             let hint = "run it again with --cut-over to finish, or without to catch up";
-            println!("copied: {}; {hint}", figures(&compared));
+            say(format_args!("copied: {}; {hint}", figures(&compared)));
             return Ok(());
         }
         self.cut_over(&transfer, &target, fence).await?;
-        println!("done: every head and block is equal; start all processes with {}", args.to.display());
+        say(format_args!(
+            "done: every head and block is equal; start all processes with {}",
+            args.to.display()
+        ));
         Ok(())
     }
 
@@ -158,7 +162,7 @@ impl Move<'_> {
         // Close first, so that no process starts on it; then raise the fence, which stops running ones.
         source.set_state(StoreState::Closed).await?;
         source.raise(Fence::CLOSING).await?;
-        println!("{} is closed: measures wait until processes have the new engine", source.place());
+        say(format_args!("{} is closed: measures wait until processes have the new engine", source.place()));
         for _ in 0..LAST_ROUNDS_MAX {
             let report = self.round(transfer, "last", Depth::Everything).await?;
             refuse_damage(&report)?;
@@ -176,7 +180,11 @@ impl Move<'_> {
         let metrics = metrics(&self.engines.index).await?;
         let mut printer = ProgressPrinter { progress: Progress::steady("move"), said: String::new() };
         let report = transfer.round(&metrics, depth, &mut printer).await.map_err(explain)?;
-        println!("{what} in {:.1} s: {}", printer.progress.elapsed().as_secs_f64(), figures(&report));
+        say(format_args!(
+            "{what} in {:.1} s: {}",
+            printer.progress.elapsed().as_secs_f64(),
+            figures(&report)
+        ));
         Ok(report)
     }
 }
@@ -232,7 +240,7 @@ fn refuse_damage(report: &Report) -> Result<()> {
         return Ok(());
     }
     for place in &report.damaged_places {
-        eprintln!("damaged: {place}");
+        note(format_args!("damaged: {place}"));
     }
     bail!(
         "{} heads or blocks are damaged in the source: delete their metrics, or measures of their times, and run it again",
@@ -255,7 +263,7 @@ impl Observer for ProgressPrinter {
     fn no_answer(&mut self, error: &StoreError) {
         let text = error.to_string();
         if self.said != text {
-            eprintln!("move: {text}: trying again");
+            note(format_args!("move: {text}: trying again"));
             self.said = text;
         }
     }

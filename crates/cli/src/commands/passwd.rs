@@ -3,13 +3,14 @@
 //! The password is read from the terminal without echo, or as one line from standard input; never from the command
 //! line, which other users can see.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_access::auth::passwords::{Hash, PasswordFile, SALT_BYTES, check_name};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use uuid::Uuid;
 
+use super::said::{note, note_part};
 use crate::args::PasswdArgs;
 
 /// Maximum bytes of a password.
@@ -73,12 +74,11 @@ fn read_password(user: &str) -> Result<Vec<u8>> {
 
 /// Prompts for a line on the terminal, without echo.
 fn ask(stdin: &Stdin, question: &str) -> Result<Vec<u8>> {
-    eprint!("{question}");
-    io::stderr().flush()?;
+    note_part(question);
     let unseen = Unseen::start(stdin).context("hiding what is typed")?;
     let line = type_line(stdin.lock().bytes());
     drop(unseen);
-    eprintln!();
+    note("");
     line
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow};
 use gnudi_client::ClientError;
 use tokio::runtime::Builder;
 
-use super::client;
+use super::{client, said::say};
 use crate::args::ProfileArgs;
 
 /// Additional time for the response: names are looked up in debug information.
@@ -24,7 +24,7 @@ pub fn run(args: &ProfileArgs) -> Result<()> {
         let client = args.server.connect_within(duration + ANSWER_TIMEOUT).await?;
         let svg = client.flamegraph(duration, args.frequency).await;
         file.write(&svg.map_err(|error| explained(error, client.base_url(), args.server.user.as_deref()))?)?;
-        println!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url());
+        say(format_args!("{}: {} s of {}", args.output.display(), args.seconds, client.base_url()));
         Ok(())
     })
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::said::note;
+
 const STEADY_PAUSE: Duration = Duration::from_secs(5);
 const SLOWING_PAUSE: Duration = Duration::from_secs(1);
 const SLOWING_PAUSE_MAX: Duration = Duration::from_mins(1);
@@ -35,7 +37,7 @@ impl Progress {
     /// Prints `figures(elapsed)` if it is due.
     pub(super) fn tell(&mut self, figures: impl FnOnce(Duration) -> String) {
         if let Some(line) = self.due(figures) {
-            eprintln!("{line}");
+            note(line);
         }
     }
 

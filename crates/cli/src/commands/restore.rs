@@ -6,6 +6,7 @@ use gnudi_drivers::backup::{newest, restore};
 use super::{
     backup::{embedded_dir, line, megabytes},
     progress::Progress,
+    said::say,
 };
 use crate::{args::RestoreArgs, config::Config, logging};
 
@@ -18,6 +19,6 @@ pub fn run(args: &RestoreArgs) -> Result<()> {
     let figures =
         restore(&backup, &data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
     let (files, size) = (figures.files, megabytes(figures.copied_bytes));
-    println!("{}: {files} files, {size} from {}", data_dir.display(), backup.display());
+    say(format_args!("{}: {files} files, {size} from {}", data_dir.display(), backup.display()));
     Ok(())
 }

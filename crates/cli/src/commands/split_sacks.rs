@@ -4,16 +4,16 @@
 //! Drivers and workers do the work: if this command is interrupted, the split continues, and a later call shows the
 //! rest of it.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_engine::{ClusterStatus, about::ProcessKind};
 use gnudi_model::SackCount;
 
-use super::status::grouped;
+use super::{
+    said::{say, say_part},
+    status::grouped,
+};
 use crate::{
     args::{SackSizeArgs, StoreArgs},
     config::{Config, Deployment},
@@ -36,7 +36,7 @@ pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
         let present = store.engine.numbering().count;
         let times = doublings(present, wanted)?;
         if times == 0 {
-            println!("there are {wanted} sacks already");
+            say(format_args!("there are {wanted} sacks already"));
             return if store.engine.numbering().draining { split(&store, true).await } else { Ok(()) };
         }
         for _ in 0..times {
@@ -86,9 +86,9 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
         let before = store.engine.numbering();
         let numbering = store.engine.split_sacks().await?;
         if before.draining {
-            println!("going on with a split that has begun: {} sacks", numbering.count.get());
+            say(format_args!("going on with a split that has begun: {} sacks", numbering.count.get()));
         } else {
-            println!("{} sacks: new measures go to them now", numbering.count.get());
+            say(format_args!("{} sacks: new measures go to them now", numbering.count.get()));
         }
     }
     let Some(topology) = store.incoming.topology() else { bail!("the sacks of this store cannot be split") };
@@ -99,10 +99,14 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
         match (settled, status) {
             (Ok(numbering), Ok(status)) if !numbering.draining => {
                 progress.end();
-                println!("done: the old sacks are empty, {} sacks, {}", status.sacks, backlog_text(&status));
+                say(format_args!(
+                    "done: the old sacks are empty, {} sacks, {}",
+                    status.sacks,
+                    backlog_text(&status)
+                ));
                 return Ok(());
             }
-            (_, Ok(status)) => progress.show(&status)?,
+            (_, Ok(status)) => progress.show(&status),
             // The split continues without this program; this program continues once the store responds.
             (_, Err(error)) => progress.print(&format!("no answer, trying again: {error}")),
         }
@@ -122,15 +126,14 @@ struct ProgressLine {
 }
 
 impl ProgressLine {
-    fn show(&mut self, status: &ClusterStatus) -> Result<()> {
-        let Some(split) = status.split else { return Ok(()) };
+    fn show(&mut self, status: &ClusterStatus) {
+        let Some(split) = status.split else { return };
         let mut line =
             format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
         if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
             line += "; no metricd is running: start one";
         }
         self.print(&line);
-        std::io::stdout().flush().context("writing to standard output")
     }
 
     fn print(&mut self, line: &str) {
@@ -138,9 +141,9 @@ impl ProgressLine {
             return;
         }
         if std::io::stdout().is_terminal() {
-            print!("\r\x1b[K{line}");
+            say_part(format_args!("\r\x1b[K{line}"));
         } else if self.since.is_none_or(|since| since.elapsed() >= LINE_DELAY) {
-            println!("{line}");
+            say(line);
             self.since = Some(tokio::time::Instant::now());
         }
         line.clone_into(&mut self.last);
@@ -148,7 +151,7 @@ impl ProgressLine {
 
     fn end(&self) {
         if std::io::stdout().is_terminal() && !self.last.is_empty() {
-            println!();
+            say("");
         }
     }
 }

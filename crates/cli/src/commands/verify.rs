@@ -23,7 +23,10 @@ use gnudi_engine::verify::StoreJudge;
 use gnudi_indexer::sql::{FileCheck, SqlIndexer};
 use gnudi_model::SackCount;
 
-use super::backup::{embedded_dir, megabytes};
+use super::{
+    backup::{embedded_dir, megabytes},
+    said::{note, note_part, say},
+};
 use crate::{args::VerifyArgs, config::Config, logging, store::sack_count};
 
 /// Interval of progress lines: on a terminal, and elsewhere.
@@ -38,7 +41,7 @@ pub fn run(args: &VerifyArgs) -> ExitCode {
     match verify(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("gnudi: {error:#}");
+            note(format_args!("gnudi: {error:#}"));
             ExitCode::from(UNREADABLE)
         }
     }
@@ -59,9 +62,9 @@ impl Printer {
             self.damages += 1;
         }
         if self.is_json {
-            println!("{}", finding.to_json());
+            say(finding.to_json());
         } else {
-            println!("{finding}");
+            say(finding);
         }
     }
 }
@@ -157,9 +160,9 @@ fn print_summary(
         bytes as f64 / 1e6 / seconds
     );
     if printer.is_json {
-        eprintln!("{summary}");
+        note(summary);
     } else {
-        println!("{summary}");
+        say(summary);
     }
 }
 
@@ -176,10 +179,10 @@ fn repair(
     let is_own = judge.known() > 0 || checked.read().0 == 0;
     let id = index.cluster_id.filter(|_| is_own);
     let repaired = runtime.block_on(verify::repair(dir, plain, id, checked, judge, sacks))?;
-    println!(
+    say(format_args!(
         "repaired: {} metrics marked as lost, {} rebuilt from the log of measures, {} deleted that are not in the index",
         repaired.lost, repaired.replayed, repaired.deleted
-    );
+    ));
     Ok(if !index.faults.is_empty() || !is_own { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
 }
 
@@ -211,12 +214,12 @@ fn tell_progress(progress: &Progress, total_bytes: u64, stopped: &Receiver<()>) 
         let bytes = bytes.min(total_bytes);
         let line = format!("{files} files, {} of {}", megabytes(bytes), megabytes(total_bytes));
         if is_terminal {
-            eprint!("\r{line}   ");
+            note_part(format_args!("\r{line}   "));
         } else {
-            eprintln!("{line}");
+            note(line);
         }
     }
     if is_terminal {
-        eprint!("\r\x1b[K");
+        note_part("\r\x1b[K");
     }
 }

@@ -10,6 +10,7 @@ use gnudi_telemetry::{
 
 use super::{broker, notification};
 use crate::{
+    commands::said::say,
     config::{Config, Project},
     logging,
     program_args::ProgramArgs,
@@ -171,7 +172,7 @@ impl SelectedMessages {
             MessageAction::Replay => "replayed",
             MessageAction::Drop => "dropped",
         };
-        println!("{done} {word}");
+        say(format_args!("{done} {word}"));
         failures.extend(missing.iter().map(|id| format!("{id}: the aside queue has no such message")));
         if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("\n")) }
     }

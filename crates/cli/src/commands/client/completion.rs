@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::runtime::Builder;
 
 use super::metric::pattern;
-use crate::command_line;
+use crate::{command_line, commands::said::note};
 
 /// Set when a shell asks for completions.
 const VARIABLE: &str = "GNUDI_COMPLETE";
@@ -60,7 +60,7 @@ pub fn run(args: &Completion) -> Result<()> {
     )?;
     output::put(&String::from_utf8_lossy(&script))?;
     if std::io::stdout().is_terminal() {
-        eprintln!("This script is read by the shell: docs/terminal.md says where to put it.");
+        note("This script is read by the shell: docs/terminal.md says where to put it.");
     }
     Ok(())
 }

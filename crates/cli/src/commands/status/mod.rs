@@ -18,7 +18,7 @@ use gnudi_engine::{ClusterStatus, about::ProcessKind};
 use serde_json::{Value, json};
 
 use self::server::{Observer, ServerFigures};
-use super::client::explained;
+use super::{client::explained, said::note};
 use crate::{
     args::StatusArgs,
     config::{Config, Deployment},
@@ -234,7 +234,7 @@ fn tell(args: &StatusArgs) -> Result<()> {
     })
 }
 
-/// Repeats until an error other than an outage.
+/// Repeats until an error other than an outage, or until nobody reads the output any more.
 async fn watch(source: &mut StatusSource, args: &StatusArgs) -> Result<()> {
     let delay = Duration::from_secs(args.interval);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
@@ -243,9 +243,12 @@ async fn watch(source: &mut StatusSource, args: &StatusArgs) -> Result<()> {
         match source.ask().await {
             Ok(look) => {
                 let text = look.text(&args.output)?;
-                output::put(&if clears { format!("{CLEAR}{text}") } else { text })?;
+                let is_read = output::put_if_read(&if clears { format!("{CLEAR}{text}") } else { text })?;
+                if !is_read {
+                    return Ok(());
+                }
             }
-            Err(error) => eprintln!("gnudi: {}", gnudi_http::with_causes(&*error)),
+            Err(error) => note(format_args!("gnudi: {}", gnudi_http::with_causes(&*error))),
         }
         tokio::time::sleep(delay).await;
     }
