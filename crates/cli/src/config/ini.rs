@@ -1,5 +1,6 @@
 //! Parses oslo.config's INI dialect: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
-//! indented lines. Does not know the options; errors repeat no value, which may be a password.
+//! indented lines up to an empty line or a comment. Does not know the options; errors repeat no value, which may be a
+//! password.
 
 use std::path::Path;
 
@@ -24,15 +25,22 @@ pub fn read(path: &Path) -> Result<Vec<Setting>> {
 fn parse(text: &str) -> Result<Vec<Setting>> {
     let mut settings: Vec<Setting> = Vec::new();
     let mut section = None;
+    // Whether an indented line continues the last value.
+    let mut is_open = false;
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
         let content = raw.trim();
+        let is_indented = raw.starts_with([' ', '\t']);
         if content.is_empty() || content.starts_with(['#', ';']) {
+            // An indented comment may stand within a value.
+            is_open &= is_indented && !content.is_empty();
             continue;
         }
-        if raw.starts_with([' ', '\t']) {
-            let Some(last) = settings.last_mut() else {
-                bail!("line {line}: a continued value, but no option before it");
+        if is_indented {
+            let Some(last) = settings.last_mut().filter(|_| is_open) else {
+                bail!(
+                    "line {line}: a continued value, but no option right before it: write it without the blanks at its beginning"
+                );
             };
             last.value = format!("{}\n{content}", last.value);
         } else if let Some(name) = content.strip_prefix('[') {
@@ -40,6 +48,7 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
                 bail!("line {line}: a section name without a closing bracket");
             };
             section = Some(name.trim().to_owned());
+            is_open = false;
         } else {
             let Some((key, value)) = content.split_once(['=', ':']) else {
                 bail!("line {line}: neither a section, nor `option = value`, nor a comment");
@@ -56,6 +65,7 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
                 value: quoted.unwrap_or(value).to_owned(),
                 line,
             });
+            is_open = true;
         }
     }
     Ok(settings)
@@ -88,5 +98,22 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("line {line}:")), "{error}");
         }
+    }
+
+    /// It would become a part of the option before it.
+    #[test]
+    fn an_indented_option_is_refused() {
+        for (text, line) in [
+            ("[a]\nx = 1\n[b]\n  y = 2\n", 4),
+            ("[a]\nx = 1\n\n  y = 2\n", 4),
+            ("[a]\nx = 1\n# c\n  y = 2\n", 4),
+            ("[a]\nx = 1\n  \n\ty = 2\n", 4),
+            ("[a]\n  y = 2\n", 2),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("line {line}: a continued value")), "{error}");
+        }
+        let settings = parse("[a]\nx = 1,\n  # c\n  2\n").unwrap();
+        assert_eq!((settings.len(), settings[0].value.as_str()), (1, "1,\n2"));
     }
 }

@@ -14,6 +14,7 @@ mod print;
 mod references;
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
@@ -98,7 +99,12 @@ impl Config {
         let mut faults: Vec<anyhow::Error> = Vec::new();
         for index in 0..config.files.len() {
             match ini::read(&config.files[index]) {
-                Ok(settings) => {
+                Ok(mut settings) => {
+                    // As in oslo.config, the present name counts more than a deprecated one in the same file, wherever
+                    // the two stand.
+                    settings.sort_by_cached_key(|setting| {
+                        Reverse(catalogue.rank(&setting.section, &setting.key))
+                    });
                     let set = settings.into_iter().map(|setting| config.set_from_line(index, setting));
                     faults.extend(set.filter_map(Result::err));
                 }
@@ -344,7 +350,7 @@ mod tests {
     fn each_option_is_there_once() {
         for catalogue in [GNOCCHI, CEILOMETER] {
             let present = catalogue.all().map(|spec| (spec.section, spec.name));
-            let former = catalogue.all().flat_map(|spec| spec.formerly.iter().copied());
+            let former = catalogue.all().flat_map(Spec::former_names);
             let names: Vec<_> = present.chain(former).collect();
             let distinct: std::collections::HashSet<_> = names.iter().collect();
             assert_eq!(distinct.len(), names.len());
@@ -495,6 +501,34 @@ mod tests {
         assert_eq!(urls, ["rabbit://a,b:1/", "rabbit://c/", "rabbit://d/"]);
         assert_eq!(config.list("notification", "pipelines"), ["meter", "event"]);
         assert_eq!(config.list("notification", "notification_control_exchanges").len(), 14);
+    }
+
+    #[test]
+    fn deprecated_names_count_less_than_present_ones() {
+        for text in [
+            "[DEFAULT]\nnotification_workers = 3\n[notification]\nworkers = 2\n",
+            "[notification]\nworkers = 2\n[DEFAULT]\nnotification_workers = 3\n",
+        ] {
+            let config = load_ceilometer(&[text]).unwrap();
+            assert_eq!(config.int("notification", "workers"), Some(2), "{text}");
+        }
+        let exchanges =
+            "[notification]\nnotification_control_exchanges = a\n[DEFAULT]\nhttp_control_exchanges = b\n";
+        let config = load_ceilometer(&[exchanges]).unwrap();
+        assert_eq!(config.list("notification", "notification_control_exchanges"), ["b", "a"]);
+
+        let old = "[api]\nrefresh_timeout = 7\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n\
+                   [storage]\nmetric_processing_delay = 5\naggregation_workers_number = 4\nswift_tenant_name = s\n\
+                   [incoming]\nswift_tenant_name = i\n[keystone_authtoken]\ntenant-name = k\n";
+        let config = load(old).unwrap();
+        assert_eq!(config.warnings, [""; 0]);
+        assert_eq!(config.int("api", "operation_timeout"), Some(7));
+        assert!(config.bool("api", "enable_proxy_headers_parsing"));
+        assert_eq!(config.int("metricd", "metric_processing_delay"), Some(5));
+        assert_eq!(config.int("DEFAULT", "parallel_operations"), Some(4));
+        assert_eq!(config.text("storage", "swift_project_name"), Some("s"));
+        assert_eq!(config.text("incoming", "swift_project_name"), Some("i"));
+        assert_eq!(config.text("keystone_authtoken", "project_name"), Some("k"));
     }
 
     #[test]

@@ -21,9 +21,11 @@ pub const OPTIONS: &[Spec] = &options! {
          remoteuser needs them.");
     option max_limit(POSITIVE, "1000", "Maximum items in one response of a listing.");
     option operation_timeout(ANY, "10",
-        "Timeout in seconds of a request that waits for processing (refresh); then 503.");
+        "Timeout in seconds of a request that waits for processing (refresh); then 503.")
+        { formerly: &[("", "refresh_timeout")] };
     option enable_proxy_headers_parsing(Kind::Bool, "false",
-        "Trust Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.");
+        "Trust Forwarded and X-Forwarded-* headers. Only behind a proxy that sets them.")
+        { formerly: &[("oslo_middleware", "enable_proxy_headers_parsing")] };
     option body_bytes_max(POSITIVE, "33554432", "gnudi: largest request body; a larger one is answered 413.");
     option bodies_bytes_max(POSITIVE, "536870912",
         "gnudi: maximum bytes of all request bodies that are read or processed, half of it from one address; \

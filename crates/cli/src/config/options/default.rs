@@ -6,13 +6,15 @@ pub const OPTIONS: &[Spec] = &options! {
     [DEFAULT]
     option debug(Kind::Bool, "false", "Log at level debug.");
     option verbose(Kind::Bool, "true", "Log at level info; otherwise only warnings and errors.");
-    option parallel_operations(POSITIVE, "", "Threads that serve requests. Unset: one for each processor.");
+    option parallel_operations(POSITIVE, "", "Threads that serve requests. Unset: one for each processor.")
+        { formerly: &[("storage", "aggregation_workers_number")] };
     option graceful_shutdown_timeout(POSITIVE, "60",
         "Grace period in seconds for running requests when the program is stopped.");
     secret coordination_url(
         Kind::Url(&["postgresql", "postgres", "mysql", "mariadb", "redis", "rediss", "etcd3", "etcd"]),
         "Coordinator of members and sacks: URL of a database, Redis or etcd. Unset: the indexer's \
-         database. Not used with the embedded store.");
+         database. Not used with the embedded store.")
+        { formerly: &[("storage", "coordination_url")] };
     option start_timeout(ANY, "60",
         "gnudi: seconds for which a program that starts retries an engine that does not answer, before it \
          exits.");

@@ -52,7 +52,7 @@ pub const STORAGE: &[Spec] = &options! {
     text swift_user("admin:admin", "User.");
     text swift_user_domain_name("Default", "Domain of the user, in Keystone.");
     secret swift_key(Kind::Text, "Password.") { default: "admin" };
-    text swift_project_name("", "Project, in Keystone.");
+    text swift_project_name("", "Project, in Keystone.") { formerly: &[("", "swift_tenant_name")] };
     text swift_project_domain_name("Default", "Domain of the project, in Keystone.");
     text swift_container_prefix("gnocchi", "Prefix of container names.");
     idle swift_container_prefix_all("false", "all containers have the prefix");

@@ -16,15 +16,15 @@ pub const OPTIONS: &[Spec] = &options! {
         "Keystone's URL, with or without /v3; required by auth_mode keystone.");
     option www_authenticate_uri(Kind::Url(&["http", "https"]), "",
         "URL of Keystone for clients, in responses with 401. Unset: auth_url.");
-    text username("", "gnudi's user, by name ...");
+    text username("", "gnudi's user, by name ...") { formerly: &[("", "user_name")] };
     text user_domain_name("", "... within the domain of this name ...");
     text user_domain_id("", "... or of this id.");
     text user_id("", "gnudi's user, by id.");
     secret password(Kind::Text, "The user's password.");
-    text project_name("", "Project that gnudi logs in to, by name ...");
+    text project_name("", "Project that gnudi logs in to, by name ...") { formerly: &[("", "tenant_name")] };
     text project_domain_name("", "... within the domain of this name ...");
     text project_domain_id("", "... or of this id.");
-    text project_id("", "Project that gnudi logs in to, by id.");
+    text project_id("", "Project that gnudi logs in to, by id.") { formerly: &[("", "tenant_id")] };
     text default_domain_name("", "Domain of the user and of the project if no other is given ...");
     text default_domain_id("", "... or its id.");
     text application_credential_id("", "Id of an application credential, for auth_type v3applicationcredential.");

@@ -7,7 +7,8 @@ pub const OPTIONS: &[Spec] = &options! {
     option workers(POSITIVE, "",
         "Sacks processed at the same time, and four times as many on shared engines, where they mostly wait for \
          responses. Unset: one for each processor.");
-    option metric_processing_delay(POSITIVE, "60", "Seconds between passes over all sacks if greedy is off.");
+    option metric_processing_delay(POSITIVE, "60", "Seconds between passes over all sacks if greedy is off.")
+        { formerly: &[("storage", "metric_processing_delay")] };
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
     option gather_ms(ANY, "200",
         "gnudi: how long a sack collects measures before it is processed, in milliseconds, so that one pass folds \
@@ -18,11 +19,13 @@ pub const OPTIONS: &[Spec] = &options! {
          only. Until then the log of measures keeps what a start would fold again. With a long log or little disk \
          space a checkpoint is due earlier, on shared engines every 2 s.");
     option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
-        "Seconds between log lines about the backlog; -1 for none.");
+        "Seconds between log lines about the backlog; -1 for none.")
+        { formerly: &[("storage", "metric_reporting_delay")] };
     text metrics_listen("",
         "gnudi: host:port where `gnudi metricd` shows figures, at /metrics. Unset: nowhere. Workers within \
          `gnudi serve` show theirs with the API's.");
-    option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.");
+    option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.")
+        { formerly: &[("storage", "metric_cleanup_delay")] };
     option cleanup_batch_size(POSITIVE, "10000", "Maximum metrics that are removed at once.");
     option lease_seconds(Kind::Seconds, "10",
         "gnudi: a process that has not renewed its leases for this time loses its sacks, if processes share \

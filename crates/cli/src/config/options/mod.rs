@@ -77,8 +77,17 @@ pub struct Spec {
     pub inherits: Option<&'static str>,
     /// The environment variable that Gnocchi reads the default from; empty for none.
     pub environment: &'static str,
-    /// Deprecated names, by section and name, that still work.
+    /// Deprecated names, by section and name, that still work; without a section they are in the option's own.
     pub formerly: &'static [(&'static str, &'static str)],
+}
+
+impl Spec {
+    /// Its deprecated names, by section and name.
+    pub fn former_names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let own = self.section;
+        let names = self.formerly.iter();
+        names.map(move |(section, name)| (if section.is_empty() { own } else { *section }, *name))
+    }
 }
 
 const fn option(
@@ -106,13 +115,13 @@ const fn idle(section: &'static str, name: &'static str, default: &'static str, 
     Spec { usage: Use::Idle(why), ..text(section, name, default, why) }
 }
 
-/// The same options in another section, with unset values inherited.
+/// The same options in another section, with unset values inherited. Their deprecated names must be without a section.
 const fn inheriting<const N: usize>(specs: &[Spec], section: &'static str, first: &'static str) -> [Spec; N] {
     let mut all = [specs[0]; N];
     let mut index = 0;
     while index < N {
         let inherits = Some(first);
-        all[index] = Spec { section, default: "", inherits, environment: "", formerly: &[], ..specs[index] };
+        all[index] = Spec { section, default: "", inherits, environment: "", ..specs[index] };
         index += 1;
     }
     all
@@ -180,7 +189,16 @@ impl Catalogue {
         };
         self.all()
             .find(|spec| is((spec.section, spec.name)))
-            .or_else(|| self.all().find(|spec| spec.formerly.iter().any(|former| is(*former))))
+            .or_else(|| self.all().find(|spec| spec.former_names().any(is)))
+    }
+
+    /// How outdated a name is: 0 for an option's own, more for deprecated ones, in their order.
+    pub fn rank(self, section: &str, name: &str) -> usize {
+        let is = |(its_section, its_name): (&str, &str)| {
+            its_section.eq_ignore_ascii_case(section) && its_name == name
+        };
+        let spec = self.find(section, name);
+        spec.and_then(|spec| spec.former_names().position(is)).map_or(0, |at| at + 1)
     }
 
     /// A suggestion for an unknown name: a similar name, or the same one in another section.

@@ -61,11 +61,13 @@ pub const OPTIONS: &[Spec] = &options! {
     text metering_topic("metering", "Topic of samples that are published to the broker.");
     text event_topic("event", "Topic of events that are published to the broker.");
     option telemetry_driver(Kind::Choice(&["messaging", "messagingv2", "noop"]), "messagingv2",
-        "Form of what is published to the broker.");
+        "Form of what is published to the broker.")
+        { formerly: &[("", "metering_driver")] };
 
     [polling]
     text cfg_file("polling.yaml", "File of what to poll, and how often.");
-    text partitioning_group_prefix("", "Prefix of the names of the groups that share the work.");
+    text partitioning_group_prefix("", "Prefix of the names of the groups that share the work.")
+        { formerly: &[("central", "partitioning_group_prefix")] };
     option batch_size(ANY, "50", "Maximum samples of a message.");
     // Ceilometer declares it in both sections, and reads it in this one.
     option pollsters_definitions_dirs(Kind::Lines, "/etc/ceilometer/pollsters.d",

@@ -12,14 +12,14 @@ pub const SERVICE: &[Spec] = &options! {
         "How to log in. Unset: password if there is an auth_url.");
     text auth_url("", "Keystone's URL.");
     text username("", "User.")
-        { formerly: &[("service_credentials", "user_name"), ("service_credentials", "os_username")] };
+        { formerly: &[("", "user_name"), ("", "os_username")] };
     text user_id("", "The same, by id.");
     secret password(Kind::Text, "Password.");
     text user_domain_id("", "Domain of the user, by id.");
     text user_domain_name("", "The same, by name.");
     text project_name("", "Project.")
-        { formerly: &[("service_credentials", "tenant_name"), ("service_credentials", "os_tenant_name")] };
-    text project_id("", "The same, by id.") { formerly: &[("service_credentials", "tenant_id")] };
+        { formerly: &[("", "tenant_name"), ("", "os_tenant_name")] };
+    text project_id("", "The same, by id.") { formerly: &[("", "tenant_id")] };
     text project_domain_id("", "Domain of the project, by id.");
     text project_domain_name("", "The same, by name.");
     text default_domain_id("", "Domain of user and project if none is given, by id.");
