@@ -148,7 +148,7 @@ impl<'a> Rest<'a> {
     fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, LineError> {
         if let Some((name, rest)) = quoted(self.0) {
             self.0 = rest;
-            return if name.is_empty() { Err(LineError::Unreadable) } else { Ok(name) };
+            return storable(name);
         }
         let text = self.0;
         let bytes = text.as_bytes();
@@ -167,8 +167,7 @@ impl<'a> Rest<'a> {
         }
         append(&mut name, &text[start..at]);
         self.0 = &text[at..];
-        // Databases cannot store NUL in texts.
-        if name.is_empty() || name.contains('\0') { Err(LineError::Unreadable) } else { Ok(name) }
+        storable(name)
     }
 
     fn field_value(&mut self) -> Result<FieldValue, LineError> {
@@ -181,6 +180,11 @@ impl<'a> Rest<'a> {
         self.0 = rest;
         number(text).map(FieldValue::Number).ok_or(LineError::Unreadable)
     }
+}
+
+/// Databases cannot store NUL in texts.
+fn storable(name: Cow<'_, str>) -> Result<Cow<'_, str>, LineError> {
+    if name.is_empty() || name.contains('\0') { Err(LineError::Unreadable) } else { Ok(name) }
 }
 
 fn append<'a>(name: &mut Cow<'a, str>, piece: &'a str) {
@@ -365,6 +369,10 @@ mod tests {
             "m f=1 99999999999999999999",
             "m f=1\tg=2",
             "m\0 f=1",
+            "\"m\0\" f=1",
+            "m,k=\"v\0\" f=1",
+            "m,\"k\0\"=v f=1",
+            "m \"f\0\"=1",
             "m f=tRUE",
             "m\\ f=1",
             "m f=0x10",
