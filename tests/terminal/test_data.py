@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support import gnudi as program
-from terminal.store import HOUR
+from terminal.store import HOUR, make_hosts, server_variables
 
 HOST = "web-1"
 
@@ -186,6 +186,18 @@ def test_a_reader_may_go(server):
         done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{program.binary()} {line}"],
                               capture_output=True, text=True, check=False, env=variables, timeout=60)
         assert (done.returncode, done.stderr) == (0, ""), line
+
+
+def test_a_history_is_shown_to_its_end(gnudi):
+    """However few revisions the server has on a page."""
+    server = gnudi(config="[api]\nmax_limit = 2\n")
+    make_hosts(server.client())
+    for rack in range(5):
+        server.client().request("PATCH", "/v1/resource/host/web-1", {"rack": f"new-{rack}"}).expect(200)
+    ask = lambda *words: program.run("resource", "history", "-t", "host", "web-1", "-f", "value", "-c", "rack", *words,
+                                     env=server_variables(server), timeout_s=60).stdout.split()
+    assert ask("--sort", "revision_start:asc") == ["r0", "r7", *(f"new-{rack}" for rack in range(5))]
+    assert ask("--sort", "revision_start:desc", "--limit", "1") == ["new-4"]
 
 
 def test_a_full_disk_ends_no_work(server, tmp_path):

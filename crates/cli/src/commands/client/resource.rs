@@ -13,7 +13,7 @@ use gnudi_endpoint::{
 };
 use serde_json::{Map, Value};
 
-use super::{Part, completion, listing, object, objects, pages, record};
+use super::{Part, completion, listing, object, pages, record};
 
 /// `gnudi resource`
 #[derive(Clone, Debug, Subcommand)]
@@ -147,7 +147,8 @@ pub fn run(command: &ResourceCommand) -> Result<()> {
 async fn history(client: &Client, args: &History) -> Result<()> {
     let path = one(&args.listing.of, &args.resource.id) + "/history";
     let path = args.listing.query(&path, false).finish();
-    let mut revisions = objects(client.get_json(path).await?)?;
+    let fetch = async |path| client.get_json_page(path).await;
+    let mut revisions = pages(path, args.listing.part.limit, fetch).await?;
     if args.listing.output.format == Format::Table {
         revisions.iter_mut().for_each(put_metrics_on_lines);
     }
