@@ -79,7 +79,7 @@ pub fn options(
             body_bytes_max: config.size("api", "body_bytes_max"),
             bodies_bytes_max: config.size("api", "bodies_bytes_max"),
             body_grace: Duration::from_millis(config.size("api", "body_grace_ms") as u64),
-            drain_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
+            drain_timeout: super::graceful_timeout(config),
             ..HttpLimits::default()
         },
         limits: Limits {

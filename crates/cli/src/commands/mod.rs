@@ -66,6 +66,8 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
 /// Starts the configured workers on the current runtime.
 fn start_metricd(store: &Store, config: &Config) -> Metricd {
     let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
+    // Gnocchi works without a pause if it is 0.
+    let pause = |name| seconds(name).max(Duration::from_secs(1));
     let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
     let span = |name| match config.size("metricd", name) {
         0 => None,
@@ -78,11 +80,11 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
         name: process_name(store),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
         greedy: config.bool("metricd", "greedy"),
-        processing_delay: seconds("metric_processing_delay"),
+        processing_delay: pause("metric_processing_delay"),
         gather: milliseconds("gather_ms"),
         checkpoint_delay: milliseconds("checkpoint_ms"),
         reporting_delay: reporting.map(Duration::from_secs),
-        cleanup_delay: seconds("metric_cleanup_delay"),
+        cleanup_delay: pause("metric_cleanup_delay"),
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
         metric_inactive_after: span("metric_inactive_after"),
         resource_cleanup_after: span("resource_cleanup_after"),
@@ -114,6 +116,14 @@ fn own_endpoint(config: &Config) -> String {
         Some(host) => host.to_owned(),
     };
     format!("{scheme}://{host}:{}", config.size("api", "port"))
+}
+
+/// `[DEFAULT] graceful_shutdown_timeout`; 0 is no limit, as for Gnocchi and Ceilometer.
+fn graceful_timeout(config: &Config) -> Duration {
+    match config.size("DEFAULT", "graceful_shutdown_timeout") {
+        0 => Duration::MAX,
+        seconds => Duration::from_secs(seconds as u64),
+    }
 }
 
 /// `[metricd] lease_seconds`.
@@ -216,6 +226,18 @@ fn default_methods(config: &Config) -> Result<std::collections::BTreeSet<gnudi_m
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grace_period_of_0_has_no_end() {
+        let timeout = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            graceful_timeout(&Config::load_file(Some(file.path())).unwrap())
+        };
+        assert_eq!(timeout(""), Duration::from_mins(1));
+        assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 7\n"), Duration::from_secs(7));
+        assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 0\n"), Duration::MAX);
+    }
 
     #[tokio::test]
     async fn a_part_that_panics_ends_the_work() {

@@ -85,7 +85,7 @@ impl NotificationService {
         let options = NotificationAgentOptions {
             tries_max: u32::try_from(config.size("notification", "tries_max")).unwrap_or(u32::MAX),
             aside: aside.clone(),
-            graceful_timeout: Duration::from_secs(config.size("DEFAULT", "graceful_shutdown_timeout") as u64),
+            graceful_timeout: crate::commands::graceful_timeout(config),
         };
         let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
         let agent = NotificationAgent::new(handler, outbox.clone(), options);

@@ -8,8 +8,8 @@ pub const OPTIONS: &[Spec] = &options! {
     option verbose(Kind::Bool, "true", "Log at level info; otherwise only warnings and errors.");
     option parallel_operations(POSITIVE, "", "Threads that serve requests. Unset: one for each processor.")
         { formerly: &[("storage", "aggregation_workers_number")] };
-    option graceful_shutdown_timeout(POSITIVE, "60",
-        "Grace period in seconds for running requests when the program is stopped.");
+    option graceful_shutdown_timeout(ANY, "60",
+        "Grace period in seconds for running requests when the program is stopped. 0: unlimited.");
     secret coordination_url(
         Kind::Url(&["postgresql", "postgres", "mysql", "mariadb", "redis", "rediss", "etcd3", "etcd"]),
         "Coordinator of members and sacks: URL of a database, Redis or etcd. Unset: the indexer's \

@@ -7,7 +7,7 @@ pub const OPTIONS: &[Spec] = &options! {
     option workers(POSITIVE, "",
         "Sacks processed at the same time, and four times as many on shared engines, where they mostly wait for \
          responses. Unset: one for each processor.");
-    option metric_processing_delay(POSITIVE, "60", "Seconds between passes over all sacks if greedy is off.")
+    option metric_processing_delay(ANY, "60", "Seconds between passes over all sacks if greedy is off; 0 is 1.")
         { formerly: &[("storage", "metric_processing_delay")] };
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
     option gather_ms(ANY, "200",
@@ -24,7 +24,7 @@ pub const OPTIONS: &[Spec] = &options! {
     text metrics_listen("",
         "gnudi: host:port where `gnudi metricd` shows figures, at /metrics. Unset: nowhere. Workers within \
          `gnudi serve` show theirs with the API's.");
-    option metric_cleanup_delay(POSITIVE, "300", "Seconds between removals of deleted metrics.")
+    option metric_cleanup_delay(ANY, "300", "Seconds between removals of deleted metrics; 0 is 1.")
         { formerly: &[("storage", "metric_cleanup_delay")] };
     option cleanup_batch_size(POSITIVE, "10000", "Maximum metrics that are removed at once.");
     option lease_seconds(Kind::Seconds, "10",

@@ -22,8 +22,8 @@ pub const OPTIONS: &[Spec] = &options! {
     text event_pipeline_cfg_file("event_pipeline.yaml", "Sources and sinks of events.");
     option max_parallel_requests(POSITIVE, "64",
         "Concurrent requests to all services together.");
-    option graceful_shutdown_timeout(POSITIVE, "60",
-        "Grace period in seconds when an agent is stopped; the remaining messages stay in the broker.");
+    option graceful_shutdown_timeout(ANY, "60",
+        "Grace period in seconds when an agent is stopped; the remaining messages stay in the broker. 0: unlimited.");
     option polling_namespaces(Kind::Lines, "", "What `agent polling` polls: compute, central, ipmi. Unset: compute and central.");
     text libvirt_uri("", "How to connect to libvirt. Unset: by libvirt_type.");
     option libvirt_type(Kind::Choice(&["kvm", "lxc", "qemu", "parallels"]), "kvm", "Type of libvirt's domains.");
