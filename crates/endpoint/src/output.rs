@@ -96,8 +96,10 @@ impl Cell {
     }
 }
 
+/// As Python's `csv` writes a text for Gnocchi's client, whose escape character is a backslash: that is escaped itself,
+/// but quotes are doubled.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""))
 }
 
 /// Python's `repr` of a JSON value.
@@ -327,6 +329,20 @@ mod tests {
         ] {
             assert_eq!(output(format, &[]).listing(nothing()).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn backslashes_are_escaped_in_csv_only() {
+        let listing = || Listing {
+            columns: vec!["a\\b".to_owned()],
+            rows: vec![vec![r#"\\host\"x""#.into()], vec![json!(["\\"]).into()]],
+        };
+        let text = |format| output(format, &[]).listing(listing()).unwrap();
+        assert_eq!(
+            text(Format::Csv),
+            concat!(r#""a\\b""#, "\n", r#""\\\\host\\""x""""#, "\n", r#""['\\\\']""#, "\n")
+        );
+        assert_eq!(text(Format::Value), concat!(r#"\\host\"x""#, "\n", r"['\\']", "\n"));
     }
 
     #[test]
