@@ -17,11 +17,11 @@ use gnudi_model::MetricId;
 use gnudi_series::packing::{Reader, put_varint};
 
 /// The memory of all units' deferred measures, in bytes: each unit has a share.
-const BYTES_MAX: usize = 128 << 20;
+const BYTES_MAX: usize = 64 << 20;
 /// A share may be exceeded while its metrics have fewer measures than this: folding would hardly pay.
 pub const MEASURES_A_METRIC: u32 = 4;
 /// By this factor at most, as may be the memory of all units, but for a pass of each worker.
-const EXCESS_MAX: usize = 4;
+const EXCESS_MAX: usize = 8;
 
 /// The deferred records of a unit. A metric's records are in the order of their positions, in `sealed` first.
 #[derive(Debug, Default)]
