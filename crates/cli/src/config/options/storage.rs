@@ -9,8 +9,9 @@ pub const OPTIONS: &[Spec] = &options! {
          memory.");
     option dirty_bytes_max(ANY, "33554432",
         "gnudi: memory for heads of aggregates that are in no file yet; beyond it they are written to a run, which \
-         needs as much again meanwhile. From half of it on passes keep measures in memory, up to 64 MiB, and fold \
-         several of a metric at once. 0: each pass writes its heads to the log.");
+         needs as much again meanwhile. From half of it on passes keep measures in memory and fold \
+         several of a metric at once: up to 64 MiB, or 512 MiB while metrics have fewer than four each. 0: each pass \
+         writes its heads to the log.");
     option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
         "gnudi: the response to a read of damaged or lost aggregates. refuse: 503 with the place; serve: the \
          undamaged part. New measures are accepted either way, and reads of times after the damage are answered.");
