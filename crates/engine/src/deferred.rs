@@ -166,9 +166,9 @@ impl Chunk {
         let first = records.iter().map(|record| record.position.0).min().unwrap_or(0);
         let mut builder = Builder { first, ..Builder::default() };
         for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
-            of_metric.iter().for_each(|record| {
+            for record in of_metric {
                 builder.record(record.position.0, record.measures.into(), &record.points);
-            });
+            }
             builder.end(of_metric[0].metric);
         }
         builder.finish()

@@ -126,8 +126,7 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
     let mut batch = Batch::default();
     let mut written = journals.positions();
     export.report.journal_bytes = journals.bytes_left()?;
-    loop {
-        let Some(first) = journals.first(&mut export.report.skipped)? else { break };
+    while let Some(first) = journals.first(&mut export.report.skipped)? {
         if let Some((entry, _)) = &first.next
             && export.known.lacks_one_of(&entry.records, export.gnudi).await?
         {
