@@ -39,8 +39,8 @@ def restart(server, rng):
     server.start()
 
 
-# From the first measure on passes defer.
-DEFERS = "[storage]\ndirty_bytes_max = 1\n"
+# From the first measure on passes defer, and checkpoints are frequent.
+DEFERS = "[storage]\ndirty_bytes_max = 1\n[metricd]\ncheckpoint_ms = 50\n"
 
 
 @pytest.mark.parametrize("config", ["", DEFERS], ids=["folds", "defers"])
