@@ -93,7 +93,7 @@ async fn conditions_decide_what_is_done() {
     assert_eq!(ask("GET", "If-None-Match", TAG, None).await, (404, false));
 }
 
-/// Another process has changed the resource, and this one has not heard of it yet.
+/// Another process has changed the resource, and this one's cache is outdated.
 #[tokio::test]
 async fn conditions_hold_when_it_is_done() {
     let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };

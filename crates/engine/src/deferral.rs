@@ -4,8 +4,8 @@
 //! 1. A pass over a unit defers if the store asks for it, or if the unit has deferred measures already: those of a
 //!    metric are folded in the order of their positions. Only if this process alone has the unit.
 //! 2. Requests other than for points are applied at once, after what is deferred of their metrics.
-//! 3. A deferred measure is acknowledged, and readers see it: whoever reads a head folds first what is deferred of its
-//!    metric.
+//! 3. A deferred measure is acknowledged, and readers see it: before a head is read, its metric's deferred measures are
+//!    folded.
 //! 4. A sack is trimmed only to a position that was read before its deferred measures were folded, and synced. A start
 //!    after a crash finds the others in the log.
 
@@ -51,26 +51,18 @@ impl Processor {
             while self.fold_next(fence, deferred).await? {}
         }
         self.drop_orphans(&mut records).await?;
-        let mut now = Vec::new();
-        let mut later = Vec::new();
-        let mut metrics = Vec::new();
-        for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
-            let measures: u32 = of_metric.iter().map(|record| record.measures).sum();
-            let waits = measures < MEASURES_A_METRIC && of_metric.iter().all(|record| record.measures > 0);
-            if waits {
-                later.extend_from_slice(of_metric);
-            } else {
-                metrics.push(of_metric[0].metric);
-                now.extend_from_slice(of_metric);
-            }
-        }
+        let by_metric = records.chunk_by(|a, b| a.metric == b.metric);
+        let urgent: Vec<MetricId> =
+            by_metric.filter(|records| !may_wait(records)).map(|records| records[0].metric).collect();
+        let is_urgent = |record: &Record| urgent.binary_search(&record.metric).is_ok();
+        let (mut now, later): (Vec<Record>, Vec<Record>) = records.into_iter().partition(is_urgent);
         if !now.is_empty() {
-            let mut all = deferred.of(&metrics);
+            let mut all = deferred.of(&urgent);
             all.append(&mut now);
             // Stable: keeps the order of a metric's records.
             all.sort_by_key(|record| record.metric);
             self.apply_in_rounds(fence, &all).await?;
-            deferred.remove(&metrics);
+            deferred.remove(&urgent);
         }
         deferred.add(&later);
         Ok(())
@@ -210,4 +202,10 @@ impl Processor {
         deferred.remove(&metrics);
         Ok(())
     }
+}
+
+/// Whether records of one metric may be deferred: requests for few points.
+fn may_wait(records: &[Record]) -> bool {
+    let measures: u32 = records.iter().map(|record| record.measures).sum();
+    measures < MEASURES_A_METRIC && records.iter().all(|record| record.measures > 0)
 }

@@ -180,8 +180,8 @@ impl Engine {
     /// changes: otherwise measures that could be read with the former policy are folded with the new one, now or by a
     /// start after a crash.
     pub async fn sync_aggregates(&self) -> Result<()> {
-        for unit in self.units.open() {
-            self.processor.fold_deferred(&unit).await?;
+        if let Some((_, error)) = self.fold_deferred().await.into_iter().next() {
+            return Err(error);
         }
         Ok(self.store.sync().await?)
     }

@@ -41,16 +41,16 @@ pub struct Activity {
 
 /// A time by two clocks: the system's, which may be set, and one that runs while the machine does.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ClockTimes {
     pub at: Timestamp,
     /// Since any time that is the same for all moments.
     pub up: Duration,
 }
 
-impl Moment {
+impl ClockTimes {
     /// The time since an earlier moment: a clock that was set forward, or a machine that was suspended, does not make it
     /// longer.
-    fn since(self, earlier: Moment) -> Timespan {
+    fn since(self, earlier: ClockTimes) -> Timespan {
         let up = i64::try_from(self.up.saturating_sub(earlier.up).as_nanos()).unwrap_or(i64::MAX);
         Timespan(self.at.0.saturating_sub(earlier.at.0).min(up))
     }
@@ -59,7 +59,7 @@ impl Moment {
 /// The sacks' positions at a time.
 #[derive(Debug)]
 struct Mark {
-    moment: Moment,
+    moment: ClockTimes,
     count: SackCount,
     /// The newest position of each sack, or of its predecessor before the split.
     newest: Vec<Position>,
@@ -79,7 +79,7 @@ impl Activity {
     }
 
     /// Records the current positions, unless it did so recently.
-    pub async fn mark(&mut self, incoming: &dyn Consume, now: Moment) -> Result<(), IncomingError> {
+    pub async fn mark(&mut self, incoming: &dyn Consume, now: ClockTimes) -> Result<(), IncomingError> {
         // Of a clock that was ahead, and was set right: none would be old enough until that time.
         while self.marks.back().is_some_and(|mark| mark.moment.at > now.at) {
             self.marks.pop_back();
@@ -110,7 +110,7 @@ impl Activity {
     }
 
     /// The mark at the start of the inactivity time; `None` if this process is younger.
-    fn begin(&self, now: Moment) -> Option<&Mark> {
+    fn begin(&self, now: ClockTimes) -> Option<&Mark> {
         self.marks.front().filter(|mark| now.since(mark.moment) >= self.inactive_after)
     }
 }
@@ -121,10 +121,10 @@ impl Engine {
     pub async fn end_inactive_resources(
         &self,
         activity: &mut Activity,
-        now: Moment,
+        now: ClockTimes,
         go_on: impl Fn() -> bool,
     ) -> Result<usize> {
-        let moment = Moment { at: now.at.floor(MICROSECOND), ..now };
+        let moment = ClockTimes { at: now.at.floor(MICROSECOND), ..now };
         let now = moment.at;
         activity.mark(&*self.incoming, moment).await?;
         let Some(begin) = activity.begin(moment) else { return Ok(0) };

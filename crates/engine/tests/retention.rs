@@ -16,7 +16,7 @@ use gnudi_drivers::{
 };
 use gnudi_engine::{
     Engine,
-    retention::{Activity, Moment},
+    retention::{Activity, ClockTimes},
 };
 use gnudi_indexer::{
     MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
@@ -34,8 +34,8 @@ fn at(hours: i64) -> Timestamp {
 }
 
 /// By the clock, and since the machine's start.
-fn moment(hours: i64, up_hours: u64) -> Moment {
-    Moment { at: at(hours), up: Duration::from_hours(up_hours) }
+fn moment(hours: i64, up_hours: u64) -> ClockTimes {
+    ClockTimes { at: at(hours), up: Duration::from_hours(up_hours) }
 }
 
 struct House {
@@ -87,7 +87,7 @@ impl House {
         self.end_inactive_at(activity, moment(hours, hours.unsigned_abs())).await
     }
 
-    async fn end_inactive_at(&self, activity: &mut Activity, now: Moment) -> usize {
+    async fn end_inactive_at(&self, activity: &mut Activity, now: ClockTimes) -> usize {
         self.engine.end_inactive_resources(activity, now, || true).await.unwrap()
     }
 
@@ -266,7 +266,7 @@ async fn a_process_that_stops_ends_and_removes_nothing_more() {
         0
     );
     assert_eq!(house.engine.remove_ended_resources(at(25), || false).await.unwrap(), 0);
-    // What waits is no longer applied either, so the resource stays.
+    // The backlog is not applied any more either, so the resource stays.
     let asked = AtomicUsize::new(0);
     let once = || asked.fetch_add(1, Relaxed) == 0;
     assert_eq!(house.engine.remove_ended_resources(at(25), once).await.unwrap(), 0);

@@ -8,7 +8,7 @@ use tokio::{sync::watch, time::Instant};
 use super::MetricdOptions;
 use crate::{
     Engine,
-    retention::{Activity, Moment},
+    retention::{Activity, ClockTimes},
 };
 
 pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stopped: watch::Receiver<bool>) {
@@ -20,7 +20,7 @@ pub(super) async fn run(engine: Arc<Engine>, options: MetricdOptions, mut stoppe
         let go_on = || !*stopped.borrow();
         if first {
             // Before removing metrics, which then includes those of the resources.
-            let now = Moment { at: (options.clock)(), up: began.elapsed() };
+            let now = ClockTimes { at: (options.clock)(), up: began.elapsed() };
             retire(&engine, &options, activity.as_mut(), now, go_on).await;
         }
         if let Err(error) = engine.expunge(options.cleanup_batch_metrics, go_on).await {
@@ -48,7 +48,7 @@ async fn retire(
     engine: &Engine,
     options: &MetricdOptions,
     activity: Option<&mut Activity>,
-    now: Moment,
+    now: ClockTimes,
     go_on: impl Fn() -> bool + Copy,
 ) {
     if let Some(activity) = activity {

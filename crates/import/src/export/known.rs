@@ -1,7 +1,7 @@
 //! What of gnudi's index the file takes to Gnocchi.
 //!
 //! gnudi may run meanwhile: the index is listed part by part, and the later parts may have what an earlier one had not yet.
-//! A request that needs it would be refused, and `gnudi export post` could not go on behind it. So it is left to the next
+//! A request that needs it would be refused, and `gnudi export post` would stop there. So it is left to the next
 //! export, and the measures from the first one of such a metric on, too.
 
 use std::collections::{HashMap, HashSet};
