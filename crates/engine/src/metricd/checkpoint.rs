@@ -15,22 +15,34 @@ use crate::{Engine, EngineError};
 /// How often the incoming store is asked whether it wants a trim.
 const POLL: Duration = Duration::from_secs(2);
 
+/// Full log files that a checkpoint would free, from which on it does not wait.
+const FILES_MAX: usize = 2;
+/// The same while measures are deferred: a checkpoint folds all of them, and each head is cheaper the more it folds.
+const FILES_DEFERRED_MAX: usize = 8;
+
+/// How long a checkpoint waits after one that could not fold some sacks: their files would be wanted again at once, and
+/// the other sacks' measures would be folded before they are many.
+const RETRY: Duration = Duration::from_secs(30);
+
 /// A checkpoint every `delay`, or earlier if the incoming store wants one.
 pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch::Receiver<bool>) {
     let mut last = Instant::now();
+    let mut pause = Duration::ZERO;
     while super::sleep(delay.min(POLL), &mut stopped).await {
-        if last.elapsed() >= delay || engine.incoming.wants_trim() {
-            checkpoint(&engine).await;
+        let files = if engine.deferred_bytes() > 0 { FILES_DEFERRED_MAX } else { FILES_MAX };
+        if last.elapsed() >= delay || last.elapsed() >= pause && engine.incoming.wants_trim(files) {
+            pause = if checkpoint(&engine).await { Duration::ZERO } else { RETRY.min(delay) };
             last = Instant::now();
         }
     }
 }
 
-pub(super) async fn checkpoint(engine: &Engine) {
+/// Whether all deferred measures were folded.
+pub(super) async fn checkpoint(engine: &Engine) -> bool {
     // Positions first: records acknowledged during the sync may not be durable yet.
     let sacks = super::own_sacks(engine, engine.incoming.numbering());
     if sacks.is_empty() {
-        return;
+        return true;
     }
     let positions = match engine.incoming.positions(&sacks).await {
         Ok(positions) => positions,
@@ -40,7 +52,7 @@ pub(super) async fn checkpoint(engine: &Engine) {
                 &error.into(),
                 "the log cannot be trimmed: the positions of the sacks are unknown",
             );
-            return;
+            return true;
         }
     };
     let failed = engine.fold_deferred().await;
@@ -60,11 +72,10 @@ pub(super) async fn checkpoint(engine: &Engine) {
         .collect();
     if let Err(error) = engine.store.sync().await {
         report(engine, &error.into(), "the aggregates cannot be made durable: the log is kept");
-        return;
-    }
-    if let Err(error) = engine.incoming.trim(&positions).await {
+    } else if let Err(error) = engine.incoming.trim(&positions).await {
         report(engine, &error.into(), "the incoming store cannot be trimmed");
     }
+    failed.is_empty()
 }
 
 fn report(engine: &Engine, error: &EngineError, what: &str) {
