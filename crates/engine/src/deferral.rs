@@ -9,13 +9,17 @@
 //! 4. A sack is trimmed only to a position that was read before its deferred measures were folded, and synced. A start
 //!    after a crash finds the others in the log.
 
-use std::{collections::HashSet, ops::Range, panic::AssertUnwindSafe, time::Duration};
+use std::{collections::HashSet, ops::Range, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use gnudi_drivers::{aggregates::Fence, incoming::Record};
 use gnudi_model::{MetricId, Sack, SackId};
 use gnudi_series::points;
-use tokio::time::{Instant, timeout_at};
+use parking_lot::Mutex;
+use tokio::{
+    sync::MutexGuard,
+    time::{Instant, timeout_at},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -30,6 +34,28 @@ use crate::{
 
 /// How long a reader waits for passes over the units of its metrics.
 const READER_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long readers wait just after one has waited in vain: a query across metrics has a reader for each few of them.
+const READER_WAIT_SHORT: Duration = Duration::from_millis(100);
+
+/// Remembers when a reader last waited in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(Mutex<Option<Instant>>);
+
+impl Patience {
+    /// How long a reader waits that begins now.
+    fn wait(&self, now: Instant) -> Duration {
+        let is_recent = self.0.lock().is_some_and(|gave_up| now < gave_up + READER_WAIT_MAX);
+        if is_recent { READER_WAIT_SHORT } else { READER_WAIT_MAX }
+    }
+
+    /// A reader that waited that long has given up.
+    fn gave_up(&self, waited: Duration) {
+        // After a short wait others try a long one soon.
+        if waited == READER_WAIT_MAX {
+            *self.0.lock() = Some(Instant::now());
+        }
+    }
+}
 
 impl Processor {
     /// Whether a pass over the unit defers.
@@ -38,18 +64,32 @@ impl Processor {
         !self.units.are_leased() && (self.store.heads_exceed_memory() || !progress.deferred.is_empty())
     }
 
-    /// Defers records sorted by metric, once there is room. Applied at once are those of metrics that have many, or
-    /// other requests than for points, with all that is deferred of these metrics.
+    /// Locks a unit for a pass, with room for what the pass defers; `None` if the unit was closed. While what is
+    /// deferred is folded to make room, readers get their turn.
+    pub(crate) async fn lock_for_pass<'a>(
+        &self,
+        unit: &'a Arc<Unit>,
+    ) -> Result<Option<MutexGuard<'a, Progress>>> {
+        let Some(progress) = unit.lock().await else { return Ok(None) };
+        if !progress.deferred.is_full(self.units.len(), self.units.deferred_bytes()) {
+            return Ok(Some(progress));
+        }
+        drop(progress);
+        if let Err(error) = self.fold_deferred(unit).await {
+            self.pass_failed(unit, &error);
+            return Err(error);
+        }
+        Ok(unit.lock().await)
+    }
+
+    /// Defers records sorted by metric. Applied at once are those of metrics that have many, or other requests than
+    /// for points, with all that is deferred of these metrics.
     pub(crate) async fn defer(
         &self,
         fence: Fence,
         mut records: Vec<Record>,
         deferred: &mut Deferred,
     ) -> Result<()> {
-        if deferred.is_full(self.units.len(), self.units.deferred_bytes()) {
-            deferred.seal();
-            while self.fold_next(fence, deferred).await? {}
-        }
         self.drop_orphans(&mut records).await?;
         let by_metric = records.chunk_by(|a, b| a.metric == b.metric);
         let urgent: Vec<MetricId> =
@@ -172,10 +212,13 @@ impl Processor {
         if self.units.deferred_bytes() == 0 {
             return;
         }
-        let folded = timeout_at(Instant::now() + READER_WAIT_MAX, self.fold_deferred_of(metrics)).await;
-        if let Ok(Err(error)) = folded {
+        let now = Instant::now();
+        let wait = self.patience.wait(now);
+        match timeout_at(now + wait, self.fold_deferred_of(metrics)).await {
+            Ok(Ok(())) => {}
             // A checkpoint reports it.
-            tracing::debug!(%error, "metrics are read without their latest measures");
+            Ok(Err(error)) => tracing::debug!(%error, "metrics are read without their latest measures"),
+            Err(_) => self.patience.gave_up(wait),
         }
     }
 
@@ -206,6 +249,6 @@ impl Processor {
 
 /// Whether records of one metric may be deferred: requests for few points.
 fn may_wait(records: &[Record]) -> bool {
-    let measures: u32 = records.iter().map(|record| record.measures).sum();
-    measures < MEASURES_A_METRIC && records.iter().all(|record| record.measures > 0)
+    let measures: u64 = records.iter().map(|record| u64::from(record.measures)).sum();
+    measures < u64::from(MEASURES_A_METRIC) && records.iter().all(|record| record.measures > 0)
 }

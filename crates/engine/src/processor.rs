@@ -28,6 +28,7 @@ use uuid::Uuid;
 
 use crate::{
     EngineError, Result,
+    deferral::Patience,
     figures::Figures,
     folding::{Folded, Work, Writing},
     revival::Seen,
@@ -56,6 +57,8 @@ pub struct Processor {
     /// Permits for the heads that all passes hold.
     heads: Semaphore,
     pub(crate) figures: Figures,
+    /// Of readers that wait for passes.
+    pub(crate) patience: Patience,
     clock: fn() -> Timestamp,
     /// Set by tests.
     pub(crate) fold: OnceLock<Fold>,
@@ -113,6 +116,7 @@ impl Processor {
             units,
             heads,
             figures: Figures::default(),
+            patience: Patience::default(),
             clock,
             fold: OnceLock::new(),
         }
@@ -143,12 +147,19 @@ impl Processor {
         for (sack, positions) in sacks.into_iter().zip(newest) {
             // While the unit drains, its old sack was sealed before its newest position was read.
             loop {
-                // Readers get their turn between passes.
-                let Some(mut progress) = unit.lock().await else { return Ok(false) };
-                if self.taken(sack, &mut progress).await? >= positions.newest {
-                    break;
+                {
+                    let Some(mut progress) = unit.lock().await else { return Ok(false) };
+                    if self.taken(sack, &mut progress).await? >= positions.newest {
+                        break;
+                    }
                 }
-                match self.pass(&unit, sack, &mut progress).await {
+                // Readers get their turn between passes.
+                let passed = match self.lock_for_pass(&unit).await {
+                    Ok(Some(mut progress)) => self.pass(&unit, sack, &mut progress).await,
+                    Ok(None) => return Ok(false),
+                    Err(error) => Err(error),
+                };
+                match passed {
                     Ok(outcome) if outcome.more => {}
                     Ok(_) => break,
                     Err(EngineError::Store(error)) if error.is_refusal() => return Ok(false),
@@ -162,7 +173,7 @@ impl Processor {
     /// One pass over the unit, once no other runs; does nothing if this process does not own it.
     pub async fn process(&self, unit: &Arc<Unit>) -> Result<PassOutcome> {
         let mut outcome = PassOutcome::default();
-        let Some(mut progress) = unit.lock().await else { return Ok(outcome) };
+        let Some(mut progress) = self.lock_for_pass(unit).await? else { return Ok(outcome) };
         // Before reading: once the numbering is known to drain, the old sack gets no more records.
         let numbering = self.incoming.numbering();
         let own = unit.fence.sack;
@@ -217,10 +228,7 @@ impl Processor {
         };
         Figures::add(&self.figures.pass_time_us, started.elapsed().as_micros() as u64);
         if let Err(error) = done {
-            Figures::add(&self.figures.passes_failed, 1);
-            if matches!(&error, EngineError::Store(error) if error.is_refusal()) {
-                self.units.lose(unit);
-            }
+            self.pass_failed(unit, &error);
             return Err(error);
         }
         Figures::add(&self.figures.passes, 1);
@@ -231,6 +239,14 @@ impl Processor {
         self.incoming.acknowledge(sack, up_to).await?;
         progress.taken.insert(sack, up_to);
         Ok(PassOutcome { measures, more })
+    }
+
+    /// Counts a failed pass, and closes the unit if another process has it.
+    pub(crate) fn pass_failed(&self, unit: &Arc<Unit>, error: &EngineError) {
+        Figures::add(&self.figures.passes_failed, 1);
+        if matches!(error, EngineError::Store(error) if error.is_refusal()) {
+            self.units.lose(unit);
+        }
     }
 
     /// Applies records sorted by metric, and revokes the ends of measured resources.

@@ -5,16 +5,17 @@ mod support;
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gnudi_drivers::incoming::{Append as _, Batch, memory::MemoryIncoming};
 use gnudi_engine::{Engine, LastMeasure};
-use gnudi_indexer::ArchivePolicies as _;
+use gnudi_indexer::{ArchivePolicies as _, Metrics as _, NewMetric};
 use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
 use gnudi_series::removal;
 use proptest::prelude::*;
 use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
+use uuid::Uuid;
 
 const METRICS: usize = 4;
 
@@ -193,4 +194,62 @@ async fn measures_of_a_deleted_metric_do_not_come_back() {
     let measured = process.engine.measured(&[gone, kept]).await.unwrap();
     assert_eq!(measured[0].last, LastMeasure::Never);
     assert_eq!(measured[1].last, LastMeasure::At(Timestamp::EPOCH));
+}
+
+/// Passes and readers share a unit: a read waits for a part of what is folded to make room, not for all.
+#[tokio::test]
+async fn readers_get_their_turn_while_a_full_unit_is_folded() {
+    // More than are folded at once. All are in one of the sacks, each of which has a share of a KiB.
+    const MANY: u128 = 5_000;
+    const SACKS: u16 = u16::MAX;
+    let id = |number: u128| MetricId(Uuid::from_u128(number * u128::from(SACKS)));
+    let indexer = indexer(0, "medium").await;
+    let policy = indexer.archive_policy("medium").await.unwrap().unwrap();
+    let new = (1..=MANY).map(|number| NewMetric::new(id(number), "admin", "medium", Timestamp::EPOCH));
+    for created in indexer.create_metrics(new.collect()).await {
+        created.unwrap();
+    }
+    let store = Tapped::slow(Duration::from_millis(100)).deferring(true);
+    let incoming = Arc::new(MemoryIncoming::new(sacks(SACKS), u64::MAX));
+    let engine = Engine::new(indexer, incoming, Arc::new(store), || Timestamp::EPOCH);
+    let began = Instant::now();
+    let (first, later) = ([point(0, 1.0)], [point(60, 1.0)]);
+    engine.append(batch_of((1..=MANY).map(|number| (id(number), &first[..])))).await.unwrap();
+    // A metric without measures.
+    let idle = [id(MANY + 1)];
+    let pass = || engine.refresh(&idle, Duration::from_mins(1));
+    pass().await.unwrap();
+    let written = || engine.figures().heads_written.load(Relaxed);
+    assert_eq!(written(), 0);
+    engine.append(batch_of([(id(1), &later[..])])).await.unwrap();
+    let read = async {
+        // The first part is being folded.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let read = support::read(&engine, &policy, id(MANY), Statistic::Count, 60, None).await;
+        (read.unwrap().len(), written())
+    };
+    let (passed, (found, written_then)) = tokio::join!(pass(), read);
+    passed.unwrap();
+    assert_eq!((found, written()), (1, MANY as u64));
+    assert!(written_then < MANY as u64, "the read waited until all was folded");
+    let pass_time = Duration::from_micros(engine.figures().pass_time_us.load(Relaxed));
+    assert!(pass_time <= began.elapsed(), "a pass is counted twice: {pass_time:?}");
+}
+
+/// A query across metrics reads a few of them at once: it must not wait for each few.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_stop_each_read_for_long() {
+    let store = Tapped::slow(Duration::from_hours(1)).deferring(true);
+    let process = Process::start("medium", store).await;
+    for metric in 0..METRICS {
+        process.append(metric, &[point(0, 1.0)]).await;
+    }
+    assert!(process.pass().await);
+    let began = tokio::time::Instant::now();
+    for read in 0..40 {
+        process.read(read % METRICS).await;
+    }
+    // Of the 80 reads one in 20 waits two seconds, and the others for a tenth of a second.
+    let waited = began.elapsed();
+    assert!((2..40).contains(&waited.as_secs()), "{waited:?}");
 }
