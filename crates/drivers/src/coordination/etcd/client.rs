@@ -40,7 +40,7 @@ impl Client {
         format!("etcd at {}", self.endpoints.join(", "))
     }
 
-    /// `None` for 404: the named thing, such as a lease, does not exist. The request may be executed twice.
+    /// `None` if etcd says that the request's lease does not exist. The request may be executed twice.
     pub(in crate::coordination) async fn post(
         &self,
         path: &str,
@@ -61,7 +61,13 @@ impl Client {
                     let answer = serde_json::from_slice(&answer.body);
                     return answer.map(Some).map_err(|error| unavailable(error.to_string()));
                 }
-                Ok(answer) if answer.status == StatusCode::NOT_FOUND => return Ok(None),
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND => {
+                    if is_missing_lease(&answer.body) {
+                        return Ok(None);
+                    }
+                    // No etcd, or one without the gateway or this version of the API. Others may have it.
+                    answer.text()
+                }
                 Ok(answer) if answer.status.is_client_error() => return Err(unavailable(answer.text())),
                 Ok(answer) => answer.text(),
                 Err(reason) => reason,
@@ -82,7 +88,7 @@ impl Client {
         failure: Vec<Value>,
     ) -> Result<(bool, Vec<Vec<KeyValue>>), CoordinationError> {
         let body = json!({ "compare": compare, "success": success, "failure": failure });
-        // Only a missing lease gives 404: the session has ended.
+        // The lease is missing: the session has ended.
         let answer = self.post("/v3/kv/txn", &body).await?.ok_or(CoordinationError::Expired)?;
         let responses = answer["responses"].as_array().cloned().unwrap_or_default();
         let found = |response: &Value| {
@@ -105,13 +111,29 @@ impl Client {
     /// Extends a lease; false if it has expired, and its keys are gone.
     pub(in crate::coordination) async fn keep_lease(&self, lease: u64) -> Result<bool, CoordinationError> {
         let kept = self.post("/v3/lease/keepalive", &json!({ "ID": lease.to_string() })).await?;
-        Ok(number(&kept.unwrap_or_default()["result"]["TTL"]) != 0)
+        let Some(kept) = kept else { return Ok(false) };
+        // Of an expired one etcd omits the TTL. An answer without a result says nothing about the lease.
+        match kept.get("result") {
+            Some(result) => Ok(number(&result["TTL"]) != 0),
+            None => Err(CoordinationError::Unavailable(format!("{}: {kept}", self.place()))),
+        }
     }
 
     /// Ends a lease with its keys; a missing one is no error.
     pub(in crate::coordination) async fn revoke_lease(&self, lease: u64) -> Result<(), CoordinationError> {
         self.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
     }
+}
+
+/// Whether this is the body of etcd's 404 for a missing lease. All other 404s are of somebody else: a proxy, or the
+/// gateway for a path that it does not know, which newer ones answer with the same code.
+fn is_missing_lease(body: &[u8]) -> bool {
+    /// gRPC's code for what does not exist.
+    const NOT_FOUND: u64 = 5;
+    let Ok(answer) = serde_json::from_slice::<Value>(body) else { return false };
+    // Up to etcd 3.5 the text is in both, or in `error` alone.
+    let says_lease = |name: &str| answer[name].as_str().is_some_and(|text| text.contains("lease not found"));
+    number(&answer["code"]) == NOT_FOUND && (says_lease("message") || says_lease("error"))
 }
 
 fn decode(key: &Value) -> KeyValue {
@@ -162,4 +184,74 @@ pub(in crate::coordination) fn unchanged(key: &str, mod_revision: u64) -> Value 
 
 pub(super) fn exists(key: &str) -> Value {
     json!({ "target": "CREATE", "result": "GREATER", "key": encoded(key), "create_revision": "0" })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// A client of a server that gives this answer to all requests.
+    async fn client(status: &'static str, body: &'static str) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("etcd3+http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let length = body.len();
+                    let head =
+                        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                    // The requests are short: each comes in one piece.
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+                    let _ = stream.shutdown().await;
+                    // Until the client closes: to be first would reset the connection.
+                    let _ = stream.read(&mut [0; 4096]).await;
+                });
+            }
+        });
+        let options = EtcdOptions::parse(&url).unwrap().with_deadline(Duration::from_secs(1));
+        Client::new(&options).unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_a_missing_lease_ends_a_session() {
+        for body in [
+            r#"{"error":"etcdserver: requested lease not found","code":5}"#,
+            r#"{"error":"etcdserver: requested lease not found","message":"the same","code":5}"#,
+            r#"{"code":5,"message":"etcdserver: requested lease not found","details":[]}"#,
+        ] {
+            let client = client("404 Not Found", body).await;
+            let written = client.transact(Vec::new(), vec![put("a", "b", 7)], Vec::new()).await;
+            assert!(matches!(written, Err(CoordinationError::Expired)), "{written:?}");
+            assert!(!client.keep_lease(7).await.unwrap());
+            client.revoke_lease(7).await.unwrap();
+        }
+        for body in ["404 page not found", r#"{"code":5,"message":"Not Found","details":[]}"#] {
+            let client = client("404 Not Found", body).await;
+            let (written, kept, revoked) = tokio::join!(
+                client.transact(Vec::new(), vec![put("a", "b", 7)], Vec::new()),
+                client.keep_lease(7),
+                client.revoke_lease(7),
+            );
+            for outcome in [written.map(drop), kept.map(drop), revoked] {
+                assert!(matches!(outcome, Err(CoordinationError::Unavailable(_))), "{body}: {outcome:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_has_expired_if_etcd_says_so() {
+        let expired = client("200 OK", r#"{"result":{"header":{},"ID":"7"}}"#).await;
+        assert!(!expired.keep_lease(7).await.unwrap());
+        let kept = client("200 OK", r#"{"result":{"header":{},"ID":"7","TTL":"2"}}"#).await;
+        assert!(kept.keep_lease(7).await.unwrap());
+        let failed =
+            client("200 OK", r#"{"error":{"grpc_code":14,"message":"etcdserver: no leader"}}"#).await;
+        assert!(matches!(failed.keep_lease(7).await, Err(CoordinationError::Unavailable(_))));
+    }
 }
