@@ -44,6 +44,8 @@ const LIST_DEADLINES: u32 = 30;
 const DELETES_PER_CALL: usize = 100;
 /// Concurrent calls; also limits the threads that a dead mount blocks.
 const CALLS_MAX: usize = 64;
+/// How often a read opens a file that is stale each time. A server that has lost its export answers so for ever.
+const OPENS_MAX: usize = 10;
 
 #[derive(Clone, Debug)]
 pub struct FileOptions {
@@ -233,10 +235,12 @@ fn opened(root: &Path, name: &str) -> io::Result<Option<File>> {
 
 /// On NFS a file replaced or removed on another host while open here is stale: open it again.
 fn read_object<T>(root: &Path, name: &str, read: impl Fn(&File) -> io::Result<T>) -> io::Result<Option<T>> {
+    let mut opens = 0;
     loop {
         let Some(file) = opened(root, name)? else { return Ok(None) };
+        opens += 1;
         match read(&file) {
-            Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle => {}
+            Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle && opens < OPENS_MAX => {}
             answer => return answer.map(Some),
         }
     }
@@ -445,6 +449,25 @@ mod tests {
         let error = write_object(root, &Folders::default(), "a/b/x", b"x", publish).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Other);
         assert_eq!(fs::read(root.join("gone/b/x=")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn a_stale_file_is_opened_again_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(file_of(folder.path(), "x"), b"x").unwrap();
+        // The first `stale` opens are in vain.
+        let outcome = |stale: usize| {
+            let opens = std::cell::Cell::new(0);
+            let read = |_: &File| {
+                opens.set(opens.get() + 1);
+                if opens.get() <= stale { Err(ErrorKind::StaleNetworkFileHandle.into()) } else { Ok(()) }
+            };
+            let read = read_object(folder.path(), "x", read);
+            (read.map_err(|error| error.kind()), opens.get())
+        };
+        assert_eq!(outcome(0), (Ok(Some(())), 1));
+        assert_eq!(outcome(3), (Ok(Some(())), 4));
+        assert_eq!(outcome(usize::MAX), (Err(ErrorKind::StaleNetworkFileHandle), OPENS_MAX));
     }
 
     #[test]
