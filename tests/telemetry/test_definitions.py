@@ -162,7 +162,7 @@ def random_plugin(rng):
         "bitfield": lambda: {"initial_bitfield": rng.randrange(4), "flags": [
             {"path": rng.choice(["a", "b.[0]", "a.b"]), "bit": rng.choice([0, 3, "4"])} | rng.choice([{}, {"value": rng.choice([1, "a", True])}])
             for _ in range(2)]},
-        "map": lambda: {"values": rng.choice([{"a": 1, "B.c": 2}, {"abcab": "x"}, {}]), "case_sensitive": rng.random() < 0.5, "default": rng.choice([None, -1])},
+        "map": lambda: {"values": rng.choice([{"a": 1, "B.c": 2}, {"abcab": "x"}, {"SS": 1, "Ü": 2}, {}]), "case_sensitive": rng.random() < 0.5, "default": rng.choice([None, -1])},
     }.get(name, dict)()
     return rng.choice([name, {"name": name}, {"name": name, "parameters": parameters}, {"name": name, "parameters": parameters}])
 
@@ -267,6 +267,7 @@ EVENTS = """
   traits: &common
     number: {fields: payload.v, type: int}
     float: {fields: [payload.u, payload.v], type: float}
+    untyped: {fields: payload.u, type: none}
     when: {fields: payload.time, type: datetime}
 - event_type: a.[b-c]
   traits:

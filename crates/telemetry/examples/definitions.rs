@@ -198,6 +198,7 @@ fn sample(sample: &Sample<'_>) -> Value {
 
 fn event(event: &Event) -> Value {
     let value = |value: &TraitValue| match value {
+        TraitValue::Untyped(text) => json!([0, text]),
         TraitValue::Text(text) => json!([1, text]),
         TraitValue::Integer(number) => json!([2, number]),
         TraitValue::Float(number) => json!([3, text_of_float(*number)]),

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub enum TraitValue {
     /// At most 255 characters.
     Text(String),
+    /// A text of the type `none`, at most 255 characters.
+    Untyped(String),
     Integer(i64),
     Float(f64),
     /// Nanoseconds since the epoch.

@@ -13,6 +13,8 @@ const TEXT_CHARACTERS_MAX: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TraitType {
     Text,
+    /// `none`: a text, but empty ones are left out, and messages have another code for its type.
+    Untyped,
     Integer,
     Float,
     Datetime,
@@ -50,10 +52,10 @@ impl TraitDefinition {
             return Ok(None);
         }
         let wrong = || LookupError(format!("the trait {} cannot be of its type: {value}", self.name));
+        let text = || python::first_characters(&python::text(&value), TEXT_CHARACTERS_MAX).to_owned();
         let value = match self.kind {
-            TraitType::Text => TraitValue::Text(
-                python::first_characters(&python::text(&value), TEXT_CHARACTERS_MAX).to_owned(),
-            ),
+            TraitType::Text => TraitValue::Text(text()),
+            TraitType::Untyped => TraitValue::Untyped(text()),
             TraitType::Integer => {
                 let number = python::int(&value).ok().and_then(|number| i64::try_from(number).ok());
                 TraitValue::Integer(number.ok_or_else(wrong)?)
@@ -72,13 +74,35 @@ impl TraitDefinition {
     }
 }
 
-/// `none` is a text.
 fn kind_named(kind: &Value) -> Option<TraitType> {
     match kind.as_str()?.to_lowercase().as_str() {
-        "text" | "none" => Some(TraitType::Text),
+        "text" => Some(TraitType::Text),
+        "none" => Some(TraitType::Untyped),
         "int" => Some(TraitType::Integer),
         "float" => Some(TraitType::Float),
         "datetime" => Some(TraitType::Datetime),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_trait_without_a_type_is_a_text_that_is_not_empty() {
+        let of = |kind: &str, value: Value| {
+            let definition = TraitDefinition::parse("x", &json!({"fields": "x", "type": kind})).unwrap();
+            definition.of(&json!({"x": value})).unwrap().map(|found| found.value)
+        };
+        for kind in ["none", "NONE"] {
+            assert_eq!(of(kind, json!("a")), Some(TraitValue::Untyped("a".to_owned())));
+            assert_eq!(of(kind, json!(5)), Some(TraitValue::Untyped("5".to_owned())));
+            assert_eq!(of(kind, json!("")), None);
+        }
+        assert_eq!(of("text", json!("")), Some(TraitValue::Text(String::new())));
+        assert_eq!(of("none", json!("é".repeat(300))), Some(TraitValue::Untyped("é".repeat(255))));
     }
 }

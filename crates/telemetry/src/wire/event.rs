@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// Codes of the trait types.
+const NONE: u8 = 0;
 const TEXT: u8 = 1;
 const INTEGER: u8 = 2;
 const FLOAT: u8 = 3;
@@ -21,6 +22,7 @@ impl TraitValue {
     /// The code of its type in messages.
     pub fn type_number(&self) -> u8 {
         match self {
+            TraitValue::Untyped(_) => NONE,
             TraitValue::Text(_) => TEXT,
             TraitValue::Integer(_) => INTEGER,
             TraitValue::Float(_) => FLOAT,
@@ -107,7 +109,7 @@ fn raw(event: &Event) -> Value {
 /// A value in JSON. Numbers that JSON lacks are texts, as in samples.
 pub fn trait_value(value: &TraitValue) -> Value {
     match value {
-        TraitValue::Text(text) => text.as_str().into(),
+        TraitValue::Text(text) | TraitValue::Untyped(text) => text.as_str().into(),
         TraitValue::Integer(number) => (*number).into(),
         TraitValue::Float(number) if number.is_finite() => (*number).into(),
         TraitValue::Float(number) => text_of_float(*number).into(),
@@ -141,6 +143,7 @@ mod tests {
                 Trait { name: "at".to_owned(), value: TraitValue::Datetime(1_346_277_240_000_000_000) },
                 Trait { name: "f".to_owned(), value: TraitValue::Float(2.0) },
                 Trait { name: "i".to_owned(), value: TraitValue::Integer(-1) },
+                Trait { name: "n".to_owned(), value: TraitValue::Untyped("u".to_owned()) },
             ],
             raw,
         }
@@ -153,7 +156,8 @@ mod tests {
             message,
             json!({
                 "message_id": "m", "event_type": "compute.instance.update", "generated": "2012-08-29T21:54:55.123456",
-                "traits": [["host", 1, "h"], ["at", 4, "2012-08-29T21:54:00"], ["f", 3, 2.0], ["i", 2, -1]], "raw": {},
+                "traits": [["host", 1, "h"], ["at", 4, "2012-08-29T21:54:00"], ["f", 3, 2.0], ["i", 2, -1], ["n", 0, "u"]],
+                "raw": {},
             })
         );
         let record: Value = serde_json::from_str(&event_record_json(&event(json!({"a": 1})))).unwrap();
@@ -164,7 +168,7 @@ mod tests {
             "{'message_id': 'm', 'event_type': 'compute.instance.update', 'generated': datetime.datetime(2012, 8, 29, 21, 54, \
              55, 123456), 'traits': [{'name': 'host', 'dtype': 1, 'value': 'h'}, {'name': 'at', 'dtype': 4, 'value': \
              datetime.datetime(2012, 8, 29, 21, 54)}, {'name': 'f', 'dtype': 3, 'value': 2.0}, {'name': 'i', 'dtype': 2, \
-             'value': -1}], 'raw': {'a': [None]}}"
+             'value': -1}, {'name': 'n', 'dtype': 0, 'value': 'u'}], 'raw': {'a': [None]}}"
         );
         assert_eq!(trait_value(&TraitValue::Float(f64::NEG_INFINITY)), "-inf");
         let signed: Value =

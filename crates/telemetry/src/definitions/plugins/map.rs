@@ -22,7 +22,7 @@ impl Mapping {
         else {
             return Err(DefinitionError("`values` must be an object that is not empty".to_owned()));
         };
-        let key = |key: &String| if is_case_sensitive { key.clone() } else { key.to_lowercase() };
+        let key = |key: &String| if is_case_sensitive { key.clone() } else { case_folded(key) };
         let values = values.iter().map(|(name, value)| (key(name), value.clone())).collect();
         let default = parameters.get("default").cloned().unwrap_or_default();
         Ok(Mapping { values, default, is_case_sensitive })
@@ -32,7 +32,7 @@ impl Mapping {
     pub fn of(&self, value: &Value) -> Result<Value, LookupError> {
         let found = match value {
             Value::String(text) if self.is_case_sensitive => self.values.get(text),
-            Value::String(text) => self.values.get(&text.to_lowercase()),
+            Value::String(text) => self.values.get(&case_folded(text)),
             Value::Bool(truth) => {
                 let keys = if *truth { ["true", "1"] } else { ["false", "0"] };
                 keys.into_iter().find_map(|key| self.values.get(key))
@@ -51,6 +51,19 @@ impl Mapping {
     }
 }
 
+/// The same text for all that are equal by Python's `str.casefold`, though not always the one that it makes: `ß` equals `ss`,
+/// and `ς` equals `σ`. (That no two others are equal was tested over all characters.)
+fn case_folded(text: &str) -> String {
+    let fold = |letter: char| -> Vec<char> {
+        // Equals no other letter; its capital is that of `i`.
+        if letter == 'ı' {
+            return vec![letter];
+        }
+        letter.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    };
+    text.chars().flat_map(fold).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -66,5 +79,28 @@ mod tests {
         assert_eq!(mapping.of(&json!("x")), Ok(json!(-1)));
         assert!(mapping.of(&json!([])).is_err());
         assert!(Mapping::parse(json!({"values": {}}).as_object().unwrap()).is_err());
+    }
+
+    #[test]
+    fn cases_are_folded_as_by_python() {
+        for equal in [
+            ["Straße", "STRASSE"],
+            ["STRA\u{1e9e}E", "strasse"],
+            ["ΟΔΟΣ", "οδος"],
+            ["οδοσ", "οδος"],
+            ["\u{b5}", "\u{3bc}"],
+            ["\u{212a}", "k"],
+            ["\u{fb01}x", "FIX"],
+            ["\u{13a0}", "\u{ab70}"],
+            ["\u{130}", "i\u{307}"],
+        ] {
+            assert_eq!(case_folded(equal[0]), case_folded(equal[1]), "{equal:?}");
+        }
+        for [one, other] in [["ı", "i"], ["e", "é"], ["s", "ss"]] {
+            assert_ne!(case_folded(one), case_folded(other));
+        }
+        let parameters = json!({"values": {"Straße": 1}, "case_sensitive": false});
+        let mapping = Mapping::parse(parameters.as_object().unwrap()).unwrap();
+        assert_eq!(mapping.of(&json!("STRASSE")), Ok(json!(1)));
     }
 }
