@@ -101,29 +101,53 @@ proptest! {
     #[test]
     fn wide_tables_have_every_point_in_its_place(series in series(), compression in prop::sample::select(COMPRESSIONS.to_vec())) {
         let batches = read(Wide::new(set(&series), compression).unwrap());
-        let mut expected = std::collections::BTreeMap::new();
-        let mut first = std::collections::BTreeSet::new();
+        let mut expected = Vec::new();
+        let mut known = std::collections::BTreeSet::new();
         for (key, granularity, points) in &series {
             let (key, granularity) = (key.clone().unwrap_or_default(), granularity.map(f64::to_bits));
-            if first.insert((key.clone(), granularity)) {
-                expected.extend(points.iter().map(|(time, value)| ((key.clone(), granularity, *time), value.to_bits())));
+            let points: Vec<(i64, u64)> = points.iter().map(|(time, value)| (*time, value.to_bits())).collect();
+            // The same series again adds nothing; another one of the same key does.
+            if known.insert((key.clone(), granularity, points.clone())) {
+                expected.extend(points.into_iter().map(|(time, value)| (key.clone(), granularity, time, value)));
             }
         }
-        let mut found = std::collections::BTreeMap::new();
+        expected.sort_unstable();
+        let mut found = Vec::new();
         for batch in &batches {
             let granularities = numbers(batch.column(1));
             for (field, column) in batch.schema().fields().iter().zip(batch.columns()).skip(2) {
                 for (row, value) in numbers(column).into_iter().enumerate() {
                     let time = times(batch.column(0))[row];
-                    let key = (field.name().clone(), granularities[row].map(f64::to_bits), time);
                     if let Some(value) = value {
-                        prop_assert!(found.insert(key, value.to_bits()).is_none());
+                        let granularity = granularities[row].map(f64::to_bits);
+                        found.push((field.name().clone(), granularity, time, value.to_bits()));
                     }
                 }
             }
         }
+        found.sort_unstable();
         prop_assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn two_series_of_one_key_have_rows_of_their_own_in_a_wide_table() {
+    let one = |key: &str, points: &[(i64, f64)]| (Some(key.to_owned()), Some(60.0), points.to_vec());
+    let series = [
+        one("a", &[(1, 1.0), (2, 2.0)]),
+        one("b", &[(2, 3.0)]),
+        one("a", &[(2, 4.0)]),
+        // Named twice.
+        one("b", &[(2, 3.0)]),
+    ];
+    let batches = read(Wide::new(set(&series), Compression::None).unwrap());
+    let columns = |batch: &RecordBatch| {
+        let [a, b] = [2, 3].map(|column| numbers(batch.column(column)));
+        (times(batch.column(0)), a, b)
+    };
+    let columns: Vec<_> = batches.iter().map(columns).collect();
+    let first = (vec![1, 2], vec![Some(1.0), Some(2.0)], vec![None, Some(3.0)]);
+    assert_eq!(columns, [first, (vec![2], vec![Some(4.0)], vec![None])]);
 }
 
 #[test]

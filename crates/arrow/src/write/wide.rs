@@ -1,4 +1,6 @@
 //! The wide form: a row per granularity and time, and a column per series; null without a point.
+//!
+//! Of several series with one key and one granularity, such as two granularities resampled to one, each has rows of its own.
 
 use std::collections::HashMap;
 
@@ -30,7 +32,7 @@ pub enum TooWide {
     Cells,
 }
 
-/// The rows of one granularity.
+/// The rows of one granularity; further ones of the same granularity have further series of the same keys.
 #[derive(Debug)]
 struct Part {
     granularity: Option<f64>,
@@ -64,16 +66,7 @@ impl Wide {
             if names.len() > COLUMNS_MAX {
                 return Err(TooWide::Columns);
             }
-            let granularity = series.granularity();
-            let found = parts.iter().position(|part| part.granularity == granularity);
-            let part = found.unwrap_or_else(|| {
-                parts.push(Part { granularity, times: Vec::new(), series: Vec::new() });
-                parts.len() - 1
-            });
-            let columns = &mut parts[part].series;
-            columns.resize_with(columns.len().max(column + 1), || None);
-            // A duplicate column is the same series.
-            columns[column].get_or_insert((series, 0));
+            place(&mut parts, column, series);
         }
         let mut cells = 0_usize;
         for part in &mut parts {
@@ -114,6 +107,32 @@ impl Wide {
             }
         }
     }
+}
+
+/// Appends a series to the first part of its granularity that has none in the column.
+fn place(parts: &mut Vec<Part>, column: usize, series: Series) {
+    let granularity = series.granularity();
+    let mut free = None;
+    for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.granularity == granularity) {
+        match part.series.get(column).and_then(Option::as_ref) {
+            // A metric that was named twice.
+            Some((known, _)) if known.timestamps == series.timestamps && known.values == series.values => {
+                return;
+            }
+            Some(_) => {}
+            None => {
+                free = Some(index);
+                break;
+            }
+        }
+    }
+    let part = free.unwrap_or_else(|| {
+        parts.push(Part { granularity, times: Vec::new(), series: Vec::new() });
+        parts.len() - 1
+    });
+    let columns = &mut parts[part].series;
+    columns.resize_with(columns.len().max(column + 1), || None);
+    columns[column] = Some((series, 0));
 }
 
 /// The sorted union of the series' times.
