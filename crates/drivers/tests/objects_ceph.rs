@@ -106,6 +106,33 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
     assert_eq!(store.get("before").await.unwrap().unwrap(), "x");
 }
 
+/// A client that the cluster has blocklisted is replaced by a new one.
+async fn a_blocklisted_client_is_replaced(ceph: &Ceph) {
+    let store = CephObjects::open(&ceph.options(), "listed").await.unwrap();
+    store.create("before", Bytes::from_static(b"x")).await.unwrap();
+    let refused = store.client_addresses().unwrap();
+    ceph.blocklist(&refused);
+    // Until the OSDs have heard of it.
+    let start = Instant::now();
+    let error = loop {
+        assert!(start.elapsed() < Duration::from_secs(30), "{refused} is not refused");
+        match store.get("before").await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&error, ObjectError::Unavailable(text) if text.contains("blocklisted")), "{error:?}");
+    let start = Instant::now();
+    while store.get("before").await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no other client works");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_ne!(store.client_addresses().unwrap(), refused);
+    assert_eq!(store.get("before").await.unwrap().unwrap(), "x");
+    store.create("after", Bytes::from_static(b"y")).await.unwrap();
+    assert_eq!(store.list("").await.unwrap(), ["after", "before"]);
+}
+
 /// An OSD is lost with its data: the other one has copies of everything, and accepts writes.
 async fn an_osd_is_lost(ceph: &mut Ceph) {
     let deadline = Duration::from_secs(30);
@@ -144,5 +171,6 @@ async fn real_ceph() {
     namespaces_are_apart(&ceph).await;
     what_is_missing_is_named(&ceph).await;
     stalls_end_with_the_deadline(&ceph).await;
+    a_blocklisted_client_is_replaced(&ceph).await;
     an_osd_is_lost(&mut ceph).await;
 }

@@ -178,6 +178,17 @@ impl Connection {
         Ok(output)
     }
 
+    /// The client's own addresses, such as `127.0.0.1:0/1234567`.
+    pub(crate) fn addresses(&self) -> Result<String> {
+        let mut text: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the cluster is connected, and `text` takes one pointer.
+        let code = unsafe { (self.api.rados_getaddrs)(self.handle, &raw mut text) };
+        check(code, || "get the client's addresses".to_owned())?;
+        // SAFETY: librados has set it to a C string of its own, or left it null.
+        let len = if text.is_null() { 0 } else { unsafe { CStr::from_ptr(text) }.to_bytes().len() };
+        Ok(String::from_utf8_lossy(&self.take(text, len)).into_owned())
+    }
+
     /// Copies a buffer that librados allocated, and frees it.
     fn take(&self, buffer: *mut c_char, len: usize) -> Vec<u8> {
         if buffer.is_null() {

@@ -32,6 +32,13 @@ impl Error {
             Error::Failed { source, .. } => source.kind(),
         }
     }
+
+    /// Whether the cluster refuses this client for a time, whatever it sends: a new one is another client to the cluster.
+    pub fn is_blocklisted(&self) -> bool {
+        /// `EBLOCKLISTED`, which is Linux' `ESHUTDOWN`.
+        const BLOCKLISTED: i32 = 108;
+        matches!(self, Error::Failed { source, .. } if source.raw_os_error() == Some(BLOCKLISTED))
+    }
 }
 
 #[cfg(test)]
@@ -50,6 +57,13 @@ mod tests {
             let message = error.to_string();
             assert!(message.starts_with("create pool/obj.1: ") && message.contains(text), "{message}");
         }
+    }
+
+    #[test]
+    fn a_blocklisted_client_is_known_by_the_code() {
+        assert!(Error::failed("read".to_owned(), -108).is_blocklisted());
+        assert!(!Error::failed("read".to_owned(), -110).is_blocklisted());
+        assert!(!Error::Nul { what: "a name" }.is_blocklisted());
     }
 
     #[test]

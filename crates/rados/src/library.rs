@@ -51,6 +51,7 @@ functions! {
         output: *mut *mut c_char, output_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
     ) -> c_int;
     fn rados_buffer_free(buffer: *mut c_char);
+    fn rados_getaddrs(cluster: Handle, addresses: *mut *mut c_char) -> c_int;
     fn rados_ioctx_create(cluster: Handle, pool: *const c_char, context: *mut Handle) -> c_int;
     fn rados_ioctx_destroy(context: Handle);
     fn rados_ioctx_set_namespace(context: Handle, namespace: *const c_char);

@@ -3,6 +3,7 @@
 use std::{ffi::CStr, sync::Arc};
 
 use crate::{
+    Result,
     cluster::{Connection, c_string},
     flight::{Flights, Pending, Slot, Title, submit},
     library::{Api, Handle},
@@ -47,6 +48,11 @@ impl Pool {
 
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// The addresses of the client, by which the cluster's blocklist names it.
+    pub fn client_addresses(&self) -> Result<String> {
+        self.0.connection.addresses()
     }
 
     /// An empty write operation: add steps, then call [`Pool::operate`].

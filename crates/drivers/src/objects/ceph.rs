@@ -5,18 +5,21 @@
 //! duplicates. The cluster's `osd_max_write_size` (default 90 MB) limits objects.
 //!
 //! There is no index of names: a listing scans the whole pool, other namespaces and programs included, and callers share
-//! it (`scan`).
+//! it (`scan`). `client` replaces a client that the cluster has blocklisted.
+
+mod client;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use gnudi_rados::{Cluster, ConnectOptions, Error, Librados, Pending, Pool};
+use gnudi_rados::{Cluster, ConnectOptions, Librados, Pending, Pool};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{ObjectError, Objects, Secret, check_name, is_name, scan::SharedScan};
 use crate::OpenError;
+use client::{Clients, Failed};
 
 /// Bytes of the first read when an object's size is unknown.
 const READ_BYTES: usize = 128 << 10;
@@ -71,12 +74,12 @@ impl Default for CephOptions {
 }
 
 pub struct CephObjects {
-    pool: Pool,
+    clients: Arc<Clients<Pool>>,
     place: String,
     deadline: Duration,
     /// Limits the bytes in flight.
     flight: Arc<Semaphore>,
-    scan: SharedScan<Arc<Error>>,
+    scan: SharedScan<Arc<Failed>>,
 }
 
 impl CephObjects {
@@ -88,14 +91,23 @@ impl CephObjects {
     }
 
     async fn connect(options: &CephOptions, namespace: String, place: String) -> Result<Self, OpenError> {
-        let (options, deadline) = (options.clone(), options.deadline);
-        let connecting = tokio::task::spawn_blocking(move || connect(&options, &namespace));
-        let pool = connecting
+        let (options, deadline, of_clients) = (options.clone(), options.deadline, place.clone());
+        let connecting = tokio::task::spawn_blocking(move || {
+            Clients::open(of_clients, move || connect(&options, &namespace))
+        });
+        let clients = connecting
             .await
             .expect("connecting does not panic")
             .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
         let flight = Arc::new(Semaphore::new(FLIGHT_BYTES_MAX));
-        Ok(Self { pool, place, deadline, flight, scan: SharedScan::new() })
+        Ok(Self { clients, place, deadline, flight, scan: SharedScan::new() })
+    }
+
+    /// The addresses of the current client, as the cluster's blocklist names it.
+    pub fn client_addresses(&self) -> Result<String, ObjectError> {
+        let (pool, client) = self.clients.current();
+        let addresses = pool.client_addresses();
+        addresses.map_err(|error| self.unexpected(self.failure(&Failed { error, client })))
     }
 
     async fn read(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
@@ -135,17 +147,29 @@ impl CephObjects {
         let room = bytes.clamp(OPERATION_BYTES, FLIGHT_BYTES_MAX) as u32;
         let whole = async {
             let _room: SemaphorePermit = self.flight.acquire_many(room).await.expect("never closed");
-            submit(&self.pool).await
+            // The client is not kept while the operation is in flight.
+            let (pending, client) = {
+                let (pool, client) = self.clients.current();
+                (submit(&pool), client)
+            };
+            pending.await.map_err(|error| Failed { error, client })
         };
         match tokio::time::timeout(self.deadline + GRACE, whole).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(self.failure(&error)),
+            Ok(Err(failed)) => Err(self.failure(&failed)),
             Err(_) => Err(Failure::Other(self.unavailable("no answer in time"))),
         }
     }
 
-    fn failure(&self, error: &Error) -> Failure {
+    /// Has a blocklisted client replaced. The operation is not repeated: an earlier attempt of librados may have been
+    /// executed, and a create would be refused by itself.
+    fn failure(&self, Failed { error, client }: &Failed) -> Failure {
         let text = format!("{}: {error}", self.place);
+        if error.is_blocklisted() {
+            self.clients.replace(*client);
+            let text = format!("{text}: the cluster has blocklisted this client");
+            return Failure::Other(ObjectError::Unavailable(text));
+        }
         Failure::Other(match error.kind() {
             io::ErrorKind::NotFound => return Failure::NotFound,
             io::ErrorKind::AlreadyExists => return Failure::AlreadyExists,
@@ -279,14 +303,14 @@ impl Objects for CephObjects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let pool = self.pool.clone();
-        let scan = move || -> Result<Vec<String>, Arc<Error>> {
-            let mut names = pool.list("").map_err(Arc::new)?;
+        let (pool, client) = self.clients.current();
+        let scan = move || -> Result<Vec<String>, Arc<Failed>> {
+            let mut names = pool.list("").map_err(|error| Arc::new(Failed { error, client }))?;
             names.retain(|name| is_name(name));
             Ok(names)
         };
         let names = self.scan.names(scan).await;
-        let names = names.map_err(|error| self.unexpected(self.failure(&error)))?;
+        let names = names.map_err(|failed| self.unexpected(self.failure(&failed)))?;
         Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
     }
 }

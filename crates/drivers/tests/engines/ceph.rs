@@ -92,6 +92,11 @@ impl Ceph {
         self.osds[number].stop();
     }
 
+    /// Refuses the client with these addresses from now on.
+    pub fn blocklist(&self, addresses: &str) {
+        self.command(&json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": addresses}));
+    }
+
     /// How many OSDs are up, according to the monitor.
     pub fn osds_up(&self) -> usize {
         self.command(&json!({"prefix": "osd stat", "format": "json"}))["num_up_osds"].as_u64().unwrap()
