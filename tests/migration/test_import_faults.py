@@ -129,6 +129,29 @@ def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):
     check_same(found, series(world.client, {without_points: world.metrics[without_points]}), "series without points")
 
 
+def test_times_that_are_moved_are_named_by_each_import(world, tmp_path):
+    resource = min(world.resources)
+    connection = psycopg2.connect(database(world))
+
+    def set_end(end):
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SELECT ended_at FROM resource WHERE id = %s", [resource])
+            (before,) = cursor.fetchone()
+            cursor.execute("UPDATE resource SET ended_at = %s WHERE id = %s", [end, resource])
+        return before
+
+    before = set_end("2500-01-01")
+    try:
+        # The second time all resources are there already, as after a kill.
+        for _ in range(2):
+            done = imported(world.server.directory / "gnocchi.conf", tmp_path / "data")
+            assert (done.returncode, done.stderr) == (0, "")
+            assert f"resource {resource}: its ended_at is not between 1677 and 2262" in done.stdout, done.stdout
+    finally:
+        set_end(before)
+        connection.close()
+
+
 def test_an_import_that_is_killed_is_run_again(world, gnudi, tmp_path):
     conf, rng = world.server.directory / "gnocchi.conf", random.Random("kills")
     command = [program.binary(), "import", "gnocchi", "--config-file", conf, "--data-dir", tmp_path / "data"]

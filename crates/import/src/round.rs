@@ -49,6 +49,8 @@ pub struct Import<'a> {
     metrics: HashMap<MetricId, TargetMetric>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
+    /// Whether resources are from an earlier import: what that one moved is named by the first round.
+    has_unnamed: bool,
     /// What the rounds so far have left out of metrics and resources, by their ids: what is unchanged is not read again.
     skipped: HashMap<Uuid, BTreeSet<String>>,
     /// When Gnocchi had last changed the types of the target.
@@ -73,8 +75,9 @@ impl<'a> Import<'a> {
         let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
+        let has_unnamed = !resources.is_empty();
         let (skipped, types) = (HashMap::new(), HashMap::new());
-        Ok(Import { source, target, metrics, resources, skipped, types, is_continued })
+        Ok(Import { source, target, metrics, resources, has_unnamed, skipped, types, is_continued })
     }
 
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
@@ -200,14 +203,23 @@ impl<'a> Import<'a> {
         tell: Tell<'_>,
     ) -> Result<(), ImportError> {
         let mut changed: HashMap<Text, Vec<Uuid>> = HashMap::new();
+        let mut unnamed: HashMap<Text, Vec<Uuid>> = HashMap::new();
         for state in states {
             if self.resources.get(&state.id) == Some(&state.revision_start) {
                 report.resources += 1;
+                if self.has_unnamed {
+                    unnamed.entry(state.resource_type).or_default().push(state.id);
+                }
             } else {
                 changed.entry(state.resource_type).or_default().push(state.id);
             }
         }
         for of in types {
+            for some in unnamed.remove(&of.resource_type.name).unwrap_or_default().chunks(IDS_AT_ONCE) {
+                for resource in index.resources(of, some).await? {
+                    self.name_moved_times(&resource, report);
+                }
+            }
             let ids = changed.remove(&of.resource_type.name).unwrap_or_default();
             for some in ids.chunks(IDS_AT_ONCE) {
                 let found = index.resources(of, some).await?;
@@ -216,11 +228,7 @@ impl<'a> Import<'a> {
                     let (id, newest) =
                         (resource.id, resource.revisions.last().map(|newest| newest.revision_start));
                     report.revisions += resource.revisions.len() as u64;
-                    let moved = with_moved_times(&resource);
-                    if !moved.is_empty() {
-                        self.skipped.entry(id).or_default().extend(moved.iter().cloned());
-                        report.skipped.extend(moved);
-                    }
+                    self.name_moved_times(&resource, report);
                     let name = &of.resource_type.name;
                     let imported =
                         resources::import(self.target, name, resource, &mut report.skipped).await?;
@@ -240,8 +248,17 @@ impl<'a> Import<'a> {
             let reason = format!("its type {of_type} is being created or deleted in Gnocchi");
             report.skipped.extend(ids.iter().map(|id| format!("resource {id}: {reason}")));
         }
+        self.has_unnamed = false;
         // Metrics that were deleted with a resource may be created again.
         self.expunge().await
+    }
+
+    fn name_moved_times(&mut self, resource: &SourceResource, report: &mut Report) {
+        let moved = with_moved_times(resource);
+        if !moved.is_empty() {
+            self.skipped.entry(resource.id).or_default().extend(moved.iter().cloned());
+            report.skipped.extend(moved);
+        }
     }
 
     /// Returns the metrics that Gnocchi is processing.
