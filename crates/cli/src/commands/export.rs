@@ -80,7 +80,7 @@ fn line(report: &Report, elapsed: Duration) -> String {
 }
 
 fn summary(report: &Report, elapsed: Duration) -> String {
-    let Report { changes, metrics_new, batches, measures, measures_left_out, skipped, .. } = report;
+    let Report { changes, metrics_new, batches, measures, measures_left_out, is_cut, skipped, .. } = report;
     let mut lines = vec![
         format!("exported in {:.1} s", elapsed.as_secs_f64()),
         format!("  {changes} changes of the index, {metrics_new} of them new metrics"),
@@ -90,6 +90,11 @@ fn summary(report: &Report, elapsed: Duration) -> String {
         format!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" }),
     ];
     lines.extend(skipped.iter().map(|reason| format!("    {reason}")));
+    if *is_cut {
+        lines.push(
+            "  metrics were created meanwhile: measures since then are left to the next export".to_owned(),
+        );
+    }
     lines.join("\n") + "\n"
 }
 
@@ -136,5 +141,7 @@ mod tests {
         );
         let text = summary(&Report { skipped: vec!["x".to_owned()], ..report }, Duration::from_secs(1));
         assert!(text.ends_with("  1 left out:\n    x\n"), "{text}");
+        let text = summary(&Report { is_cut: true, ..Report::default() }, Duration::from_secs(1));
+        assert!(text.ends_with("  0 left out\n  metrics were created meanwhile: measures since then are left to the next export\n"), "{text}");
     }
 }

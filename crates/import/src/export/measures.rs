@@ -130,6 +130,7 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
         if let Some((entry, _)) = &first.next
             && export.known.lacks_one_of(&entry.records, export.gnudi).await?
         {
+            export.report.is_cut = true;
             break;
         }
         let Some(entry) = first.take() else { break };
@@ -164,7 +165,8 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
             batch.write(export, Some(written.clone())).await?;
         }
     }
-    export.report.journal_bytes_left = 0;
+    // At the end of a journal there may be space that is allocated ahead.
+    export.report.journal_bytes_left = if export.report.is_cut { journals.bytes_left()? } else { 0 };
     let end = journals.positions();
     if written != end {
         batch.write(export, Some(end)).await?;

@@ -66,6 +66,9 @@ pub struct Report {
     /// Unread bytes of the journals, now and at the start.
     pub journal_bytes_left: u64,
     pub journal_bytes: u64,
+    /// Whether the rest of the journals is left to the next export: it has measures of a metric that was created
+    /// meanwhile.
+    pub is_cut: bool,
     /// What was skipped, and why.
     pub skipped: Vec<String>,
 }
