@@ -67,9 +67,9 @@ def sample(rng, **fields):
 
 def event(rng):
     def trait():
-        number = rng.randrange(1, 5)
+        number = rng.randrange(5)
         given = {
-            1: text(rng), 2: rng.randrange(-(2**40), 2**40), 3: rng.uniform(-1e9, 1e20), 4: rng.randrange(4 * 10**15),
+            0: text(rng), 1: text(rng), 2: rng.randrange(-(2**40), 2**40), 3: rng.uniform(-1e9, 1e20), 4: rng.randrange(4 * 10**15),
         }[number]
         if number == 4 and rng.random() < 0.3:
             given -= given % 60_000_000

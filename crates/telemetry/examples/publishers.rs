@@ -39,6 +39,7 @@ fn event(value: &Value) -> Event {
     let one = |parts: &Value| Trait {
         name: parts[0].as_str().unwrap_or_default().to_owned(),
         value: match parts[1].as_u64() {
+            Some(0) => TraitValue::Untyped(parts[2].as_str().unwrap_or_default().to_owned()),
             Some(2) => TraitValue::Integer(parts[2].as_i64().unwrap_or_default()),
             Some(3) => TraitValue::Float(parts[2].as_f64().unwrap_or_default()),
             Some(4) => TraitValue::Datetime(parts[2].as_i64().unwrap_or_default() * 1_000),
