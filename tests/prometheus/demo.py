@@ -62,6 +62,9 @@ def queries():
     found += each("requests_total{MATCHERS}", MATCHERS=[
         'code="200"', 'code!="200"', 'code=~"4..|5.."', 'code!~"2.."', 'code=""', 'code!=""', 'absent=""', 'absent=~".*"', 'absent=~".+"', 'job="api",code="404"',
         'job=~"a.*", instance!~"b.*",', 'job="api", job="web"', '"code"=~"2.*"', 'code=~"(?i:200)"', "__name__=\"x\""])
+    # Go's regular expressions.
+    found += each("temperature{zone!~\"EXPRESSION\"}", EXPRESSION=[
+        "s\\\\w+d", "s\\\\W*d", "{id}", "s{,3}.*", "[[s].*", "[a&&b].*", "[s&&t].*", "\\\\Qs\\\\E.*", "\\\\<.*", "[\\\\pL-]+", "s\\\\b.*", "a{2", "\\\\101", "\\\\1"])
     found += each("temperature SHIFT", SHIFT=[
         "offset 5m", "offset -5m", "offset 90", "offset 1h30m", "@ start()", "@ end()", f"@ {START + 1000}", f"@ {START + 1000}.5 offset 2m", "offset 2m @ end()",
         "@ 0", "offset 100d", "offset step()", "offset (step() * 2)", "offset -(30s + 30s)", "offset min_of(1m, step())", "offset (range() / 2)", "offset (2 ^ 3)",
@@ -97,7 +100,8 @@ def queries():
               'sort_by_label(temperature, "zone", "job")']
     found += each("label_replace(temperature, ARGUMENTS)", ARGUMENTS=[
         '"to", "$1-x", "instance", "(.*):.*"', '"to", "${name}", "job", "(?P<name>a)pi"', '"job", "", "job", "api"', '"to", "all", "", ""', '"zone", "same", "", ".*"',
-        '"__name__", "renamed", "", ""', '"", "x", "", ""', '"to", "$1", "job", "("', '"to", "$2", "job", "(.*)"'])
+        '"__name__", "renamed", "", ""', '"", "x", "", ""', '"to", "$1", "job", "("', '"to", "$2", "job", "(.*)"',
+        '"to", "$1x $1é ${1 ${1-} $01 $0 $$", "job", "(a).*"', '"to", "$1", "instance", "(\\\\w+):\\\\d"', '"to", "$1", "instance", "([[a]):{?\\\\d"'])
     found += each("label_join(temperature, ARGUMENTS)", ARGUMENTS=['"to", "-", "job", "instance"', '"to", "", "job"', '"job", "/", "zone", "missing"', '"zone", ""', '"", "-", "job"'])
     found += ["info(requests_total)", 'info(requests_total, {zone="here"})', 'info(requests_total, {edition="2"})', 'info(requests_total, {__name__="build_info"})',
               'info(requests_total, {__name__=~".+_info"})', 'info(requests_total, {missing="x"})', 'info(requests_total, {missing=~".*"})', "info(target_info)",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::error::{Error, Result};
 use crate::labels::Labels;
@@ -66,10 +66,49 @@ impl Replace {
 
     pub(crate) fn apply(&self, labels: &Labels) -> Option<Labels> {
         let captures = self.regex.captures(labels.get(&self.source))?;
-        let mut value = String::new();
-        captures.expand(&self.replacement, &mut value);
+        let value = expanded(&self.replacement, &captures);
         Some(labels.with([(self.destination.clone(), value.into())]))
     }
+}
+
+/// A template with the groups that it refers to, by Go's rules: `$name`, `${name}` and `$$`. Any other dollar is itself.
+fn expanded(template: &str, captures: &Captures<'_>) -> String {
+    let mut value = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('$') {
+        value.push_str(before);
+        rest = after;
+        if let Some(after) = rest.strip_prefix('$') {
+            value.push('$');
+            rest = after;
+        } else if let Some((name, after)) = reference(rest) {
+            value.push_str(group(name, captures));
+            rest = after;
+        } else {
+            value.push('$');
+        }
+    }
+    value.push_str(rest);
+    value
+}
+
+/// The name of a group at the beginning of a text, possibly in braces, and what follows it.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let unbraced = text.strip_prefix('{');
+    let named = unbraced.unwrap_or(text);
+    let end = named.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(named.len());
+    let (name, after) = named.split_at(end);
+    let after = if unbraced.is_some() { after.strip_prefix('}')? } else { after };
+    (!name.is_empty()).then_some((name, after))
+}
+
+/// A group by its number or its name; empty if there is none. A number has no leading zeros.
+fn group<'c>(name: &str, captures: &Captures<'c>) -> &'c str {
+    let is_number =
+        name.bytes().all(|byte| byte.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
+    let number = Some(name).filter(|_| is_number).and_then(|name| name.parse::<usize>().ok());
+    let found = number.map_or_else(|| captures.name(name), |number| captures.get(number));
+    found.map_or("", |found| found.as_str())
 }
 
 /// `label_join`.
@@ -102,5 +141,29 @@ impl Join {
     pub(crate) fn apply(&self, labels: &Labels) -> Labels {
         let values: Vec<&str> = self.sources.iter().map(|source| labels.get(source)).collect();
         labels.with([(self.destination.clone(), values.join(&self.separator).into())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_expanded_as_in_go() {
+        let replaced = |template: &str| {
+            let replace = Replace::new("to", template, "from", "(a)(?P<n>b)(c)?").unwrap();
+            let labels = replace.apply(&Labels::new([("from", "ab")])).unwrap();
+            labels.get("to").to_owned()
+        };
+        for (template, expected) in [
+            ("$1-$2-$3-$4", "a-b--"),
+            ("${1}x$n${n}", "axbb"),
+            // Letters of all scripts belong to a name.
+            ("<$1x><$1é><$é>", "<><><>"),
+            ("<$0><$00><$01>", "<ab><><>"),
+            ("$$1 $ $- ${ ${} ${1 ${1-} $", "$1 $ $- ${ ${} ${1 ${1-} $"),
+        ] {
+            assert_eq!(replaced(template), expected, "{template}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use regex_syntax::{
     },
 };
 
-use super::{MatchOp, Matcher};
+use super::{MatchOp, Matcher, re2::translated};
 
 /// Longer alternations are treated like any other regular expression.
 const VALUES_MAX: usize = 4096;
@@ -20,7 +20,7 @@ impl Matcher {
         match &self.op {
             MatchOp::Equal => Some(vec![self.value.clone()]),
             MatchOp::Matches(_) => {
-                let hir = hir(&self.value).ok()?;
+                let hir = hir(&translated(&self.value)).ok()?;
                 // An assertion counts as an empty text.
                 let is_plain = hir.properties().look_set().is_empty();
                 let found = prefixes(&hir);
@@ -34,7 +34,7 @@ impl Matcher {
     /// The common prefix of all values that match `=~`, possibly empty.
     pub fn prefix(&self) -> String {
         let MatchOp::Matches(_) = self.op else { return String::new() };
-        let found = hir(&self.value).ok().map(|hir| prefixes(&hir));
+        let found = hir(&translated(&self.value)).ok().map(|hir| prefixes(&hir));
         let common = found.as_ref().and_then(Seq::longest_common_prefix).unwrap_or_default();
         let whole = match std::str::from_utf8(common) {
             Ok(whole) => whole,
@@ -44,14 +44,14 @@ impl Matcher {
     }
 }
 
-/// Parses a regular expression.
+/// Parses a regular expression in the syntax of `regex`.
 pub(super) fn hir(text: &str) -> Result<Hir, String> {
     let mut parser = ParserBuilder::new().dot_matches_new_line(true).build();
     parser.parse(text).map_err(|error| error.to_string())
 }
 
-/// About how many states an automaton of a regular expression has, once more for each of its groups: a search may keep
-/// the place of each group for each state. 0 if it is invalid.
+/// About how many states an automaton of a regular expression (in the syntax of `regex`) has, once more for each of its
+/// groups: a search may keep the place of each group for each state. 0 if it is invalid.
 pub(crate) fn expression_states(text: &str) -> usize {
     hir(text).map_or(0, |hir| {
         let groups = hir.properties().explicit_captures_len();
@@ -102,6 +102,7 @@ mod tests {
             ("=~\"(?:a|b)c[12]\"", Some(vec!["ac1", "ac2", "bc1", "bc2"])),
             ("=~\"a\\\\.b|é\"", Some(vec!["a.b", "é"])),
             ("=~\"a?\"", Some(vec!["a", ""])),
+            ("=~\"/{a}|/b\"", Some(vec!["/{a}", "/b"])),
             ("=~\"\"", Some(vec![""])),
             ("=~\"a.*\"", None),
             ("=~\"a+\"", None),
@@ -123,6 +124,7 @@ mod tests {
         for (text, expected) in [
             ("=~\"node_.*\"", "node_"),
             ("=~\"node_(cpu|memory).+\"", "node_"),
+            ("=~\"/{a}/.*\"", "/{a}/"),
             ("=~\".*a\"", ""),
             ("=~\"(?i)a.*\"", ""),
             ("=~\"(é|è).*\"", ""),
@@ -139,10 +141,10 @@ mod tests {
             let query = format!("{{{}, y=\"1\"}}", matchers.join(", "));
             parse(&query, QueryTimes::instant(0), &Limits::default()).map(drop)
         };
-        for expression in [r"\w{40}", "(?i)(a|b){1,1000}", &"host-0123456789|".repeat(2_000)] {
+        for expression in [r"[\pL\pN]{40}", "(?i)(a|b){1,1000}", &"host-0123456789|".repeat(2_000)] {
             assert_eq!(parsed(&[expression]), Ok(()));
         }
-        let error = parsed(&[r"\w{40}"; 10]).unwrap_err();
+        let error = parsed(&[r"[\pL\pN]{40}"; 20]).unwrap_err();
         assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
         // A search would keep 4,000 places for each of 6,000 states, twice: 400 MB.
         let error = parsed(&[&"()".repeat(2_000)]).unwrap_err();

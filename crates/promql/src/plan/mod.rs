@@ -1,9 +1,10 @@
 //! The meaning of a query: a tree of operations, and the selectors whose series it needs. `lower` builds it from the
-//! syntax tree, `operators` names its operators, `selection` determines times.
+//! syntax tree, `operators` names its operators, `re2` reads regular expressions, `selection` determines times.
 
 mod literals;
 mod lower;
 mod operators;
+mod re2;
 mod selection;
 
 use std::fmt;
@@ -92,7 +93,7 @@ impl Matcher {
             let regex = Regex::new(&whole(value));
             let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
             // It must not close the group around it.
-            literals::hir(value).map_err(Error::bad_data)?;
+            literals::hir(&re2::translated(value)).map_err(Error::bad_data)?;
             Ok(regex)
         };
         let op = match kind {
@@ -103,7 +104,7 @@ impl Matcher {
         };
         let states = match op {
             MatchOp::Equal | MatchOp::NotEqual => 0,
-            MatchOp::Matches(_) | MatchOp::NotMatches(_) => expression_states(value),
+            MatchOp::Matches(_) | MatchOp::NotMatches(_) => expression_states(&re2::translated(value)),
         };
         Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op, states })
     }
@@ -147,15 +148,15 @@ pub(crate) fn takes_long(states: usize, value: &str) -> bool {
     states.saturating_mul(value.len()) > SEARCH_MAX
 }
 
-/// A regular expression for whole values. A dot matches line feeds, too.
+/// A regular expression for whole values, in the syntax of `regex`. A dot matches line feeds, too.
 pub(crate) fn whole(pattern: &str) -> String {
-    format!("^(?s:{pattern})$")
+    format!("^(?s:{})$", re2::translated(pattern))
 }
 
 /// About how many states the automata of a request's regular expressions may have; they take some 100 MB.
 const REGEX_STATES_MAX: usize = 1_000_000;
 
-/// Counts the states of a request's regular expressions: one as short as `\w{40}` takes megabytes.
+/// Counts the states of a request's regular expressions: one as short as `\pL{40}` takes megabytes.
 #[derive(Debug, Default)]
 pub struct RegexStates(usize);
 

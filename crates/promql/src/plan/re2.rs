@@ -1,0 +1,280 @@
+//! Regular expressions of Go, which are those of RE2, as the crate `regex` writes them. The crate has the same matches, but another syntax:
+//! `{id}` is a fault there, `\d` has the digits of all scripts, and `[` or `&&` within brackets nest classes.
+
+use std::fmt::Write;
+
+use regex_syntax::is_meta_character;
+
+/// Where an escape stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Outside,
+    Class,
+    /// Behind the hyphen of a range, where only a character is valid.
+    RangeEnd,
+}
+
+/// The same expression in the syntax of `regex`. One that Go refuses is passed on as it is; most of them are refused there, too.
+pub(super) fn translated(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        rest = match c {
+            '\\' => escape(after, Place::Outside, &mut out),
+            '[' => class(after, &mut out),
+            '{' if !is_repetition(after) => {
+                out.push_str(r"\{");
+                after
+            }
+            _ => {
+                out.push(c);
+                after
+            }
+        };
+    }
+    out
+}
+
+/// Whether a brace, behind which this text stands, begins a number of repetitions. It is a character otherwise.
+fn is_repetition(text: &str) -> bool {
+    let Some((counts, _)) = text.split_once('}') else { return false };
+    let is_count = |count: &str| {
+        !count.is_empty()
+            && count.bytes().all(|byte| byte.is_ascii_digit())
+            && (count.len() == 1 || !count.starts_with('0'))
+    };
+    match counts.split_once(',') {
+        None => is_count(counts),
+        Some((least, most)) => is_count(least) && (most.is_empty() || is_count(most)),
+    }
+}
+
+fn literal(c: char, out: &mut String) {
+    if is_meta_character(c) {
+        out.push('\\');
+    }
+    out.push(c);
+}
+
+/// The classes of ASCII characters that have an escape.
+fn class_of_escape(c: char) -> Option<&'static str> {
+    Some(match c {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        's' => r"[\t\n\f\r ]",
+        'S' => r"[^\t\n\f\r ]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        _ => return None,
+    })
+}
+
+/// Translates an escape, whose backslash stands before the text; returns what follows it.
+fn escape<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
+    let Some(c) = text.chars().next() else {
+        out.push('\\');
+        return text;
+    };
+    let after = &text[c.len_utf8()..];
+    if let Some(class) = class_of_escape(c).filter(|_| place != Place::RangeEnd) {
+        out.push_str(class);
+        return after;
+    }
+    match c {
+        // Words are of ASCII characters.
+        'b' | 'B' if place == Place::Outside => {
+            out.push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
+            after
+        }
+        'Q' if place == Place::Outside => {
+            let (quoted, after) = after.split_once(r"\E").unwrap_or((after, ""));
+            for c in quoted.chars() {
+                literal(c, out);
+            }
+            after
+        }
+        '0'..='7' => octal(text, out),
+        'p' | 'P' => of_unicode(c, after, out),
+        'x' => {
+            let length = match after.strip_prefix('{') {
+                Some(digits) => digits.find('}').map_or(after.len(), |end| end + 2),
+                None => after.bytes().take(2).take_while(u8::is_ascii_hexdigit).count(),
+            };
+            out.push_str(r"\x");
+            out.push_str(&after[..length]);
+            &after[length..]
+        }
+        _ if c.is_ascii() && !c.is_ascii_alphanumeric() => {
+            literal(c, out);
+            after
+        }
+        _ => {
+            out.push('\\');
+            out.push(c);
+            after
+        }
+    }
+}
+
+/// A character by up to three octal digits. A single one is a reference to a group, which there is not, except for zero.
+fn octal<'t>(text: &'t str, out: &mut String) -> &'t str {
+    let length = text.bytes().take(3).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+    let (digits, after) = text.split_at(length);
+    match u32::from_str_radix(digits, 8) {
+        Ok(code) if length > 1 || code == 0 => {
+            // A String takes all that is written.
+            let _ = write!(out, r"\x{{{code:x}}}");
+        }
+        _ => {
+            out.push('\\');
+            out.push_str(digits);
+        }
+    }
+    after
+}
+
+/// A class of Unicode, by one letter or a name in braces, which a circumflex negates.
+fn of_unicode<'t>(letter: char, after: &'t str, out: &mut String) -> &'t str {
+    let length = if after.starts_with('{') {
+        after.find('}').map_or(after.len(), |end| end + 1)
+    } else {
+        after.chars().next().map_or(0, char::len_utf8)
+    };
+    let (name, after) = after.split_at(length);
+    out.push('\\');
+    if let Some(negated) = name.strip_prefix("{^") {
+        out.push(if letter == 'p' { 'P' } else { 'p' });
+        out.push('{');
+        out.push_str(negated);
+    } else {
+        out.push(letter);
+        out.push_str(name);
+    }
+    after
+}
+
+/// Translates a class in brackets, of which the left one stands before the text; returns what follows it.
+fn class<'t>(text: &'t str, out: &mut String) -> &'t str {
+    out.push('[');
+    let mut rest = text;
+    if let Some(negated) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = negated;
+    }
+    let mut is_first = true;
+    loop {
+        if let Some(after) = rest.strip_prefix(']').filter(|_| !is_first) {
+            out.push(']');
+            return after;
+        }
+        is_first = false;
+        if rest.is_empty() {
+            // Without a right bracket it is refused.
+            return rest;
+        }
+        // `[:alpha:]`
+        if let Some(end) = rest.strip_prefix("[:").and_then(|named| named.find(":]")) {
+            let (named, after) = rest.split_at("[:".len() + end + ":]".len());
+            out.push_str(named);
+            rest = after;
+            continue;
+        }
+        let escaped = rest.strip_prefix('\\');
+        if let Some(escaped) =
+            escaped.filter(|escaped| escaped.starts_with(['d', 'D', 's', 'S', 'w', 'W', 'p', 'P']))
+        {
+            rest = escape(escaped, Place::Class, out);
+            continue;
+        }
+        rest = character(rest, Place::Class, out);
+        // A hyphen is a character where it is the last one.
+        if let Some(end) = rest.strip_prefix('-').filter(|end| !end.is_empty() && !end.starts_with(']')) {
+            out.push('-');
+            rest = character(end, Place::RangeEnd, out);
+        }
+    }
+}
+
+/// Translates a character of a class, possibly escaped.
+fn character<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
+    let Some(c) = text.chars().next() else { return text };
+    let after = &text[c.len_utf8()..];
+    if c == '\\' {
+        return escape(after, place, out);
+    }
+    literal(c, out);
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MatchKind, Matcher};
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Matcher::new(MatchKind::Matches, "x", pattern).unwrap().matches(text)
+    }
+
+    #[test]
+    fn expressions_match_as_in_go() {
+        for (pattern, same, other) in [
+            // Braces without numbers.
+            ("/users/{id}", "/users/{id}", "/users/id"),
+            ("{.*}", "{}", "x"),
+            ("a{,2}", "a{,2}", "aa"),
+            ("a{02}", "a{02}", "aa"),
+            ("a{2}", "aa", "a{2}"),
+            ("a{2,}b{1,2}?", "aaabb", "ab"),
+            ("a{ 2 }", "a{ 2 }", "aa"),
+            // Classes of ASCII.
+            (r"\d+", "12", "٣"),
+            (r"\D", "٣", "3"),
+            (r"\w+", "a_1", "é"),
+            (r"\W", "é", "_"),
+            (r"\s", "\t", "\u{b}"),
+            (r"\S", "\u{a0}", " "),
+            (r"[\d.]+", "1.2", "٣"),
+            (r"[^\W\d]+", "a_", "1"),
+            (r"é\b.*", "éa", "é"),
+            (r"(?i)\w", "\u{17f}", "é"),
+            // Brackets.
+            ("[[]a[]]", "[a]", "a"),
+            ("[]a]+", "]a", "["),
+            ("[^]a]", "b", "]"),
+            ("[a-c&&b]+", "a&b", "d"),
+            ("[+--]", ",", "a"),
+            ("[a~~b]+", "~a", "c"),
+            ("[a-]+", "-a", "b"),
+            ("[a-c-e]+", "b-e", "d"),
+            (r"[\d-z]+", "1-z", "y"),
+            (r"[\pN-z]+", "1-z", "y"),
+            (r"[\x41-\x{43}]", "B", "D"),
+            (r"[\]\\^-]+", r"]\^-", "a"),
+            ("[[:digit:][]+", "1[", ":"),
+            ("[[:^digit:]]", "a", "1"),
+            ("[:a]+", ":a", "b"),
+            // Escapes.
+            (r"\<a\>", "<a>", "a"),
+            (r"\_\-\ \/\@\#", "_- /@#", "_"),
+            (r"\Qa.b{\E+", "a.b{{", "a.b"),
+            (r"\Q[", "[", "x"),
+            (r"\101\0", "A\0", "1"),
+            (r"\x{e9}\xe9", "éé", "x"),
+            (r"\p{^Greek}", "a", "α"),
+            (r"\P{^Greek}\pL", "αb", "ab"),
+            (r"(?P<a>x)(?<b>y)(?:z)(?i:w)", "xyzW", "xyz"),
+        ] {
+            assert!(matches(pattern, same), "{pattern} and {same:?}");
+            assert!(!matches(pattern, other), "{pattern} and {other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_invalid_stays_invalid() {
+        let patterns = r"( ) [ [a [] [^] * {2} a{2,1} [b-a] [a--] [a-\d] [+-\d] \1 \8 \q \E \ [\b] \x{110000} \xg \p{Nothing} \p \C \Z";
+        for pattern in patterns.split(' ').chain(["a)|(?:b", "(?P<a", r"[\Q]\E]"]) {
+            assert!(Matcher::new(MatchKind::Matches, "x", pattern).is_err(), "{pattern}");
+        }
+    }
+}
