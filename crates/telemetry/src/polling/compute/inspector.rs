@@ -57,9 +57,6 @@ pub struct Vnic {
     /// The filter's parameters, the port id and the bridge.
     pub parameters: Map<String, serde_json::Value>,
     pub counters: InterfaceStatistics,
-    /// Since the last inspection; 0 at the first.
-    pub rx_bytes_delta: i64,
-    pub tx_bytes_delta: i64,
 }
 
 /// A disk.

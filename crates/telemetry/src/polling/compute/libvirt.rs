@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, InterfaceStatistics, Libvirt};
+use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, Libvirt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, oneshot};
@@ -55,8 +55,18 @@ struct Inner {
     options: LibvirtOptions,
     link: Mutex<ConnectionState>,
     calls: Arc<Semaphore>,
-    /// Bytes received and sent at the last inspection, by instance and interface.
-    before: Mutex<HashMap<(String, String), (i64, i64)>>,
+    before: Mutex<HashMap<IncreaseKey, TimedCounter>>,
+}
+
+/// A meter of increases, an instance, and its interface.
+type IncreaseKey = (&'static str, String, String);
+
+/// A counter at the meter's last sample.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedCounter {
+    /// The monotonic time of the inspection.
+    pub time: f64,
+    pub value: i64,
 }
 
 #[derive(Default)]
@@ -161,12 +171,21 @@ impl LibvirtInspector {
         tokio::time::timeout(timeout, answer).await.map_err(late)?
     }
 
-    /// The increase since the last inspection; 0 at the first. A reset counter is taken to have restarted at 0.
-    fn delta(&self, uuid: &str, name: &str, now: InterfaceStatistics) -> (i64, i64) {
-        let key = (uuid.to_owned(), name.to_owned());
-        let before = self.0.before.lock().insert(key, (now.rx_bytes, now.tx_bytes));
-        let since = |now: i64, before: i64| if now < before { now } else { now - before };
-        before.map_or((0, 0), |(rx, tx)| (since(now.rx_bytes, rx), since(now.tx_bytes, tx)))
+    /// A counter's increase since the last sample of this meter; 0 at the first. A reset counter is taken to have
+    /// restarted at 0. Inspections for other meters, at other intervals, do not matter: their time is not lost.
+    pub fn increase(&self, meter: &'static str, uuid: &str, name: &str, now: TimedCounter) -> i64 {
+        let key = (meter, uuid.to_owned(), name.to_owned());
+        let mut counters = self.0.before.lock();
+        let Some(known) = counters.get_mut(&key) else {
+            counters.insert(key, now);
+            return 0;
+        };
+        // A sample of another interval was inspected later, and has this increase, too.
+        if now.time < known.time {
+            return 0;
+        }
+        let before = std::mem::replace(known, now).value;
+        if now.value < before { now.value } else { now.value - before }
     }
 
     /// All instances, running or not.
@@ -176,7 +195,7 @@ impl LibvirtInspector {
             .await?;
         let domains: Vec<DomainDescription> = domains.into_iter().flatten().collect();
         // Forget the interfaces of instances that are gone.
-        self.0.before.lock().retain(|(uuid, _), _| domains.iter().any(|domain| domain.uuid == *uuid));
+        self.0.before.lock().retain(|(_, uuid, _), _| domains.iter().any(|domain| domain.uuid == *uuid));
         Ok(domains)
     }
 
@@ -196,30 +215,20 @@ impl LibvirtInspector {
     }
 
     pub async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError> {
-        let id = uuid.to_owned();
-        let vnics = self
-            .call(move |inner, connection| {
-                let domain = inner.domain(connection, &id, false)?;
-                let mut told = Vec::new();
-                for vnic in interfaces(&parse(&domain.xml()?)?) {
-                    match domain.interface_statistics(&vnic.name) {
-                        Ok(statistics) => told.push((vnic, statistics)),
-                        Err(error) if error.is_disconnection() => return Err(error.into()),
-                        Err(error) => {
-                            tracing::warn!(%error, instance = id, "an interface is left out");
-                        }
-                    }
+        let uuid = uuid.to_owned();
+        self.call(move |inner, connection| {
+            let domain = inner.domain(connection, &uuid, false)?;
+            let mut told = Vec::new();
+            for vnic in interfaces(&parse(&domain.xml()?)?) {
+                match domain.interface_statistics(&vnic.name) {
+                    Ok(counters) => told.push(Vnic { counters, ..vnic }),
+                    Err(error) if error.is_disconnection() => return Err(error.into()),
+                    Err(error) => tracing::warn!(%error, instance = uuid, "an interface is left out"),
                 }
-                Ok(told)
-            })
-            .await?;
-        Ok(vnics
-            .into_iter()
-            .map(|(vnic, counters)| {
-                let (rx_bytes_delta, tx_bytes_delta) = self.delta(uuid, &vnic.name, counters);
-                Vnic { counters, rx_bytes_delta, tx_bytes_delta, ..vnic }
-            })
-            .collect())
+            }
+            Ok(told)
+        })
+        .await
     }
 
     pub async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError> {
@@ -356,6 +365,32 @@ fn interface(interface: &Element) -> Option<Vnic> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_meter_has_its_own_increases() {
+        let inspector = LibvirtInspector::new(LibvirtOptions {
+            uri: String::new(),
+            library: PathBuf::new(),
+            timeout: Duration::ZERO,
+            report_stopped: false,
+        });
+        let increase = |meter: &'static str, name: &str, time: f64, value: i64| {
+            inspector.increase(meter, "uuid", name, TimedCounter { time, value })
+        };
+        assert_eq!(increase("in", "a", 1.0, 100), 0);
+        assert_eq!(increase("out", "a", 1.0, 10), 0);
+        // `in` is polled more often than `out`.
+        assert_eq!(increase("in", "a", 2.0, 130), 30);
+        assert_eq!(increase("in", "a", 3.0, 150), 20);
+        assert_eq!(increase("out", "a", 3.0, 70), 60);
+        assert_eq!(increase("in", "b", 3.0, 7), 0);
+        // A slower round, whose inspection was earlier, adds nothing.
+        assert_eq!(increase("in", "a", 2.5, 140), 0);
+        assert_eq!(increase("in", "a", 4.0, 160), 10);
+        // A reset.
+        assert_eq!(increase("in", "a", 5.0, 4), 4);
+        assert_eq!(increase("in", "a", 6.0, 4), 0);
+    }
 
     #[test]
     fn a_call_that_hangs_does_not_hold_up_the_end() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::{
     inspector::{Disk, DiskSize, InspectError, InstanceStatistics, Vnic},
     instance::{self, root_size, whole},
-    libvirt::LibvirtInspector,
+    libvirt::{LibvirtInspector, TimedCounter},
 };
 use crate::{
     meters::ReservedMetadata,
@@ -26,6 +26,8 @@ use crate::{
 enum ComputeFigure {
     Instance(fn(&InstanceStatistics) -> Option<Value>),
     Vnic(fn(&Vnic) -> i64),
+    /// The increase of a counter since the meter's last sample.
+    VnicIncrease(fn(&Vnic) -> i64),
     Disk(fn(&Disk) -> Option<Value>),
     DiskSize(fn(&DiskSize) -> u64),
     /// From the flavor.
@@ -69,8 +71,8 @@ const METERS: [(Meter, ComputeFigure); 36] = [
     (Meter::cumulative("network.outgoing.packets.drop", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_drop)),
     (Meter::cumulative("network.incoming.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.rx_errors)),
     (Meter::cumulative("network.outgoing.packets.error", "packet"), ComputeFigure::Vnic(|vnic| vnic.counters.tx_errors)),
-    (delta("network.incoming.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.rx_bytes_delta)),
-    (delta("network.outgoing.bytes.delta", "B"), ComputeFigure::Vnic(|vnic| vnic.tx_bytes_delta)),
+    (delta("network.incoming.bytes.delta", "B"), ComputeFigure::VnicIncrease(|vnic| vnic.counters.rx_bytes)),
+    (delta("network.outgoing.bytes.delta", "B"), ComputeFigure::VnicIncrease(|vnic| vnic.counters.tx_bytes)),
     (Meter::cumulative("disk.device.read.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.counters.read_requests.into()))),
     (Meter::cumulative("disk.device.read.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.counters.read_bytes.into()))),
     (Meter::cumulative("disk.device.write.requests", "request"), ComputeFigure::Disk(|disk| Some(disk.counters.write_requests.into()))),
@@ -145,6 +147,15 @@ impl InstancePollster {
                 let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
                 let vnics = told.1.as_ref().map_err(Clone::clone)?;
                 (told.0, vnics.iter().map(|vnic| vnic_part(instance, vnic, figure(vnic))).collect())
+            }
+            ComputeFigure::VnicIncrease(counter) => {
+                let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
+                let vnics = told.1.as_ref().map_err(Clone::clone)?;
+                let part = |vnic: &Vnic| {
+                    let now = TimedCounter { time: told.0, value: counter(vnic) };
+                    vnic_part(instance, vnic, inspector.increase(self.meter.name, id, &vnic.name, now))
+                };
+                (told.0, vnics.iter().map(part).collect())
             }
             ComputeFigure::Disk(figure) => {
                 let told = self.inspect(cycle, format!("disks {id}"), || inspector.disks(id)).await;
