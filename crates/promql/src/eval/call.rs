@@ -95,7 +95,7 @@ impl<'a> Context<'a> {
     /// The times of a selector's samples; of any other vector, those of the steps.
     fn timestamp(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         if let Node::Vector { selector } = arg {
-            return self.drop_names(self.vector_times(*selector, grid)?);
+            return self.drop_names(self.timestamps(*selector, grid)?);
         }
         let mut vector = self.eval_vector(arg, grid)?;
         for series in &mut vector {

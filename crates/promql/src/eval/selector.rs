@@ -65,13 +65,21 @@ impl<'a> Context<'a> {
         self.vector_of(selector, window, grid, |series, at| series.values[at])
     }
 
-    /// The times of an instant vector's samples, in seconds. With `@`, Prometheus reads samples with the offset, but
-    /// evaluates `timestamp` without it.
+    /// The times of an instant vector's samples, in seconds.
     pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
+        self.times_of(selector, self.plan.selectors[selector].window, grid)
+    }
+
+    /// The same as `timestamp` has them: with `@`, Prometheus reads samples with the offset, but evaluates without it.
+    pub(super) fn timestamps(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let mut window = self.plan.selectors[selector].window;
         if window.at.is_some() {
             window.offset = 0;
         }
+        self.times_of(selector, window, grid)
+    }
+
+    fn times_of(&self, selector: usize, window: Window, grid: &Grid) -> Result<Vec<VectorSeries>> {
         self.vector_of(selector, window, grid, |series, at| series.times_ms[at] as f64 / 1000.0)
     }
 
