@@ -38,7 +38,11 @@ pub(super) fn translated(pattern: &str) -> String {
 
 /// Whether a brace, behind which this text stands, begins a number of repetitions. It is a character otherwise.
 fn is_repetition(text: &str) -> bool {
-    let Some((counts, _)) = text.split_once('}') else { return false };
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let (counts, after) = text.split_at(end);
+    if !after.starts_with('}') {
+        return false;
+    }
     let is_count = |count: &str| {
         !count.is_empty()
             && count.bytes().all(|byte| byte.is_ascii_digit())
@@ -173,9 +177,7 @@ fn class<'t>(text: &'t str, out: &mut String) -> &'t str {
             // Without a right bracket it is refused.
             return rest;
         }
-        // `[:alpha:]`
-        if let Some(end) = rest.strip_prefix("[:").and_then(|named| named.find(":]")) {
-            let (named, after) = rest.split_at("[:".len() + end + ":]".len());
+        if let Some((named, after)) = named_class(rest) {
             out.push_str(named);
             rest = after;
             continue;
@@ -194,6 +196,14 @@ fn class<'t>(text: &'t str, out: &mut String) -> &'t str {
             rest = character(end, Place::RangeEnd, out);
         }
     }
+}
+
+/// A class like `[:alpha:]` or `[:^alpha:]` at the beginning of a text, and what follows it.
+fn named_class(text: &str) -> Option<(&str, &str)> {
+    let name = text.strip_prefix("[:")?;
+    let end = name.find(|c: char| !c.is_ascii_alphabetic() && c != '^')?;
+    let after = name[end..].strip_prefix(":]")?;
+    Some((&text[..text.len() - after.len()], after))
 }
 
 /// Translates a character of a class, possibly escaped.
@@ -224,6 +234,10 @@ mod tests {
             ("{.*}", "{}", "x"),
             ("a{,2}", "a{,2}", "aa"),
             ("a{02}", "a{02}", "aa"),
+            ("a{", "a{", "a"),
+            ("a{2", "a{2", "aa"),
+            ("a{,}", "a{,}", "a"),
+            ("a{1,2,3}", "a{1,2,3}", "aa"),
             ("a{2}", "aa", "a{2}"),
             ("a{2,}b{1,2}?", "aaabb", "ab"),
             ("a{ 2 }", "a{ 2 }", "aa"),
@@ -254,6 +268,7 @@ mod tests {
             ("[[:digit:][]+", "1[", ":"),
             ("[[:^digit:]]", "a", "1"),
             ("[:a]+", ":a", "b"),
+            ("[[:a]+", "[:a", "b"),
             // Escapes.
             (r"\<a\>", "<a>", "a"),
             (r"\_\-\ \/\@\#", "_- /@#", "_"),
