@@ -16,7 +16,6 @@ mod measurement;
 mod named;
 mod page;
 mod peers;
-mod plot;
 mod process;
 mod results;
 mod rows;

@@ -1,13 +1,18 @@
-//! The report as one self-contained HTML page: with embedded style and plots, without scripts.
+//! The report as one self-contained HTML page, with embedded style.
 //!
-//! The page is a function of the raw results, by the template `report.html`, which escapes all texts.
+//! The page is a function of the raw results, by the template `report.html`, which escapes all texts. It reads without
+//! scripts but for its plots, whose numbers it holds: `plots.js`, which it has within, draws them.
 
 pub mod published;
 mod rows;
 pub mod words;
 
+use std::collections::BTreeMap;
+
 use askama::Template;
+use clap::ValueEnum as _;
 use gnudi_model::Timestamp;
+use serde::Serialize;
 
 use published::Published;
 
@@ -21,6 +26,7 @@ use crate::{
 };
 
 pub const STYLE: &str = include_str!("style.css");
+pub const SCRIPT: &str = include_str!("plots.js");
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -113,6 +119,17 @@ fn figures_table(findings: &Findings) -> Table {
     Table::new("", "figure | value", findings.figures.iter().map(row))
 }
 
+/// What the script reads.
+fn json(data: &impl Serialize) -> String {
+    serde_json::to_string(data).expect("it has text keys")
+}
+
+/// The servers' styles, for the script.
+fn servers() -> String {
+    let peers = Peer::value_variants().iter();
+    json(&peers.map(|peer| (peer.name(), peer.style())).collect::<BTreeMap<_, _>>())
+}
+
 fn is_ours(row: &[String]) -> bool {
     row.first().is_some_and(|name| name == "gnudi")
 }
@@ -128,13 +145,6 @@ fn figures(Table { headings, rows, .. }: &Table) -> Vec<bool> {
     (0..headings.len())
         .map(|column| column > 0 && rows.iter().all(|row| row.get(column).is_none_or(is_figure)))
         .collect()
-}
-
-/// Checks that a page or a fragment is well-formed XML.
-#[cfg(test)]
-pub(crate) fn well_formed(text: &str) -> Result<(), roxmltree::Error> {
-    let content = text.strip_prefix("<!doctype html>").unwrap_or(text);
-    roxmltree::Document::parse(&format!("<page>{content}</page>")).map(drop)
 }
 
 #[cfg(test)]
@@ -177,6 +187,14 @@ mod tests {
         results
     }
 
+    /// The values of an attribute of a page's figures; the page is well-formed XML.
+    fn attributes(page: &str, name: &str) -> Vec<serde_json::Value> {
+        let content = page.strip_prefix("<!doctype html>").unwrap();
+        let document = roxmltree::Document::parse(content).unwrap_or_else(|error| panic!("{error}: {page}"));
+        let texts = document.descendants().filter_map(|element| element.attribute(name));
+        texts.map(|text| serde_json::from_str(text).unwrap()).collect()
+    }
+
     /// The page's text between two anchors.
     fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
         let start = page.find(&format!("id=\"{from}\"")).unwrap();
@@ -187,7 +205,6 @@ mod tests {
     #[test]
     fn everything_that_was_found_stands_in_its_section() {
         let page = render(&full());
-        well_formed(&page).unwrap();
         let words = between(&page, "words", "run");
         assert!(
             words.contains(
@@ -203,22 +220,28 @@ mod tests {
         );
         assert!(r1.contains("<td>1.30k/s</td><td>-</td><td>-</td>"), "{r1}");
         let r3 = between(&page, "R3", "R4");
-        for part in ["gnudi-benchmark engines --only ceph", "<td>7</td>", "<td>11.7k/s</td>", "<svg", "noted"]
-        {
+        for part in ["gnudi-benchmark engines --only ceph", "<td>7</td>", "<td>11.7k/s</td>", "noted"] {
             assert!(r3.contains(part), "{part}: {r3}");
         }
         for (from, to) in [("R4", "R5"), ("R5", "prometheus"), ("prometheus", "further")] {
             assert!(between(&page, from, to).contains("Not measured in this run."));
         }
         assert!(between(&page, "side", "R1").contains("measures a second by measures a call"));
-        let head = &page[..page.find("id=\"words\"").unwrap()];
-        // The peers of the run, but not the no-op server.
-        assert!(
-            head.contains("<svg class=\"plot standings\"")
-                && head.contains("gnocchi: 0.005x, push, 1 measure a call"),
-            "{head}"
+        let plots = attributes(&page, "data-plot");
+        assert_eq!(plots[0]["lines"][1]["name"], "gnudi", "pushes by the size of a call");
+        assert_eq!(plots[1]["lines"][0]["points"], serde_json::json!([[0.0, 1.0], [1.0, 2.0]]));
+        assert!(page.find("data-standings").unwrap() < page.find("id=\"words\"").unwrap());
+        let [standings] = &attributes(&page, "data-standings")[..] else { panic!("one drawing of all") };
+        assert_eq!(
+            standings["rows"][0],
+            serde_json::json!(["push-1", "push, 1 measure a call, 8 connections"])
         );
-        assert!(!head.contains("limit:"), "{head}");
+        // The peers of the run, but not the no-op server.
+        let names: Vec<_> =
+            standings["servers"].as_array().unwrap().iter().map(|server| &server["name"]).collect();
+        assert_eq!(names, ["gnudi", "gnocchi", "victoria-metrics"]);
+        assert_eq!(standings["servers"][1]["ratios"], serde_json::json!([0.005, 0.005, 0.005]));
+        assert_eq!(attributes(&page, "data-servers")[0]["gnocchi"], Peer::Gnocchi.style());
         assert!(!page.contains("Partial:") && !page.contains("Missing") && !page.contains("Failed:"));
     }
 
@@ -270,10 +293,11 @@ mod tests {
         findings.plots[0].x.label = nasty();
         results.experiments.push(Experiment { table: nasty(), ..results.experiments[0].clone() });
         let page = render(&results);
-        well_formed(&page).unwrap();
-        let without_names = page.replace("http://www.w3.org/2000/svg", "");
+        assert_eq!(attributes(&page, "data-plot").last().unwrap()["title"], NASTY);
+        let other = page.replace(&format!("<script>//<![CDATA[\n{SCRIPT}//]]></script>"), "");
+        assert!(other.len() < page.len());
         for outside in ["<script", "<link", "<img", "src=\"", "url(", "@import", "href=\"http"] {
-            assert!(!without_names.contains(outside), "{outside}");
+            assert!(!other.contains(outside), "{outside}");
         }
     }
 
@@ -298,7 +322,7 @@ mod tests {
     #[test]
     fn an_empty_run_has_a_page() {
         let page = render(&sample());
-        well_formed(&page).unwrap();
+        assert!(attributes(&page, "data-plot").is_empty());
         assert!(page.contains("Nothing was measured."));
     }
 }

@@ -1,11 +1,12 @@
 //! The rows of the report: an overview drawing, a table for each, and a plot of pushes by call size.
 
+use serde::Serialize;
+
 use super::words;
 use crate::{
     findings::{Axis, Line as PlotLine, Plot},
     measurement::{Measurement, Row, Unit},
     peers::Peer,
-    plot::standings::{self, Standing},
     rows, table as text,
 };
 
@@ -62,10 +63,25 @@ fn block(row: &'static Row, measurements: &[&Measurement]) -> Block {
     }
 }
 
-/// The whole run in one drawing, after its title: a line per server over all rows, with its figure relative to gnudi's;
+/// The whole run in one drawing: a line per server over all rows, with its figure relative to gnudi's.
+#[derive(Serialize)]
+pub struct Standings {
+    pub title: &'static str,
+    axis: &'static str,
+    /// Their keys and titles.
+    rows: Vec<[&'static str; 2]>,
+    servers: Vec<Standing>,
+}
+
+#[derive(Serialize)]
+struct Standing {
+    name: &'static str,
+    /// In each row; `None` without a figure.
+    ratios: Vec<Option<f64>>,
+}
+
 /// `None` without peers.
-pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> Option<(&'static str, String)> {
-    const TITLE: &str = "All rows: each server's figure, by its best way, beside gnudi's by JSON";
+pub fn standings(measurements: &[Measurement], peers: &[Peer]) -> Option<Standings> {
     let shown: Vec<&Row> = rows::all()
         .filter(|row| measurements.iter().any(|found| found.row == row.key && found.peer == Peer::Gnudi))
         .collect();
@@ -76,15 +92,17 @@ pub fn overview(measurements: &[Measurement], peers: &[Peer]) -> Option<(&'stati
             // Others are compared with gnudi's JSON figure, not with its best variant.
             Some(if peer == Peer::Gnudi { 1.0 } else { 1.0 / pair.times })
         };
-        (peer, shown.iter().map(ratio).collect::<Vec<_>>())
+        Standing { name: peer.name(), ratios: shown.iter().map(ratio).collect() }
     };
     let mut servers: Vec<Standing> =
         peers.iter().filter(|peer| **peer != Peer::Limit).map(standing).collect();
-    servers.retain(|(_, ratios)| ratios.iter().any(Option::is_some));
-    if servers.len() < 2 {
-        return None;
-    }
-    Some((TITLE, standings::svg(TITLE, "times gnudi's figure; further right is better", &shown, &servers)))
+    servers.retain(|server| server.ratios.iter().any(Option::is_some));
+    (servers.len() > 1).then(|| Standings {
+        title: "All rows: each server's figure, by its best way, beside gnudi's by JSON",
+        axis: "times gnudi's figure; further right is better",
+        rows: shown.iter().map(|row| [row.key, row.title]).collect(),
+        servers,
+    })
 }
 
 /// Measures per second by measures per call, a line per server with its best variant; `None` if fewer than two
