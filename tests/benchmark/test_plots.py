@@ -1,14 +1,13 @@
 """The plots of `gnudi-benchmark report`, as a real browser draws them from the numbers in the page."""
 
 import html.parser
-import json
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from support.gnudi import run_benchmark
+from benchmark.results import experiment, measured, page, plot, sample
 
 pytestmark = pytest.mark.slow
 
@@ -33,17 +32,6 @@ HARD = [[], [("empty", [])], [("one <point>", [[3, 4]])], [("same", [[1, 5], [2,
         [("nothing that a logarithm has", [[0, -1]])]]
 
 
-def plot(title, lines, logarithmic=False, marks=()):
-    axis = {"label": "seconds", "logarithmic": logarithmic}
-    return {"title": title, "x": axis, "y": axis, "lines": [{"name": name, "points": points} for name, points in lines],
-            "marks": [{"x": x, "label": label} for x, label in marks]}
-
-
-def measured(row, peer, rate):
-    return {"row": row, "peer": peer, "variant": None, "unit": "measures", "done": rate, "seconds": 1, "calls": 1, "refused": 0,
-            "failures": 0, "latency": None, "server_cpu_seconds": None, "generator_cpu_seconds": 0, "server_memory_bytes": None, "notes": []}
-
-
 def results():
     plots = [plot(f"ticks {number}", [("a", [[1, value] for value in values])], logarithmic)
              for number, (values, logarithmic, _) in enumerate(TICKS)]
@@ -53,16 +41,12 @@ def results():
               plot("styles", [(name, [[0, 1]]) for name in ("first", "gnudi", "constructor", "gnocchi", "third")]),
               plot("marks", [("a", [[0, 0], [1000, 1]])], marks=[(500, "the group splits"), (999, "the group splits")]),
               plot(NASTY, [(NASTY, [[0, 1]])], marks=[(0, NASTY)])]
-    findings = {"title": "", "figures": [], "tables": [], "plots": plots, "notes": [], "partial": None}
     rates = {"push-1": 5, "push-10": 2000, "push-500": 300}
-    servers = [{"name": name, "durability": "", "missing": None} for name in ("limit", "gnudi", "gnocchi")]
-    return {
-        "written_at": 0, "seconds": 0, "command": "", "commit": "", "versions": [], "failures": [], "servers": servers,
-        "machine": {"processors": 1, "processor": "", "kernel": "", "memory": ""},
-        "measurements": [measured(row, "gnudi", 1000) for row in ("push-1", "push-10", "push-100", "push-500")]
-        + [measured(row, "gnocchi", rate) for row, rate in rates.items()],
-        "experiments": [{"table": "growth", "title": "", "command": "growth", "findings": findings, "missing": None}],
-    }
+    found = sample("limit", "gnudi", "gnocchi")
+    found["measurements"] = [measured(row, "gnudi", 1000) for row in ("push-1", "push-10", "push-100", "push-500")]
+    found["measurements"] += [measured(row, "gnocchi", rate) for row, rate in rates.items()]
+    found["experiments"] = [experiment("growth", "", "growth", plots=plots)]
+    return found
 
 
 class Element:
@@ -102,40 +86,37 @@ class Drawings(html.parser.HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def drawings(tmp_path_factory):
     directory = tmp_path_factory.mktemp("plots")
-    (directory / "results.json").write_text(json.dumps(results()))
-    done = run_benchmark("report", "--from", directory / "results.json", "--page", directory / "page.html")
-    assert done.returncode == 0, done.stderr
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert browser, "missing: chromium (Debian's name)"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory / 'browser'}", "--dump-dom"]
-    done = subprocess.run([*command, f"file://{directory / 'page.html'}"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    done = subprocess.run([*command, f"file://{page(results(), directory)}"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     return Drawings(done.stdout)
 
 
-def texts(page, title, kind, anchor=None):
-    return [found.text for found in page.of[title] if found.tag == "text" and found.is_a(kind)
+def texts(drawings, title, kind, anchor=None):
+    return [found.text for found in drawings.of[title] if found.tag == "text" and found.is_a(kind)
             and anchor in (None, found.attributes["text-anchor"])]
 
 
-def lines(page, title, count):
+def lines(drawings, title, count):
     """The places of the last lines of a drawing: those before are of its legend."""
-    found = [found for found in page.of[title] if found.is_a("line")][-count:]
+    found = [found for found in drawings.of[title] if found.is_a("line")][-count:]
     return [[[float(number) for number in part.split()] for part in re.split("[ML]", line.attributes["d"])[1:]] for line in found]
 
 
 @pytest.mark.parametrize("number", range(len(TICKS)))
-def test_ticks_are_round(page, number):
-    assert texts(page, f"ticks {number}", "tick", "end") == TICKS[number][2]
-    (places,) = lines(page, f"ticks {number}", 1)
+def test_ticks_are_round(drawings, number):
+    assert texts(drawings, f"ticks {number}", "tick", "end") == TICKS[number][2]
+    (places,) = lines(drawings, f"ticks {number}", 1)
     assert len(places) == len(TICKS[number][0]) and all(34 <= y <= 34 + 260 for _, y in places), "within the axis"
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])
 @pytest.mark.parametrize("number", range(len(HARD)))
-def test_hard_lines_are_drawn(page, number, logarithmic):
-    drawing = page.of[f"hard {number} {logarithmic}"]
+def test_hard_lines_are_drawn(drawings, number, logarithmic):
+    drawing = drawings.of[f"hard {number} {logarithmic}"]
     values = [value for found in drawing for value in found.attributes.values()]
     assert not any(re.search("NaN|Infinity|undefined|null", value) for value in values), values
     points = [point for _, points in HARD[number] for point in points if None not in point]
@@ -143,38 +124,38 @@ def test_hard_lines_are_drawn(page, number, logarithmic):
     assert ("nothing was measured" in [found.text for found in drawing]) == (not shown)
 
 
-def test_higher_values_stand_higher_and_later_ones_further_right(page):
-    ((first, last),) = lines(page, "rising", 1)
+def test_higher_values_stand_higher_and_later_ones_further_right(drawings):
+    ((first, last),) = lines(drawings, "rising", 1)
     assert first[0] < last[0] == 736 and first[1] > last[1]
-    assert "a: 1.235M at 10 seconds" in [found.tooltip for found in page.of["rising"]]
+    assert "a: 1.235M at 10 seconds" in [found.tooltip for found in drawings.of["rising"]]
 
 
-def test_a_server_has_one_style_everywhere(page):
+def test_a_server_has_one_style_everywhere(drawings):
     def styles(title):
-        return {found.tooltip: found.attributes["style"] for found in page.of[title] if found.is_a("line")}
+        return {found.tooltip: found.attributes["style"] for found in drawings.of[title] if found.is_a("line")}
 
     found = styles("styles")
     assert len(set(found.values())) == 5, found
-    standings = next(styles(title) for title in page.of if title.startswith("All rows"))
+    standings = next(styles(title) for title in drawings.of if title.startswith("All rows"))
     assert {name: found[name] for name in ("gnudi", "gnocchi")} == standings
 
 
-def test_labels_of_marks_stand_in_rows_of_their_own_within_the_plot(page):
-    labels = [found.attributes for found in page.of["marks"] if found.text == "the group splits"]
+def test_labels_of_marks_stand_in_rows_of_their_own_within_the_plot(drawings):
+    labels = [found.attributes for found in drawings.of["marks"] if found.text == "the group splits"]
     assert [(label["y"], label["text-anchor"]) for label in labels] == [("42.0", "start"), ("62.0", "end")]
 
 
-def test_all_rows_in_one_drawing(page):
-    title = next(title for title in page.of if title.startswith("All rows"))
-    assert texts(page, title, "tick", "end") == ["push-1", "push-10", "push-100", "push-500"]
+def test_all_rows_in_one_drawing(drawings):
+    title = next(title for title in drawings.of if title.startswith("All rows"))
+    assert texts(drawings, title, "tick", "end") == ["push-1", "push-10", "push-100", "push-500"]
     # The better figure stands further right; a row without a figure breaks the line.
-    (line,) = [found for found in page.of[title] if found.is_a("line") and found.tooltip == "gnocchi"][1:]
+    (line,) = [found for found in drawings.of[title] if found.is_a("line") and found.tooltip == "gnocchi"][1:]
     assert re.sub("[^ML]", "", line.attributes["d"]) == "MLM"
-    (places,) = lines(page, title, 1)
+    (places,) = lines(drawings, title, 1)
     assert places[0][0] < places[2][0] < places[1][0] and places[0][1] < places[1][1] < places[2][1]
-    assert "gnocchi: 0.005x, push, 1 measure a call, 8 connections" in [found.tooltip for found in page.of[title]]
+    assert "gnocchi: 0.005x, push, 1 measure a call, 8 connections" in [found.tooltip for found in drawings.of[title]]
 
 
-def test_texts_are_no_markup(page):
-    assert page.scripts == 1, "the page's own"
-    assert NASTY in texts(page, NASTY, "label") and NASTY in [found.tooltip for found in page.of[NASTY]]
+def test_texts_are_no_markup(drawings):
+    assert drawings.scripts == 1, "the page's own"
+    assert NASTY in texts(drawings, NASTY, "label") and NASTY in [found.tooltip for found in drawings.of[NASTY]]
