@@ -1,4 +1,4 @@
-//! Looks at work while it runs; and the progress of a load, as gnocchiclient's lines: `120/1000, total: 1.00 seconds,
+//! Looks at work while it runs, and waits until a server has done its own; and the progress of a load, as gnocchiclient's lines: `120/1000, total: 1.00 seconds,
 //! rate: 120.00 create/second`, once a second and at the end.
 
 use std::{
@@ -9,6 +9,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use anyhow::{Result, ensure};
 
 const LINE_DELAY: Duration = Duration::from_secs(1);
 
@@ -45,6 +47,34 @@ impl Progress {
         let rate = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
         let Progress { total, verb, .. } = self;
         format!("{done}/{total}, total: {seconds:.2} seconds, rate: {rate:.2} {verb}/second")
+    }
+}
+
+/// Waits until a server has no backlog, and returns the time. `look` gets the number of measures that are left; its error
+/// ends the wait, and so does a backlog that has not shrunk for a minute.
+pub fn until_processed(
+    left: impl Fn() -> Result<u64>,
+    mut look: impl FnMut(u64) -> Result<()>,
+) -> Result<Duration> {
+    const POLL_INTERVAL: Duration = Duration::from_millis(10);
+    const STALL_MAX: Duration = Duration::from_mins(1);
+    let start = Instant::now();
+    let (mut least, mut shrunk) = (u64::MAX, start);
+    loop {
+        let waiting = left()?;
+        if waiting == 0 {
+            return Ok(start.elapsed());
+        }
+        if waiting < least {
+            (least, shrunk) = (waiting, Instant::now());
+        }
+        look(waiting)?;
+        let is_stalled = shrunk.elapsed() >= STALL_MAX;
+        ensure!(
+            !is_stalled,
+            "nobody has processed any for a minute: {waiting} measures still wait to be processed"
+        );
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

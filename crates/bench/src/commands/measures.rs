@@ -17,18 +17,15 @@ use crate::{
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
     phase::{Finished, LoadOptions, Phase},
+    progress,
     subject::{self, SubjectArgs, Subjects},
     target::Target,
 };
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Intervals of polling the backlog, and of printing it.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of printing the backlog.
 const PRINT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A backlog that has not shrunk for this time is an error.
-const STALL_MAX: Duration = Duration::from_mins(1);
 
 /// Measures of a metric created to be shown: ten days, one every two minutes, in this number of requests.
 const FILL_REQUESTS: i64 = 10;
@@ -204,7 +201,7 @@ impl Show {
 fn add_wait_figures(
     pushed: &Finished,
     batch: u64,
-    waited: Option<Result<Duration, String>>,
+    waited: Option<Result<Duration>>,
     findings: &mut Findings,
 ) {
     let measures = batch as f64 * pushed.outcome.calls as f64;
@@ -218,7 +215,7 @@ fn add_wait_figures(
             let rate = per_second(seconds + extra);
             findings.compare("measures push and process rate", Value::rate(rate, "measure"));
         }
-        Err(why) => findings.partial = Some(why),
+        Err(error) => findings.partial = Some(format!("{error:#}")),
     }
     findings.compare("measures push rate", Value::rate(per_second(seconds), "measure"));
 }
@@ -271,30 +268,17 @@ fn backlog(target: &Target) -> Result<u64> {
 }
 
 /// Time until the backlog is empty; an error says why the wait ended.
-fn wait_processed(target: &Target, context: &Context) -> Result<Duration, String> {
-    let start = Instant::now();
-    let (mut least, mut progress, mut printed) = (u64::MAX, start, start);
-    loop {
-        let left = backlog(target).map_err(|error| format!("waiting for the processing: {error:#}"))?;
-        if left == 0 {
-            return Ok(start.elapsed());
-        }
-        if left < least {
-            (least, progress) = (left, Instant::now());
-        }
-        let cut = |why: &str| Err(format!("{why}: {left} measures still wait to be processed"));
-        if context.stop.is_set() {
-            return cut("interrupted");
-        }
-        if progress.elapsed() >= STALL_MAX {
-            return cut("nobody has processed any for a minute");
-        }
+fn wait_processed(target: &Target, context: &Context) -> Result<Duration> {
+    let mut printed = Instant::now();
+    let left = || backlog(target).context("waiting for the processing");
+    progress::until_processed(left, |left| {
+        ensure!(!context.stop.is_set(), "interrupted: {left} measures still wait to be processed");
         if context.verbose && printed.elapsed() >= PRINT_INTERVAL {
             printed = Instant::now();
             eprintln!("Remaining measures to be processed: {left}");
         }
-        std::thread::sleep(POLL_INTERVAL);
-    }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -27,14 +27,15 @@ pub struct Printing {
 }
 
 impl Printing {
-    /// Prints the findings on standard output, and remarks on standard error.
-    pub fn print(&self, mut findings: Findings) -> Result<()> {
+    /// Prints the findings on standard output, and remarks on standard error; returns the exit code, which says if they
+    /// are partial because of an interrupt.
+    pub fn print(&self, mut findings: Findings) -> Result<u8> {
         format::select(&mut findings, &self.columns)?;
         output::put(&format::text(&findings, self.format)?)?;
         for remark in format::remarks(&findings, self.format) {
             eprintln!("{remark}");
         }
-        Ok(())
+        Ok(findings.exit_code())
     }
 }
 
@@ -59,16 +60,13 @@ enum Command {
 }
 
 impl Benchmark {
-    /// Runs the command and prints its findings; returns the exit code, which says if the findings are partial because
-    /// of an interrupt.
+    /// Runs the command and prints its findings; returns the exit code.
     pub fn run(&self) -> Result<u8> {
         let context = Context::new(self.printing.verbose, || {})?;
         let findings = match &self.command {
             Command::Measures(options) => measures::run(options, &context),
             Command::Metric(options) => metric::run(options, &context),
         }?;
-        let exit_code = findings.exit_code();
-        self.printing.print(findings)?;
-        Ok(exit_code)
+        self.printing.print(findings)
     }
 }

@@ -117,7 +117,7 @@ pub(super) async fn drive(
             answered.set(answered.get() + 1);
             match result {
                 Ok(answer) if (200..300).contains(&answer.status) => {
-                    if let Err(failure) = outcome.take(&answer, index, &mut scratch, shared.load) {
+                    if let Err(failure) = outcome.take(index, &mut scratch, shared.load) {
                         shared.failed(outcome, || failure.to_owned(), index);
                     } else {
                         shared.record(outcome, start, end);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{IdText, Keep, Load, response::Answer};
+use super::{IdText, Keep, Load};
 use crate::{histogram::Histogram, timeline::Call};
 
 #[derive(Debug, Default)]
@@ -21,7 +21,6 @@ pub struct Outcome {
     pub reconnects: u64,
     /// Of requests with a 2xx response.
     pub latency: Histogram,
-    pub body_bytes: u64,
     /// If requested: (index of the request, response body).
     pub bodies: Vec<(u64, Vec<u8>)>,
     /// If requested: the ids in the responses.
@@ -44,7 +43,6 @@ impl Outcome {
         self.failure = self.failure.take().or(other.failure);
         self.reconnects += other.reconnects;
         self.latency.merge(&other.latency);
-        self.body_bytes += other.body_bytes;
         self.bodies.extend(other.bodies);
         self.ids.extend(other.ids);
         self.indices.extend(other.indices);
@@ -57,13 +55,7 @@ impl Outcome {
     }
 
     /// Counts a response and keeps what the load requests of it.
-    pub(super) fn take(
-        &mut self,
-        answer: &Answer,
-        index: u64,
-        body: &mut Vec<u8>,
-        load: &Load,
-    ) -> Result<(), &'static str> {
+    pub(super) fn take(&mut self, index: u64, body: &mut Vec<u8>, load: &Load) -> Result<(), &'static str> {
         if self.sample.is_none() {
             self.sample = Some(body.clone());
         }
@@ -75,7 +67,6 @@ impl Outcome {
             Keep::Indices => self.indices.push(index),
         }
         self.calls += 1;
-        self.body_bytes += answer.body_bytes;
         Ok(())
     }
 

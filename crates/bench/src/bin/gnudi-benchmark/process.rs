@@ -103,17 +103,12 @@ fn descendants(roots: &[u32]) -> HashSet<u32> {
         .collect();
     let mut found: HashSet<u32> = roots.iter().copied().collect();
     loop {
-        let before = found.len();
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, parent)| found.contains(parent))
-                .map(|&(pid, _)| pid)
-                .collect::<Vec<_>>(),
-        );
-        if found.len() == before {
+        let is_new = |(pid, parent): &&(u32, u32)| found.contains(parent) && !found.contains(pid);
+        let children: Vec<u32> = parents.iter().filter(is_new).map(|&(pid, _)| pid).collect();
+        if children.is_empty() {
             return found;
         }
+        found.extend(children);
     }
 }
 

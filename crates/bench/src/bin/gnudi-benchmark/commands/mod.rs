@@ -64,13 +64,11 @@ impl Benchmark {
         let Some(findings) = self.command.run(&context)? else {
             return Ok(if context.stop.is_set() { gnudi_bench::context::EXIT_INTERRUPTED } else { 0 });
         };
-        let exit_code = findings.exit_code();
-        if self.markdown {
-            print!("{}", table::markdown(&findings));
-        } else {
-            self.printing.print(findings)?;
+        if !self.markdown {
+            return self.printing.print(findings);
         }
-        Ok(exit_code)
+        print!("{}", table::markdown(&findings));
+        Ok(findings.exit_code())
     }
 }
 

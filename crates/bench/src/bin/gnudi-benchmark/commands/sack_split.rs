@@ -193,17 +193,14 @@ fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
 }
 
 fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
-    let begin = moments.first().map_or(f64::MAX, |moment| moment.begin_s);
-    let settled = moments.last().map_or(f64::MAX, |moment| moment.settled_s);
+    let begin = moments.first().map_or(f64::INFINITY, |moment| moment.begin_s);
+    let settled = moments.last().map_or(f64::INFINITY, |moment| moment.settled_s);
     let ms = |time: Option<f64>| time.map_or_else(String::new, |time| format!("{:.1} ms", time * 1e3));
+    // Empty where there was no split.
     let rate = |begin: f64, end: f64| {
         let ended = |call: &&Call| (begin..end).contains(&(call.begin_s + call.latency_s));
-        let seconds = end - begin;
-        if seconds > 0.0 && seconds.is_finite() && seconds < f64::MAX / 2.0 {
-            format!("{:.0}", calls.iter().filter(ended).count() as f64 / seconds)
-        } else {
-            String::new()
-        }
+        let rate = calls.iter().filter(ended).count() as f64 / (end - begin);
+        if end.is_finite() { format!("{rate:.0}") } else { String::new() }
     };
     let until_settled = moments.iter().map(|moment| format!("{:.2} s", moment.settled_s - moment.begin_s));
     vec![

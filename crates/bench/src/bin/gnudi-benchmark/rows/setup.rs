@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use gnudi_bench::progress;
 use gnudi_client::{ArchivePolicySpec, Client, DefinitionSpec, MeasuresFilter, RawSpec};
 use gnudi_model::{AggregationMethod, MetricId, Statistic};
 use uuid::Uuid;
@@ -15,11 +16,6 @@ use crate::{
 
 /// Connections that create, show and delete metrics, as in the published runs (`gnocchi benchmark -w 48`).
 pub const METADATA_CONNECTIONS: usize = 48;
-
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// A backlog that has not shrunk for this time is an error.
-const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Creates metrics: their ids in order of creation, and the outcome.
 pub fn create_metrics(server: &Server, policy: &str, count: usize) -> Result<(Vec<MetricId>, Outcome)> {
@@ -121,20 +117,9 @@ pub fn wait_processed(server: &Server) -> Result<Duration> {
 
 /// Waits until the backlog of a server with Gnocchi's API is empty; returns the time.
 pub fn wait_backlog(server: &Server) -> Result<Duration> {
-    let start = Instant::now();
     let client = server.client()?;
-    let (mut least, mut progress) = (u64::MAX, start);
-    loop {
-        let waiting = server.context.runtime.block_on(client.status())?.backlog.measures;
-        if waiting == 0 {
-            return Ok(start.elapsed());
-        }
-        if waiting < least {
-            (least, progress) = (waiting, Instant::now());
-        }
-        ensure!(progress.elapsed() < STALL_MAX, "{waiting} measures wait, and nobody processes them");
-        std::thread::sleep(POLL_INTERVAL);
-    }
+    let runtime = &server.context.runtime;
+    progress::until_processed(|| Ok(runtime.block_on(client.status())?.backlog.measures), |_| Ok(()))
 }
 
 /// Checks the number of measures by the minute in some of the metrics: the sum of `count`.
