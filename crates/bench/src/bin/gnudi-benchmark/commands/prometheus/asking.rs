@@ -118,30 +118,24 @@ fn ask_all(
     context: &Context,
     findings: &mut Findings,
 ) {
-    let mut answers: Vec<Result<(Answer, f64)>> =
+    let answers: Vec<Result<(Answer, f64)>> =
         servers.iter().map(|asked| measure(question, rounds, &asked.server)).collect();
-    let is_oracle = |asked: &Asked| asked.server.peer == Peer::Prometheus;
-    let oracle = servers.iter().position(is_oracle).filter(|place| answers[*place].is_ok());
-    let oracle = oracle.or_else(|| answers.iter().position(Result::is_ok));
-    for place in 0..servers.len() {
-        let checked = match (&answers[place], oracle) {
-            (Ok((answer, _)), Some(oracle)) if oracle != place => {
-                let (expected, _) = answers[oracle].as_ref().expect("it was found");
-                let peers = [servers[place].server.peer, servers[oracle].server.peer];
-                let of_rates = peers.contains(&Peer::VictoriaMetrics);
-                answer.check(expected, if of_rates { question.agreement_of_rates } else { Agreement::Exact })
-            }
-            _ => Ok(()),
-        };
-        if let Err(error) = checked {
-            answers[place] = Err(error.context("differs"));
+    let peers = servers.iter().map(|asked| asked.server.peer);
+    let answered = peers.zip(&answers).filter_map(|(peer, answer)| Some((peer, &answer.as_ref().ok()?.0)));
+    let oracle = answered.min_by_key(|(peer, _)| *peer != Peer::Prometheus);
+    for (asked, answer) in servers.iter_mut().zip(&answers) {
+        let peer = asked.server.peer;
+        let checked = answer.as_ref().map_err(|error| format!("{error:#}")).and_then(|(answer, seconds)| {
+            let (oracle, expected) = oracle.expect("there is an answer");
+            let of_rates = [peer, oracle].contains(&Peer::VictoriaMetrics);
+            let agreement = if of_rates { question.agreement_of_rates } else { Agreement::Exact };
+            answer.check(expected, agreement).map_err(|error| format!("differs: {error:#}"))?;
+            Ok(*seconds)
+        });
+        if let (Err(error), false) = (&checked, context.stop.is_set()) {
+            findings.note_failure(format!("{}: {}: {error}", peer.name(), question.query));
         }
-    }
-    for (asked, answer) in servers.iter_mut().zip(answers) {
-        if let (Err(error), false) = (&answer, context.stop.is_set()) {
-            findings.note_failure(format!("{}: {}: {error:#}", asked.server.peer.name(), question.query));
-        }
-        asked.medians.push(answer.ok().map(|(_, seconds)| seconds));
+        asked.medians.push(checked.ok());
     }
 }
 
