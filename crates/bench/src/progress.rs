@@ -1,5 +1,5 @@
-//! Looks at work while it runs, and waits until a server has done its own; and the progress of a load, as gnocchiclient's lines: `120/1000, total: 1.00 seconds,
-//! rate: 120.00 create/second`, once a second and at the end.
+//! Looks at work while it runs, and waits until a server has done its own; and the progress of a load, as gnocchiclient's
+//! lines: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a second and at the end.
 
 use std::{
     io::Write as _,
