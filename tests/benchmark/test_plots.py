@@ -86,12 +86,11 @@ class Drawings(html.parser.HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def drawings(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("plots")
+def drawings(module_path):
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert browser, "missing: chromium (Debian's name)"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory / 'browser'}", "--dump-dom"]
-    done = subprocess.run([*command, f"file://{page(results(), directory)}"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={module_path / 'browser'}", "--dump-dom"]
+    done = subprocess.run([*command, f"file://{page(results(), module_path)}"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     return Drawings(done.stdout)
 
 
