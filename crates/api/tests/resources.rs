@@ -96,26 +96,98 @@ async fn conditions_decide_what_is_done() {
 /// Another process has changed the resource, and this one's cache is outdated.
 #[tokio::test]
 async fn conditions_hold_when_it_is_done() {
-    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
-    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), ApiOptions::default(), || NOW)).await;
+    let (server, cached) = server_with_cache().await;
     for (method, body) in [("PATCH", Some(r#"{"user_id": "mine"}"#)), ("DELETE", None)] {
         let id = server.create("admin", "/v1/resource/generic", &format!(r#"{{"id": "{method}"}}"#)).await;
         let path = format!("/v1/resource/generic/{id}");
         let tag = server.ask(Request::new("GET", &path)).await.header("etag").unwrap().to_owned();
-        let change = ResourceChange {
-            user_id: Some(Some("theirs".to_owned())),
-            create_revision: true,
-            now: Timestamp(NOW.0 + 1_000_000_000),
-            ..ResourceChange::default()
-        };
-        cached.index().update_resource("generic", id.parse().unwrap(), change).await.unwrap();
+        cached.index().update_resource("generic", id.parse().unwrap(), theirs()).await.unwrap();
         let headers = [("If-Match", tag.as_str())];
         let request = Request { body, ..Request::new(method, &path).headers(&headers) };
         let answer = server.ask(request).await;
         assert_eq!(answer.status, 412, "{method}: {}", answer.body);
         let shown = server.ask(Request::new("GET", &path)).await.body;
         assert!(shown.contains(r#""user_id": "theirs""#), "{method}: {shown}");
+    }
+}
+
+/// A change of another process, a second later than all others here.
+fn theirs() -> ResourceChange {
+    ResourceChange {
+        user_id: Some(Some("theirs".to_owned())),
+        create_revision: true,
+        now: Timestamp(NOW.0 + 1_000_000_000),
+        ..ResourceChange::default()
+    }
+}
+
+/// A server with a cache, and that cache.
+async fn server_with_cache() -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
+    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), ApiOptions::default(), || NOW)).await;
+    (server, cached)
+}
+
+/// Another process has changed the resource, and what it is now fulfils the conditions.
+#[tokio::test]
+async fn conditions_that_hold_in_the_index_are_not_refused() {
+    let (server, cached) = server_with_cache().await;
+    for (method, condition) in [
+        ("GET", "If-Match"),
+        ("PATCH", "If-Match"),
+        ("DELETE", "If-Match"),
+        ("PATCH", "If-Unmodified-Since"),
+        ("DELETE", "If-Unmodified-Since"),
+        ("PATCH", "If-None-Match"),
+        ("DELETE", "If-None-Match"),
+    ] {
+        let new = format!(r#"{{"id": "{method} {condition}"}}"#);
+        let id = server.create("admin", "/v1/resource/generic", &new).await;
+        let path = format!("/v1/resource/generic/{id}");
+        let outdated = server.ask(Request::new("GET", &path)).await.header("etag").unwrap().to_owned();
+        cached.index().update_resource("generic", id.parse().unwrap(), theirs()).await.unwrap();
+        let version = format!("{id}2026-11-21T12:34:57.789012+00:00");
+        let current = format!("\"{}\"", sha1_smol::Sha1::from(version).digest());
+        let value = match condition {
+            "If-Match" => current.as_str(),
+            "If-None-Match" => outdated.as_str(),
+            _ => "Sat, 21 Nov 2026 12:34:57 GMT",
+        };
+        let headers = [(condition, value)];
+        let body = (method == "PATCH").then_some(r#"{"project_id": "mine"}"#);
+        let request = Request { body, ..Request::new(method, &path).headers(&headers) };
+        let answer = server.ask(request).await;
+        let expected = if method == "DELETE" { 204 } else { 200 };
+        assert_eq!(answer.status, expected, "{method}, {condition}: {}", answer.body);
+        if method != "DELETE" {
+            assert!(answer.body.contains(r#""user_id": "theirs""#), "{method}, {condition}: {}", answer.body);
+        }
+    }
+}
+
+/// Another process has changed the resource, and the client changes it back to what is cached here.
+#[tokio::test]
+async fn a_change_to_what_is_cached_is_made() {
+    let (server, cached) = server_with_cache().await;
+    let id = server.create("admin", "/v1/resource/generic", r#"{"id": "a"}"#).await;
+    let path = format!("/v1/resource/generic/{id}");
+    let revisions = async || {
+        let history = server.ask(Request::new("GET", &format!("{path}/history"))).await;
+        history.body.matches("revision_start").count()
+    };
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    for (body, expected) in [
+        (r#"{"user_id": null}"#, 3),
+        (r#"{"user_id": null, "metrics": {"m": {"archive_policy_name": "p"}}}"#, 5),
+    ] {
+        server.ask(Request::new("GET", &path)).await;
+        cached.index().update_resource("generic", id.parse().unwrap(), theirs()).await.unwrap();
+        let changed = server.ask(Request::new("PATCH", &path).body(body)).await;
+        assert_eq!(changed.status, 200, "{}", changed.body);
+        let shown = server.ask(Request::new("GET", &path)).await.body;
+        assert!(shown.contains(r#""user_id": null"#), "{shown}");
+        assert_eq!(revisions().await, expected, "{body}");
     }
 }
 

@@ -59,6 +59,31 @@ async fn find_of(call: &Call<'_>, resource_type: &str, id: Uuid, rule: Rule) -> 
     Ok(resource)
 }
 
+/// The resource in the path, and what the request's conditions say of it. Another process may just have changed it: the
+/// index decides before a cached version is refused.
+///
+/// # Errors
+/// Those of [`find`], and 412 if a condition fails.
+async fn find_on_conditions(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource>, Verdict)> {
+    let cached = find(call, rule).await?;
+    match Version::of(&cached).check(call.parts) {
+        Ok(verdict) => Ok((cached, verdict)),
+        Err(_) => find_past_cache(call, rule).await,
+    }
+}
+
+/// [`find_on_conditions`] in the index itself.
+async fn find_past_cache(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource>, Verdict)> {
+    let id = call.resource_id();
+    let filter = Some(Filter::equal("id", FilterValue::Uuid(id)));
+    let of_type = ResourceListing::of(&call.resource_type().name, call.resource_now());
+    let found = call.indexer().list_resources(&ResourceListing { filter, ..of_type }).await?.pop();
+    let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
+    call.enforce(rule, Target::Resource(&resource))?;
+    let verdict = Version::of(&resource).check(call.parts)?;
+    Ok((resource, verdict))
+}
+
 /// The existing resources, without access checks and attributes.
 pub(crate) async fn by_ids(call: &Call<'_>, mut ids: Vec<Uuid>) -> Result<BTreeMap<Uuid, Arc<Resource>>> {
     ids.sort_unstable();
@@ -135,8 +160,8 @@ pub async fn delete_matching(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
 
 /// `GET /v1/resource/{type}/{id}`
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let resource = find(call, Rule::GetResource).await?;
-    if Version::of(&resource).check(call.parts)? == Verdict::NotModified {
+    let (resource, verdict) = find_on_conditions(call, Rule::GetResource).await?;
+    if verdict == Verdict::NotModified {
         return Ok(reply::bare(StatusCode::NOT_MODIFIED));
     }
     Ok(versioned_answer(StatusCode::OK, &resource))
@@ -146,13 +171,18 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 ///
 /// Hides the resource, its history and its metrics at once; the janitor removes their data later.
 pub async fn delete(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    let resource = find(call, Rule::DeleteResource).await?;
-    let version = Version::of(&resource);
-    version.check(call.parts)?;
-    if let Some(start) = version.required_by(call.parts) {
-        call.indexer().delete_resource_of_revision(resource.id, start).await?;
+    let (resource, _) = find_on_conditions(call, Rule::DeleteResource).await?;
+    let indexer = call.indexer();
+    if let Some(start) = Version::of(&resource).required_by(call.parts) {
+        let mut deleted = indexer.delete_resource_of_revision(resource.id, start).await;
+        if let Err(IndexerError::ResourceChanged(_)) = deleted {
+            // What was cached is outdated. The conditions may hold all the same.
+            let (current, _) = find_past_cache(call, Rule::DeleteResource).await?;
+            deleted = indexer.delete_resource_of_revision(current.id, current.revision_start).await;
+        }
+        deleted?;
     } else {
-        let deleted = call.indexer().delete_resources(&[resource.id]).await;
+        let deleted = indexer.delete_resources(&[resource.id]).await;
         deleted.into_iter().collect::<Result<Vec<_>, _>>()?;
     }
     Ok(reply::no_content())

@@ -1,6 +1,8 @@
 //! `PATCH /v1/resource/{type}/{id}`
 
-use gnudi_indexer::ResourceChange;
+use std::mem;
+
+use gnudi_indexer::{IndexerError, ResourceChange};
 use gnudi_model::Resource;
 use hyper::StatusCode;
 
@@ -16,9 +18,7 @@ use crate::{
 /// Applies the changes in the body; the former state becomes a revision in the history.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
-    let resource = super::find(call, Rule::UpdateResource).await?;
-    let version = Version::of(&resource);
-    version.check(call.parts)?;
+    let (mut resource, _) = super::find_on_conditions(call, Rule::UpdateResource).await?;
     let now = call.resource_now();
     let document = request::json(call.parts, body).await?;
     let checked =
@@ -35,23 +35,36 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         Some(metrics) => Some(complete_named(call, metrics).await?),
         None => None,
     };
-    let create_revision = differs(&resource, &given);
-    if !create_revision && metrics.is_none() {
-        return Ok(super::answer(StatusCode::OK, &resource));
+    if metrics.is_none() && !differs(&resource, &given) {
+        // Another process may just have changed what is cached here: a change back must not be taken for none.
+        (resource, _) = super::find_past_cache(call, Rule::UpdateResource).await?;
+        enforce_move(call, &resource, &given)?;
+        if !differs(&resource, &given) {
+            return Ok(super::answer(StatusCode::OK, &resource));
+        }
     }
-    let change = ResourceChange {
-        user_id: given.user_id,
-        project_id: given.project_id,
+    let mut change = ResourceChange {
+        user_id: given.user_id.clone(),
+        project_id: given.project_id.clone(),
         started_at: given.started_at,
         ended_at: given.ended_at.map(Some),
-        attributes: given.attributes,
+        attributes: mem::take(&mut given.attributes),
         metrics,
         append_metrics: false,
-        create_revision,
-        of_revision: version.required_by(call.parts),
+        // Only if a value changes: the index knows.
+        create_revision: true,
+        of_revision: Version::of(&resource).required_by(call.parts),
         now,
     };
-    let updated = call.indexer().update_resource(&resource_type.name, resource.id, change).await;
+    let indexer = call.indexer();
+    let mut updated = indexer.update_resource(&resource_type.name, resource.id, change.clone()).await;
+    if let Err(IndexerError::ResourceChanged(_)) = updated {
+        // What was cached is outdated. The conditions may hold all the same.
+        let (current, _) = super::find_past_cache(call, Rule::UpdateResource).await?;
+        enforce_move(call, &current, &given)?;
+        change.of_revision = Some(current.revision_start);
+        updated = indexer.update_resource(&resource_type.name, current.id, change).await;
+    }
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
 }
 
