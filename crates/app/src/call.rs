@@ -142,12 +142,22 @@ impl Call<'_> {
     }
 
     /// Ends the admission of new metrics once they are created: from then on the index counts them. `lost` were not
-    /// created, since other requests were faster.
+    /// created after all, such as those that other requests have created first.
     pub fn metrics_are_created(&self, lost: usize) {
         let mut lost = lost as u64;
         let admissions = std::mem::take(&mut *self.admissions.lock());
         for mut admission in admissions {
             lost -= admission.take_back(lost);
+        }
+    }
+
+    /// [`Call::metrics_are_created`] for metrics that are created together or not at all.
+    pub fn metrics_are_settled<T>(&self, made: &Result<T, IndexerError>) {
+        match made {
+            Ok(_) => self.metrics_are_created(0),
+            // A write without an answer may have been executed: its metrics count until they are counted again.
+            Err(IndexerError::Unavailable(_) | IndexerError::Database(_)) => {}
+            Err(_) => self.metrics_are_created(usize::MAX),
         }
     }
 

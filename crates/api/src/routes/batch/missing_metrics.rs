@@ -40,22 +40,29 @@ pub async fn create(
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await?;
     call.admit_metrics(new.len()).await?;
     let indexer = call.indexer();
-    let mut again = Vec::new();
-    let mut gone = HashSet::new();
+    let (mut again, mut gone) = (Vec::new(), HashSet::new());
+    let (mut lost, mut refusal): (usize, Option<ApiError>) = (0, None);
     for (index, made) in missing.into_iter().zip(indexer.create_metrics(new).await) {
         match made {
             Ok(metric) => found[index] = Some(metric),
             Err(IndexerError::NamedMetricAlreadyExists(_)) => again.push(index),
             Err(IndexerError::NoSuchResource(id)) => {
+                lost += 1;
                 gone.insert(id);
             }
             Err(error @ IndexerError::NoSuchArchivePolicy(_)) => {
-                return Err(ApiError::bad_request(error.to_string()));
+                lost += 1;
+                refusal.get_or_insert_with(|| ApiError::bad_request(error.to_string()));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                refusal.get_or_insert_with(|| error.into());
+            }
         }
     }
-    call.metrics_are_created(again.len());
+    call.metrics_are_created(again.len() + lost);
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
     if !gone.is_empty() {
         return Err(unknown_resources(named.resources.iter().filter(|resource| gone.contains(&resource.id))));
     }

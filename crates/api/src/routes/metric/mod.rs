@@ -85,8 +85,9 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
     let metric = definition::complete(call, given).await?;
     call.admit_metrics(1).await?;
-    let created = call.indexer().create_metrics(vec![metric]).await.pop();
-    let metric = created.expect("one answer per metric").map_err(|error| match error {
+    let created = call.indexer().create_metrics(vec![metric]).await.pop().expect("one answer per metric");
+    call.metrics_are_settled(&created);
+    let metric = created.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
         IndexerError::NamedMetricAlreadyExists(name) => {
             ApiError::bad_request(Value::cause("Named metric already exists", name))

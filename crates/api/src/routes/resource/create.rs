@@ -51,7 +51,9 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         now,
     };
     let created = call.indexer().create_resources(vec![resource]).await.pop();
-    let resource = created.expect("one answer per resource").map_err(super::refusal)?;
+    let created = created.expect("one answer per resource");
+    call.metrics_are_settled(&created);
+    let resource = created.map_err(super::refusal)?;
     let location = call.links().to(&format!("/v1/resource/{}/{}", resource.resource_type, resource.id));
     Ok(reply::with_header(super::versioned_answer(StatusCode::CREATED, &resource), LOCATION, &location))
 }

@@ -65,6 +65,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         change.of_revision = Some(current.revision_start);
         updated = indexer.update_resource(&resource_type.name, current.id, change).await;
     }
+    call.metrics_are_settled(&updated);
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
 }
 

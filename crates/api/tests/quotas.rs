@@ -1,0 +1,65 @@
+//! Limits per project: what a request did not create leaves room.
+
+mod support;
+
+use std::sync::Arc;
+
+use gnudi_access::{ProjectLimits, QuotaOptions};
+use gnudi_app::ApiOptions;
+use gnudi_indexer::{ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer};
+use support::{NOW, POLICY, Request, Server, app, engine_of};
+
+/// A server whose projects may have this many metrics, with the policy `p`, and its cache. Its clock stands still, so that
+/// metrics are counted once.
+async fn server(metrics_max: u64) -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
+    let limits = ProjectLimits { metrics_max: Some(metrics_max), ..ProjectLimits::default() };
+    let quotas = QuotaOptions { limits, ..QuotaOptions::default() };
+    let options = ApiOptions { quotas, ..ApiOptions::default() };
+    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), options, || NOW)).await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    (server, cached)
+}
+
+async fn status(server: &Server, method: &str, path: &str, body: &str) -> u16 {
+    server.ask(Request::new(method, path).body(body)).await.status
+}
+
+const METRIC: &str = r#"{"archive_policy_name": "p"}"#;
+
+#[tokio::test]
+async fn refused_creations_leave_room() {
+    let (server, _) = server(4).await;
+    let resource =
+        r#"{"id": "a", "metrics": {"m": {"archive_policy_name": "p"}, "n": {"archive_policy_name": "p"}}}"#;
+    server.create("admin", "/v1/resource/generic", resource).await;
+    let metrics = r#"{"m": {"archive_policy_name": "p"}, "o": {"archive_policy_name": "p"}}"#;
+    let unknown = r#"{"metrics": {"x": {"archive_policy_name": "q"}, "y": {"archive_policy_name": "q"}}}"#;
+    let named = r#"{"archive_policy_name": "p", "resource_id": "a", "name": "m"}"#;
+    for _ in 0..2 {
+        assert_eq!(status(&server, "POST", "/v1/resource/generic", resource).await, 409);
+        assert_eq!(status(&server, "POST", "/v1/resource/generic/a/metric", metrics).await, 409);
+        assert_eq!(status(&server, "PATCH", "/v1/resource/generic/a", unknown).await, 400);
+        assert_eq!(status(&server, "POST", "/v1/metric", named).await, 400);
+    }
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
+}
+
+/// Another process has deleted the policy, which this one has cached.
+#[tokio::test]
+async fn a_refused_batch_leaves_room() {
+    let (server, cached) = server(1).await;
+    let id = server.create("admin", "/v1/resource/generic", r#"{"id": "a"}"#).await;
+    server.create("admin", "/v1/archive_policy", &POLICY.replace("\"p\"", "\"q\"")).await;
+    assert!(cached.archive_policy("q").await.unwrap().is_some());
+    cached.index().delete_archive_policy("q").await.unwrap();
+    let measures = r#"[{"timestamp": "2026-01-01T00:00:00", "value": 1}]"#;
+    let batch = format!(r#"{{"{id}": {{"m": {{"archive_policy_name": "q", "measures": {measures}}}}}}}"#);
+    let path = "/v1/batch/resources/metrics/measures?create_metrics=true";
+    assert_eq!(status(&server, "POST", path, &batch).await, 400);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
+}
