@@ -1,8 +1,11 @@
 //! What the text of a matcher's regular expression shows: the values that it can match, so that an index can skip all
-//! others, and its size.
+//! others, its size, and which of it are groups.
+
+use std::ops::Range;
 
 use regex_syntax::{
     ParserBuilder,
+    ast::{Ast, GroupKind, parse::Parser},
     hir::{
         Class, Hir, HirKind,
         literal::{ExtractKind, Extractor, Seq},
@@ -59,6 +62,52 @@ pub(crate) fn expression_states(text: &str) -> usize {
     })
 }
 
+/// As [`expression_states`] without groups, of which a mere test keeps no places.
+pub(super) fn tested_states(text: &str) -> usize {
+    hir(text).map_or(0, |hir| states(&hir))
+}
+
+/// The same expression (in the syntax of `regex`) with groups that capture nothing: a search keeps no places for them. An invalid one stays as it is.
+pub(super) fn without_captures(text: &str) -> String {
+    let Ok(ast) = Parser::new().parse(text) else { return text.to_owned() };
+    let mut openings = Vec::new();
+    push_openings(&ast, &mut openings);
+    let (mut plain, mut copied) = (String::with_capacity(text.len() + 2 * openings.len()), 0);
+    for opening in openings {
+        plain.push_str(&text[copied..opening.start]);
+        plain.push_str("(?:");
+        copied = opening.end;
+    }
+    plain.push_str(&text[copied..]);
+    plain
+}
+
+/// Adds the bytes that open each capturing group, in order. The depth is limited by the parser.
+fn push_openings(ast: &Ast, openings: &mut Vec<Range<usize>>) {
+    match ast {
+        Ast::Group(group) => {
+            let start = group.span.start.offset;
+            match &group.kind {
+                GroupKind::CaptureIndex(_) => openings.push(start..start + 1),
+                GroupKind::CaptureName { name, .. } => openings.push(start..name.span.end.offset + 1),
+                GroupKind::NonCapturing(_) => {}
+            }
+            push_openings(&group.ast, openings);
+        }
+        Ast::Repetition(repetition) => push_openings(&repetition.ast, openings),
+        Ast::Alternation(parts) => parts.asts.iter().for_each(|part| push_openings(part, openings)),
+        Ast::Concat(parts) => parts.asts.iter().for_each(|part| push_openings(part, openings)),
+        Ast::Empty(_)
+        | Ast::Flags(_)
+        | Ast::Literal(_)
+        | Ast::Dot(_)
+        | Ast::Assertion(_)
+        | Ast::ClassUnicode(_)
+        | Ast::ClassPerl(_)
+        | Ast::ClassBracketed(_) => {}
+    }
+}
+
 /// The depth is limited by the parser.
 fn states(hir: &Hir) -> usize {
     match hir.kind() {
@@ -84,7 +133,7 @@ fn prefixes(hir: &Hir) -> Seq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, QueryTimes, parse};
+    use crate::{Limits, MatchKind, QueryTimes, parse};
 
     fn with_matcher<T>(text: &str, ask: impl Fn(&Matcher) -> T) -> T {
         let query = format!("{{x{text}, y=\"1\"}}");
@@ -141,15 +190,43 @@ mod tests {
             let query = format!("{{{}, y=\"1\"}}", matchers.join(", "));
             parse(&query, QueryTimes::instant(0), &Limits::default()).map(drop)
         };
-        for expression in [r"[\pL\pN]{40}", "(?i)(a|b){1,1000}", &"host-0123456789|".repeat(2_000)] {
+        for expression in [
+            r"[\pL\pN]{40}",
+            "(?i)(a|b){1,1000}",
+            &"host-0123456789|".repeat(2_000),
+            // A test keeps no places of groups.
+            &"()".repeat(2_000),
+            &"(a|b)".repeat(1_000),
+        ] {
             assert_eq!(parsed(&[expression]), Ok(()));
         }
         let error = parsed(&[r"[\pL\pN]{40}"; 20]).unwrap_err();
         assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
-        // A search would keep 4,000 places for each of 6,000 states, twice: 400 MB.
-        let error = parsed(&[&"()".repeat(2_000)]).unwrap_err();
-        assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
         // Together with the group around it this would be valid.
         assert!(parsed(&["a)|(?:b"]).is_err());
+    }
+
+    #[test]
+    fn groups_that_capture_nothing_replace_others() {
+        for (text, expected) in [
+            ("a", "a"),
+            ("(a)", "(?:a)"),
+            ("((é)|x)*?y(b)", "(?:(?:é)|x)*?y(?:b)"),
+            ("(?P<x>a)(?<y>(b))", "(?:a)(?:(?:b))"),
+            ("(?i:(a))(?s)(b)", "(?i:(?:a))(?s)(?:b)"),
+            (r"\((a|[(])+\)", r"\((?:a|[(])+\)"),
+            ("(?x)( a ) # (b", "(?x)(?: a ) # (b"),
+            ("a)(b", "a)(b"),
+            ("(a", "(a"),
+        ] {
+            assert_eq!(without_captures(text), expected, "{text}");
+        }
+        // As Prometheus' test: the groups are not asked for.
+        for (text, value, expected) in [("=~\"(a)(b|c)+\"", "abcb", true), ("!~\"(?P<x>a|b)\"", "b", false)] {
+            assert_eq!(with_matcher(text, |matcher| matcher.matches(value)), expected, "{text}");
+        }
+        // An error shows what was written.
+        let error = Matcher::new(MatchKind::Matches, "x", r"(\p{Nope})").unwrap_err();
+        assert!(error.text.contains(r"(\p{Nope})") && !error.text.contains("(?:"), "{error}");
     }
 }

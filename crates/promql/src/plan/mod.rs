@@ -89,11 +89,14 @@ impl Matcher {
 
     /// A matcher that no query's text has. Regular expressions match the whole value.
     pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
+        let translated = re2::translated(value);
         let regex = || -> Result<Regex> {
-            let regex = Regex::new(&whole(value));
+            let regex = Regex::new(&anchored(&literals::without_captures(&translated)));
+            // An error shows the expression with its groups.
+            let regex = regex.or_else(|_| Regex::new(&anchored(&translated)));
             let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
             // It must not close the group around it.
-            literals::hir(&re2::translated(value)).map_err(Error::bad_data)?;
+            literals::hir(&translated).map_err(Error::bad_data)?;
             Ok(regex)
         };
         let op = match kind {
@@ -104,12 +107,12 @@ impl Matcher {
         };
         let states = match op {
             MatchOp::Equal | MatchOp::NotEqual => 0,
-            MatchOp::Matches(_) | MatchOp::NotMatches(_) => expression_states(&re2::translated(value)),
+            MatchOp::Matches(_) | MatchOp::NotMatches(_) => literals::tested_states(&translated),
         };
         Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op, states })
     }
 
-    /// About how many states an automaton of its regular expression has, once more for each group; 0 without one.
+    /// About how many states an automaton of its regular expression has; 0 without one.
     pub fn states(&self) -> usize {
         self.states
     }
@@ -150,7 +153,12 @@ pub(crate) fn takes_long(states: usize, value: &str) -> bool {
 
 /// A regular expression for whole values, in the syntax of `regex`. A dot matches line feeds, too.
 pub(crate) fn whole(pattern: &str) -> String {
-    format!("^(?s:{})$", re2::translated(pattern))
+    anchored(&re2::translated(pattern))
+}
+
+/// The same for one that is translated already.
+fn anchored(translated: &str) -> String {
+    format!("^(?s:{translated})$")
 }
 
 /// About how many states the automata of a request's regular expressions may have; they take some 100 MB.
