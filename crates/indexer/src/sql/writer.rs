@@ -523,8 +523,7 @@ async fn execute(
         if connection.as_ref().is_some_and(Connection::is_lost) {
             context.readers.forget_connections();
         }
-        abandon(connection).await;
-        context.forget();
+        abandon(connection, group, context).await;
         if matches!(error, IndexerError::NoSpace(_)) && rooms_made < ROOMS_MADE_MAX {
             // Freed space may take a moment to become available.
             sleep(PAUSE_FOR_ROOM * rooms_made).await;
@@ -562,8 +561,11 @@ async fn connect<'a>(
     Ok(connection.insert(open))
 }
 
-/// Rolls back the transaction; drops the connection if that fails.
-async fn abandon(connection: &mut Option<Connection>) {
+/// Rolls back the transaction; drops the connection if that fails. Types that it has changed may be others at the same
+/// version next time.
+async fn abandon(connection: &mut Option<Connection>, group: &mut WriteGroup, context: &mut Context) {
+    context.forget();
+    group.resources.items.iter_mut().for_each(Draft::forget_types);
     let Some(mut open) = connection.take() else { return };
     if open.is_lost() {
         return;
@@ -586,3 +588,6 @@ async fn begin(connection: &mut Connection) -> Result<(), gnudi_sql::Error> {
     };
     connection.run(begin).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,8 @@ const VALUES_INSERTED_MAX: usize = 256;
 #[derive(Debug)]
 pub(in crate::sql) struct Draft {
     new: NewResource,
-    types_version: i64,
+    /// Of the types that it is encoded with; `None` once they may have been those of a lost transaction.
+    types_version: Option<i64>,
     ready: Result<Ready>,
 }
 
@@ -57,9 +58,14 @@ struct Ready {
 }
 
 impl Draft {
-    pub(super) fn new(new: NewResource, types: &Types, texts: &Texts) -> Self {
+    pub(in crate::sql) fn new(new: NewResource, types: &Types, texts: &Texts) -> Self {
         let ready = Ready::new(&new, types, texts);
-        Draft { new, types_version: types.version, ready }
+        Draft { new, types_version: Some(types.version), ready }
+    }
+
+    /// Must be called when a transaction fails, which may have changed types.
+    pub(in crate::sql) fn forget_types(&mut self) {
+        self.types_version = None;
     }
 
     /// Metrics to attach.
@@ -139,10 +145,10 @@ pub(in crate::sql) async fn insert(
     let known = IndexState::ask(connection, drafts, bounds).await?;
     let types = context.types_at(connection, known.types_version).await?;
     for draft in &mut *drafts {
-        if draft.types_version != types.version {
+        if draft.types_version != Some(types.version) {
             draft.ready = Ready::new(&draft.new, &types, &context.texts);
             // A second attempt may find other types.
-            draft.types_version = types.version;
+            draft.types_version = Some(types.version);
         }
     }
     let mut batch = Batch { context, known, outcomes: Vec::with_capacity(drafts.len()), committed: false };
