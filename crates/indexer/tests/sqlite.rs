@@ -9,9 +9,9 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Indexer, IndexerError, MemoryIndexer, MetricFilter, MetricListing,
-    Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceTypeChange,
-    ResourceTypes, Resources, SqlIndexer, SqliteOptions,
+    ArchivePolicies, ArchivePolicyRules, Filter, FilterValue, Indexer, IndexerError, MemoryIndexer,
+    MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError,
+    Page, ResourceListing, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
@@ -97,6 +97,23 @@ async fn default_policies_come_only_to_an_empty_index() {
     assert_eq!(has_no_archive_policies(&indexer).await, Ok(false));
     create_default_archive_policies(&indexer, &methods).await.unwrap();
     assert!(indexer.archive_policy("bool").await.unwrap().is_some());
+}
+
+/// A filter within all of its limits may have more values than a statement takes.
+#[tokio::test]
+async fn a_search_with_too_many_values_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let indexer = open(&folder.path().join("index")).await;
+    let id = |number: u128| FilterValue::Text(Uuid::from_u128(number).to_string());
+    let field = "original_resource_id";
+    let many = Filter::In { field: field.to_owned(), values: (0..10_000).map(id).collect() };
+    let more = (0..1_990).map(|number| Filter::equal(field, id(number)));
+    let filter = Some(Filter::Or(std::iter::once(many).chain(more).collect()));
+    let mut listing = ResourceListing { filter, ..ResourceListing::of(GENERIC, Timestamp::EPOCH) };
+    assert_eq!(indexer.list_resources(&listing).await, Ok(vec![]));
+    listing.history = true;
+    let refused = indexer.list_resources(&listing).await.unwrap_err();
+    assert!(matches!(refused, IndexerError::FilterTooLarge { max: 32_766, .. }), "{refused}");
 }
 
 /// A start that is interrupted must not leave some of the default policies: then no start would create the others.

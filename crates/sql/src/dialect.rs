@@ -28,6 +28,14 @@ impl Dialect {
         self != Dialect::Sqlite
     }
 
+    /// Maximum values of a statement.
+    pub const fn values_max(self) -> usize {
+        match self {
+            Dialect::Sqlite => 32_766,
+            Dialect::Postgres | Dialect::Mysql => 65_535,
+        }
+    }
+
     /// A NULL integer; servers need its type.
     pub const fn no_integer(self) -> &'static str {
         match self {

@@ -279,6 +279,13 @@ pub(super) async fn limits_of_filters(indexer: &dyn Indexer) {
     let ids = (1..=FILTER_VALUES_MAX as u128).map(|number| word(&Uuid::from_u128(number).to_string()));
     history.filter = Some(one_of("original_resource_id", &ids.collect::<Vec<_>>()));
     assert_eq!(list(indexer, &history).await, [1, 2, 3, 4]);
+    // Many lists, each a little longer than a power of two.
+    let lists = (0..19).map(|list: u128| {
+        let ids = (1..=513).map(|number| word(&Uuid::from_u128(list * 513 + number).to_string()));
+        one_of("original_resource_id", &ids.collect::<Vec<_>>())
+    });
+    history.filter = Some(Filter::Or(lists.collect()));
+    assert_eq!(list(indexer, &history).await, [1, 2, 3, 4]);
     history.filter = Some(one_of("vcpus", &vec![FilterValue::Int(1); FILTER_VALUES_MAX + 1]));
     let refused = indexer.list_resources(&history).await.unwrap_err();
     assert!(matches!(refused, IndexerError::FilterTooLarge { max: FILTER_VALUES_MAX, .. }), "{refused}");

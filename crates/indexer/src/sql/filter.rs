@@ -14,7 +14,10 @@ use super::{
     resource::{push_name, sortable},
     types::{SELECT_VERSION, StoredAttribute},
 };
-use crate::filter::{Comparison, Condition, Field, Pattern, Scalar, Test};
+use crate::{
+    IndexerError, Result,
+    filter::{Comparison, Condition, Field, Pattern, Scalar, Test},
+};
 
 /// The table that a statement reads, as `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +208,17 @@ impl<'t> Leaf<'t> {
 
 pub(super) type Query = Statement;
 
-/// Longer lists are not padded to a power of two, to stay within the limit of parameters.
+/// Longer lists, and lists behind more values, are not padded to a power of two, to stay within the limit of parameters.
 const VALUES_FILLED_UP_MAX: usize = 1024;
+
+/// Refuses a search with more values than a statement takes: a filter within its own limits may have some of them twice.
+pub(super) fn check_values(query: &Query) -> Result<()> {
+    let max = query.dialect.values_max();
+    if query.values.len() > max {
+        return Err(IndexerError::FilterTooLarge { max, of: "values in a statement" });
+    }
+    Ok(())
+}
 
 /// Appends an expression that is true where the condition, or its negation, is true.
 pub(super) fn push_condition(query: &mut Query, columns: Columns<'_>, condition: &Condition, negate: bool) {
@@ -348,8 +360,8 @@ const fn sign_of(comparison: Comparison) -> &'static str {
 
 /// Pads the list by repetition, so that there are few different statements.
 fn push_list(query: &mut Query, values: &[Scalar], bind: Bind) {
-    let count =
-        if values.len() > VALUES_FILLED_UP_MAX { values.len() } else { values.len().next_power_of_two() };
+    let is_long = values.len().max(query.values.len()) > VALUES_FILLED_UP_MAX;
+    let count = if is_long { values.len() } else { values.len().next_power_of_two() };
     for (index, value) in values.iter().chain(values.last().into_iter().cycle()).take(count).enumerate() {
         if index > 0 {
             query.push(", ");

@@ -19,7 +19,7 @@ use crate::{
     sql::{
         Connection, SqlIndexer, Statement,
         failure::Failure,
-        filter::{Rows, is_driven, push_condition},
+        filter::{Rows, check_values, is_driven, push_condition},
         id_at,
         writer::{Applied, Change, Context},
     },
@@ -42,6 +42,7 @@ pub(super) async fn delete_matching(
     push_rows(&mut query, Rows::Current, stored, is_driven(columns, &condition, false));
     query.push(" AND ");
     push_condition(&mut query, columns, &condition, false);
+    check_values(&query)?;
     let rows = indexer.readers.fetch_all(query).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| id_at(row, 0)).collect::<Result<_, _>>()?;
     let mut deleted = DeletedResources::default();

@@ -14,7 +14,7 @@ use crate::{
         Dialect, Row, SqlIndexer, Statement,
         decoding::decode_all,
         filter::{
-            Columns, Query, Rows, bind, bind_own, column_of, is_driven, measurable, measuring,
+            Columns, Query, Rows, bind, bind_own, check_values, column_of, is_driven, measurable, measuring,
             push_attribute, push_condition,
         },
         pieces::Piece,
@@ -143,6 +143,7 @@ impl Search<'_> {
     }
 
     async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Arc<Resource>>> {
+        check_values(&query)?;
         let rows = self.indexer.readers.fetch_all(query).await?;
         let (types, texts) = (self.types.clone(), self.indexer.texts.clone());
         let decode = move |row: &Row| Ok(row::decode(row, &types, shown, &texts)?.map(Arc::new));
