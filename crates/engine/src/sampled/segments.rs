@@ -5,6 +5,9 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
 
 use super::query::{MILLISECOND, Resolution, SampleQuery, Stamp};
 
+/// How many buckets of the coarser granularity a common border may be away: before it the finer one is not read.
+const BORDER_BUCKETS_MAX: i64 = 16;
+
 /// A time span, `to` excluded, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
@@ -45,8 +48,8 @@ pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &Sample
         let is_whole = source.kept_after < source.start;
         let from = match sources.get(index + 1) {
             _ if is_whole => source.start,
-            // A bucket of the next granularity is taken as a whole, or not at all.
-            Some(next) => next.ceil(source.kept_after.saturating_add(1)).clamp(source.start, to),
+            // Buckets are taken as a whole, or not at all.
+            Some(next) => source.border(next, to).clamp(source.start, to),
             None => source.kept_after.saturating_add(1).min(to),
         };
         if from < to {
@@ -79,11 +82,28 @@ impl Source {
         nanoseconds(query.end_ms.saturating_add(extra_ms).saturating_add(1))
     }
 
-    /// The first time from here on at which a bucket starts.
-    fn ceil(&self, time: i64) -> i64 {
-        let granularity = self.buckets.map_or(1, |item| item.granularity.0);
-        time.saturating_add((-time).rem_euclid(granularity))
+    /// Where this source begins and the next one, which is read before it, ends: at the first time that is kept at which
+    /// buckets of both begin, so that no bucket counts beside a part of itself. If that is far away, or later than this
+    /// source ends, where a bucket of the next one begins.
+    fn border(&self, next: &Source, to: i64) -> i64 {
+        let from = self.kept_after.saturating_add(1);
+        let ceil = |granularity: i64| from.saturating_add((-from).rem_euclid(granularity));
+        let (own, others) = (self.granularity(), next.granularity());
+        let both = (own / greatest_common_divisor(own, others)).saturating_mul(others);
+        let is_near = both <= own.max(others).saturating_mul(BORDER_BUCKETS_MAX) && ceil(both) <= to;
+        ceil(if is_near { both } else { others })
     }
+
+    fn granularity(&self) -> i64 {
+        self.buckets.map_or(1, |item| item.granularity.0)
+    }
+}
+
+fn greatest_common_divisor(mut one: i64, mut other: i64) -> i64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }
 
 fn nanoseconds(milliseconds: i64) -> i64 {

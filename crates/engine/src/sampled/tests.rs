@@ -61,6 +61,23 @@ fn what_has_expired_comes_from_the_next() {
 }
 
 #[test]
+fn no_bucket_counts_beside_a_part_of_itself() {
+    // Minutes are kept after 6,360, and a bucket of each begins every 300 s.
+    let uneven = policy(None, &[(60, Some(3600)), (100, None)], &["sum"]);
+    assert_eq!(found(&uneven, 10_000, &query(0, 10_000)), [(100, 0, 6600), (60, 6600, 10_000)]);
+    // The query ends before that.
+    assert_eq!(found(&uneven, 10_000, &query(0, 6500)), [(100, 0, 6400), (60, 6400, 6500)]);
+    // Every 59 hours is too rare.
+    let odd = policy(None, &[(59, Some(86_400)), (3600, None)], &["sum"]);
+    assert_eq!(found(&odd, 100_000, &query(0, 100_000)), [(3600, 0, 14_400), (59, 14_400, 100_000)]);
+    // Minutes may be kept longer than hours: an hour that has begun before the border is not read.
+    let fine = policy(None, &[(60, None), (3600, Some(7200))], &["sum"]);
+    let hours = Resolution::AtMost(Timespan(3600 * SECOND));
+    let coarse_first = SampleQuery { resolution: hours, ..query(0, 15_000) };
+    assert_eq!(found(&fine, 15_000, &coarse_first), [(60, 0, 10_800), (3600, 10_800, 15_000)]);
+}
+
+#[test]
 fn buckets_beyond_the_borders_are_read_for_as_long_as_they_count() {
     let policy = policy(None, &[(3600, None)], &["mean"]);
     // Times include five minutes on each side of 10,800.
