@@ -41,7 +41,8 @@ CASES = {
                           {f"gnudi_api_requests_total {SHOWN[1]}": growing(10)}),
     "GnudiFaultOfTheProgram": ({"gnudi_api_panics_total": STILL, "gnudi_metricd_measures_set_aside_total": STILL},
                                {"gnudi_api_panics_total": stepping(1)}),
-    "GnudiDamaged": ({"gnudi_incoming_damaged_total": STILL, "gnudi_aggregates_damaged_total": STILL, "gnudi_metricd_damaged_total": STILL},
+    "GnudiDamaged": ({"gnudi_incoming_damaged_total": STILL, "gnudi_aggregates_damaged_total": STILL, "gnudi_metricd_damaged_total": STILL,
+                      "gnudi_index_damaged_total": STILL},
                      {"gnudi_metricd_damaged_total": stepping(1)}),
     "GnudiSlowSyncs": ({"gnudi_incoming_sync_seconds_total": growing(4), "gnudi_incoming_syncs_total": growing(10)},
                        {"gnudi_incoming_sync_seconds_total": growing(6)}),
@@ -70,7 +71,8 @@ CASES = {
 # Figures that a process may have without the others of the alert: `gnudi metricd` has none of the API, a process on shared engines none of a disk.
 ALONE = {
     "GnudiFaultOfTheProgram": ["gnudi_api_panics_total", "gnudi_metricd_measures_set_aside_total"],
-    "GnudiDamaged": ["gnudi_incoming_damaged_total", "gnudi_aggregates_damaged_total", "gnudi_metricd_damaged_total"],
+    "GnudiDamaged": ["gnudi_incoming_damaged_total", "gnudi_aggregates_damaged_total", "gnudi_metricd_damaged_total",
+                     "gnudi_index_damaged_total"],
     "GnudiAgentDrops": ['gnudi_publisher_lost_total publisher="udp"'],
 }
 

@@ -186,7 +186,8 @@ impl From<IndexerError> for ApiError {
             | IndexerError::InvalidFilterValue { .. }
             | IndexerError::FilterTooLarge { .. }
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
-            IndexerError::NoSpace(_)
+            IndexerError::DamagedResource { .. }
+            | IndexerError::NoSpace(_)
             | IndexerError::Unavailable(_)
             | IndexerError::Contended(_)
             | IndexerError::Database(_) => {

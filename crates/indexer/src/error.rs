@@ -66,6 +66,9 @@ pub enum IndexerError {
     FilterTooLarge { max: usize, of: &'static str },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
+    /// A row of it cannot be read (503).
+    #[error("the attributes of resource {id} are damaged: {reason}")]
+    DamagedResource { id: Uuid, reason: String },
     /// Out of space: nothing was changed (503).
     #[error("the index has no space left: {0}")]
     NoSpace(String),

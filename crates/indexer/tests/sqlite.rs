@@ -11,13 +11,14 @@ use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, Filter, FilterValue, Indexer, IndexerError, MemoryIndexer,
     MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError,
-    Page, ResourceListing, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
+    Page, ResourceChange, ResourceListing, ResourceMarker, ResourcePage, ResourceTypeChange, ResourceTypes,
+    Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType,
-    Timestamp, resource_type::GENERIC,
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, Resource,
+    ResourceType, Timestamp, resource_type::GENERIC,
 };
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
@@ -223,6 +224,45 @@ async fn a_damaged_resource_keeps_no_other_from_its_end() {
     assert_eq!(indexer.ends(&ids).await, Ok(vec![Some(Some(at)), Some(None), Some(Some(at))]));
     assert_eq!(indexer.revive_resources(&ids.map(|id| (id, at)), at).await, Ok(2));
     assert_eq!(indexer.ends(&ids).await, Ok(vec![Some(None); 3]));
+}
+
+#[tokio::test]
+async fn a_damaged_resource_is_named_and_left_out_of_listings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let kind = AttributeKind::String { min_length: 0, max_length: 10 };
+    let host = Attribute { kind, required: false, fill: None };
+    let vm = ResourceType { name: "vm".into(), attributes: [("host".into(), host)].into() };
+    indexer.create_resource_type(vm).await.unwrap();
+    let new = (1..=7).map(|number| NewResource { resource_type: "vm".to_owned(), ..new_resource(number) });
+    assert!(indexer.create_resources(new.collect()).await.iter().all(Result::is_ok));
+    let damage = "UPDATE resource SET attributes = '[' WHERE number IN (2, 3, 7)";
+    raw(&path).await.execute(damage).await.unwrap();
+
+    let page = async |resource_type: &str, history: bool, after: Option<u128>| {
+        let id = |number| Uuid::from_u128(number);
+        let marker = after.map(|after| ResourceMarker { id: id(after), revision: Resource::CURRENT });
+        let page = ResourcePage { limit: Some(2), marker, sorts: Vec::new() };
+        let listing =
+            ResourceListing { history, page, ..ResourceListing::of(resource_type, Timestamp::EPOCH) };
+        let found = indexer.list_resources(&listing).await.unwrap();
+        found.iter().map(|resource| resource.id.as_u128()).collect::<Vec<_>>()
+    };
+    for history in [false, true] {
+        // A short page would be the last one.
+        assert_eq!(page("vm", history, None).await, [1, 4]);
+        assert_eq!(page("vm", history, Some(4)).await, [5, 6]);
+        assert!(page("vm", history, Some(6)).await.is_empty());
+        // Without their attributes they can be shown.
+        assert_eq!(page(GENERIC, history, Some(2)).await, [3, 4]);
+    }
+    assert_eq!(indexer.resources_damaged(), 3);
+    let id = Uuid::from_u128(2);
+    let is_named = |error: &IndexerError| matches!(error, IndexerError::DamagedResource { id: named, .. } if *named == id);
+    assert!(indexer.resource("vm", id).await.is_err_and(|error| is_named(&error)));
+    let change = ResourceChange { user_id: Some(None), ..ResourceChange::default() };
+    assert!(indexer.update_resource("vm", id, change).await.is_err_and(|error| is_named(&error)));
 }
 
 /// What a deleted attribute has left behind does not become the value of a later one.

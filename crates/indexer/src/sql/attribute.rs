@@ -138,7 +138,7 @@ impl StoredType {
         &self,
         json: &str,
         row_version: i64,
-    ) -> Result<BTreeMap<Text, AttributeValue>> {
+    ) -> Result<BTreeMap<Text, AttributeValue>, serde_json::Error> {
         let mut values = self.values_in(json)?;
         let mut value = |attribute: &StoredAttribute| {
             values.remove(&attribute.number).unwrap_or_else(|| attribute.fill(row_version).clone())
@@ -147,15 +147,12 @@ impl StoredType {
     }
 
     /// The values in a row, by attribute number. Those of deleted attributes are skipped.
-    pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>> {
-        let damaged = |error: &dyn fmt::Display| {
-            IndexerError::Database(format!("the attributes of a resource are damaged: {error}"))
-        };
+    pub(super) fn values_in(&self, json: &str) -> Result<BTreeMap<i64, AttributeValue>, serde_json::Error> {
         if json == "{}" {
             return Ok(BTreeMap::new());
         }
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        Values(self).deserialize(&mut deserializer).map_err(|error| damaged(&error))
+        Values(self).deserialize(&mut deserializer)
     }
 }
 

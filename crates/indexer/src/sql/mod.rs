@@ -9,6 +9,7 @@ mod annotation;
 mod archive_policy;
 mod archive_policy_rule;
 mod attribute;
+mod damage;
 mod decoding;
 mod failure;
 mod feed;
@@ -39,6 +40,7 @@ use gnudi_sql::{
 use uuid::Uuid;
 
 use crate::{Indexer, Result};
+use damage::Damage;
 use interner::Texts;
 use types::{TypeCache, Types};
 use writer::{Context, Writer};
@@ -84,6 +86,7 @@ pub struct SqlIndexer {
     writer: Writer,
     texts: Arc<Texts>,
     types: TypeCache,
+    damage: Arc<Damage>,
     rows_rare_max: u32,
     cluster_id: Uuid,
 }
@@ -143,6 +146,7 @@ impl SqlIndexer {
             writer,
             texts,
             types: TypeCache::default(),
+            damage: Arc::default(),
             rows_rare_max: options.rows_rare_max(),
             cluster_id,
         })
@@ -170,6 +174,11 @@ impl SqlIndexer {
     /// The cluster id: created at random with the index, and the same for all processes.
     pub fn cluster_id(&self) -> Uuid {
         self.cluster_id
+    }
+
+    /// How many resources were left out of listings since the start, since their rows are damaged.
+    pub fn resources_damaged(&self) -> u64 {
+        self.damage.count()
     }
 
     /// The resource types as they are now.

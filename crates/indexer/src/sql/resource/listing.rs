@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
             if missing == 0 {
                 break;
             }
-            page.extend(search.fetch(search.statement(condition.as_ref(), piece, missing), shown).await?);
+            page.extend(search.piece(condition.as_ref(), piece, missing).await?);
         }
         indexer.with_metrics(page, *metric_names).await
     }
@@ -128,27 +128,58 @@ impl Search<'_> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
-        self.push_select(&mut query, rows, Attributes::All, false, false);
+        // Whatever the listing shows, the order may use attributes.
+        let has_attributes = self.order.iter().any(|sort| matches!(sort.field, Field::Attribute { .. }));
+        let shown = if has_attributes { Attributes::All } else { Attributes::None };
+        self.push_select(&mut query, rows, shown, false, false);
         query.push(" AND r.id = ").push_bind(marker.id);
         if rows == Rows::Past {
             query.push(" AND r.revision = ").push_bind(marker.revision);
         }
-        // Whatever the listing shows, the order may use attributes.
-        let found = self.fetch(query, Attributes::All).await?.pop();
-        found.ok_or_else(|| invalid_marker(marker, history))
+        let (mut found, _) = self.fetch(query, shown).await?;
+        found.pop().ok_or_else(|| invalid_marker(marker, history))
     }
 
     fn dialect(&self) -> Dialect {
         self.indexer.readers.dialect()
     }
 
-    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<Vec<Arc<Resource>>> {
+    /// The first resources of the piece. A page with fewer than its limit would be the last one: so as many rows are read
+    /// as it takes beside those that are left out.
+    async fn piece(
+        &self,
+        condition: Option<&Condition>,
+        piece: &Piece<Scalar>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Resource>>> {
+        let mut rows_max = limit;
+        loop {
+            let query = self.statement(condition, piece, rows_max);
+            let (mut found, left_out) = self.fetch(query, self.shown).await?;
+            let is_all = found.len() + left_out < rows_max;
+            if left_out == 0 || is_all || found.len() >= limit {
+                found.truncate(limit);
+                return Ok(found);
+            }
+            // Twice as many, so that few statements find the end of many damaged ones.
+            rows_max = limit.saturating_add(2 * left_out);
+        }
+    }
+
+    /// The resources, and how many rows are left out: damaged ones, and those of types that have come meanwhile.
+    async fn fetch(&self, query: Statement, shown: Attributes) -> Result<(Vec<Arc<Resource>>, usize)> {
         check_values(&query)?;
         let rows = self.indexer.readers.fetch_all(query).await?;
+        let count = rows.len();
         let (types, texts) = (self.types.clone(), self.indexer.texts.clone());
-        let decode = move |row: &Row| Ok(row::decode(row, &types, shown, &texts)?.map(Arc::new));
-        let resources = decode_all(rows, decode).await?;
-        Ok(resources.into_iter().flatten().collect())
+        let damage = self.indexer.damage.clone();
+        let decode = move |row: &Row| {
+            let decoded = damage.leave_out(row::decode(row, &types, shown, &texts))?;
+            Ok(decoded.map(Arc::new))
+        };
+        let resources: Vec<_> = decode_all(rows, decode).await?.into_iter().flatten().collect();
+        let left_out = count - resources.len();
+        Ok((resources, left_out))
     }
 
     fn statement(&self, condition: Option<&Condition>, piece: &Piece<Scalar>, limit: usize) -> Query {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Display,
     sync::{Arc, OnceLock},
 };
 
@@ -11,7 +12,7 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::{
-    Result,
+    IndexerError, Result,
     metric::sort_by_name,
     sql::{
         Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among, id_at, interner::Texts, metric,
@@ -137,6 +138,11 @@ pub(super) fn metrics_of_statement(
     query
 }
 
+/// The error for a resource whose attributes cannot be read.
+pub(super) fn damaged(id: Uuid, reason: &dyn Display) -> IndexerError {
+    IndexerError::DamagedResource { id, reason: reason.to_string() }
+}
+
 /// Decodes a row of [`columns`] or [`HISTORY_COLUMNS`], without metrics; `None` if its type is newer than the types
 /// read.
 pub(super) fn decode(
@@ -149,8 +155,16 @@ pub(super) fn decode(
     let label = |column: usize| -> Result<_, gnudi_sql::Error> {
         Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
     };
+    let id = id_at(row, 0)?;
+    let attributes = match attributes {
+        Attributes::All => {
+            let json: &str = row.try_get(9).map_err(|error| damaged(id, &error))?;
+            stored.attributes_of(json, row.try_get(10)?).map_err(|error| damaged(id, &error))?
+        }
+        Attributes::None => BTreeMap::new(),
+    };
     Ok(Some(Resource {
-        id: id_at(row, 0)?,
+        id,
         resource_type: stored.resource_type.name.clone(),
         original_resource_id: row.try_get::<&str>(2)?.into(),
         creator: texts.labels.intern(row.try_get(3)?),
@@ -161,10 +175,7 @@ pub(super) fn decode(
         revision_start: Timestamp(row.try_get(8)?),
         revision_end: row.try_get::<Option<i64>>(11)?.map(Timestamp),
         revision: row.try_get(12)?,
-        attributes: match attributes {
-            Attributes::All => stored.attributes_of(row.try_get(9)?, row.try_get(10)?)?,
-            Attributes::None => BTreeMap::new(),
-        },
+        attributes,
         metrics: Vec::new(),
     }))
 }

@@ -82,7 +82,8 @@ impl UpdateResource {
         resource: &Resource,
         is_new_revision: bool,
     ) -> Result<(), Failure> {
-        let before = current.stored.values_in(&current.attributes).map_err(Failure::Refused)?;
+        let before = current.stored.values_in(&current.attributes);
+        let before = before.map_err(|error| Failure::Refused(row::damaged(self.id, &error)))?;
         let before: BTreeSet<(i64, Vec<u8>)> =
             before.iter().filter_map(|(number, value)| Some((*number, sortable(value)?))).collect();
         if is_new_revision {
