@@ -30,6 +30,9 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// `serde_json` parses fewer levels.
 const LEVELS_MAX: usize = 128;
 
+/// Python refuses integers of more digits; those of fewer are read (`messaging::nonfinite`).
+const INTEGER_DIGITS_MAX: usize = 4300;
+
 /// The default source.
 const SOURCE: &str = "openstack";
 
@@ -145,13 +148,15 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D:
     Ok(seconds)
 }
 
-/// Refuses metadata of too many levels, which would count as empty once they are parsed.
-fn check_levels(metadata: &RawValue) -> serde_json::Result<()> {
-    let brackets = metadata.get().bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
-    if brackets < LEVELS_MAX {
+/// Refuses metadata of too many levels, or with an integer of too many digits: they would count as empty once they are
+/// parsed. What can have neither is not parsed.
+fn check_metadata(metadata: &RawValue) -> serde_json::Result<()> {
+    let text = metadata.get();
+    let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if brackets < LEVELS_MAX && text.len() <= INTEGER_DIGITS_MAX {
         return Ok(());
     }
-    serde_json::from_str::<Value>(metadata.get()).map(drop)
+    serde_json::from_str::<Value>(text).map(drop)
 }
 
 impl<'a> Wire<'a> {
@@ -167,7 +172,7 @@ impl<'a> Wire<'a> {
         if self.counter_name.0.is_empty() || self.resource_id.0.is_empty() {
             return Err(MalformedNotification("counter_name or resource_id is empty".to_owned()));
         }
-        if let Some(Err(error)) = self.resource_metadata.map(check_levels) {
+        if let Some(Err(error)) = self.resource_metadata.map(check_metadata) {
             let (name, resource) = (&self.counter_name.0, &self.resource_id.0);
             return Err(MalformedNotification(format!("metadata of {name} of {resource}: {error}")));
         }
@@ -221,17 +226,19 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_too_many_levels_make_a_bad_sample() {
+    fn metadata_that_cannot_be_parsed_make_a_bad_sample() {
         let nested = |levels: usize| format!("{}2{}", "[".repeat(levels), "]".repeat(levels));
         let with = |value: &str| SAMPLE.replace("\"vcpus\": 2", &format!("\"vcpus\": {value}"));
         let flat = format!("[{}]", ["[]"; 1000].join(","));
         // The metadata are two levels themselves.
-        let payload =
-            format!(r#"{{"samples": [{}, {}, {}]}}"#, with(&nested(125)), with(&nested(126)), with(&flat));
+        let (fit, deep, flat) = (with(&nested(125)), with(&nested(126)), with(&flat));
+        let (long, integer) =
+            (with(&format!("\"{}\"", "9".repeat(5000))), with(&"9".repeat(INTEGER_DIGITS_MAX + 1)));
+        let payload = format!(r#"{{"samples": [{fit}, {deep}, {flat}, {long}, {integer}]}}"#);
         let read = polled(&payload).unwrap();
         assert!(read.samples.iter().all(|sample| sample.resource_metadata.map().contains_key("flavor")));
         let bad = read.bad.unwrap();
-        assert_eq!((read.samples.len(), bad.count), (2, 1));
+        assert_eq!((read.samples.len(), bad.count), (3, 2));
         assert!(bad.reason.starts_with("metadata of cpu of r: "), "{}", bad.reason);
     }
 
