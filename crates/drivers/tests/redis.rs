@@ -286,6 +286,11 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     assert!(append(&log).await > far);
     let logs = registry.logs();
     assert_eq!(logs.len(), 4);
+    // Its clock, and the hour by which a server begins ahead of it, are far below.
+    let last = append(&log).await;
+    flush();
+    let next = append(&log).await;
+    assert!(next > last, "{next:?} is not above {last:?}");
     // Above the clock by more than a failover adds: its successor begins above that.
     assert!(append(&log).await < logs[3].floor && logs[3].first < logs[3].floor);
     // Beyond the range of the scripts.

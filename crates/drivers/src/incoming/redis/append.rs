@@ -4,7 +4,11 @@
 //! callers, the more batches per trip. Parts that a group rejects because the sack count was doubled are
 //! regrouped and sent again.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use gnudi_model::{Sack, SackCount};
 use redis::Value;
@@ -48,7 +52,7 @@ struct TripEntry<'a> {
 
 /// A group's response to a call.
 enum Answer {
-    Taken,
+    Taken { position: u64 },
     Closed { count: SackCount },
     Full { bytes: u64 },
 }
@@ -154,7 +158,10 @@ impl Store {
         let mut left = Left { count: None, parts: Vec::new() };
         for (answer, parts) in answers.into_iter().zip(of_calls) {
             let error = match answer.map(parse) {
-                Ok(Some(Answer::Taken)) => continue,
+                Ok(Some(Answer::Taken { position })) => {
+                    self.passed.fetch_max(position, Ordering::Relaxed);
+                    continue;
+                }
                 Ok(Some(Answer::Closed { count })) => {
                     left.count = Some(count);
                     left.parts.extend(parts);
@@ -188,6 +195,7 @@ impl Store {
         // With a single group the script checks the limit.
         let limit =
             if self.groups() == 1 { self.options.backlog_bytes_max.to_string() } else { String::new() };
+        let passed = self.passed.load(Ordering::Relaxed);
         let mut calls: Vec<(Call, usize, Vec<TripEntry>)> = Vec::new();
         let mut open: HashMap<u16, usize> = HashMap::new();
         let same_sack =
@@ -202,7 +210,7 @@ impl Store {
                     let call = call
                         .key(self.tags[usize::from(group)].key(":m"))
                         .key(self.tags[usize::from(group)].key(":z"));
-                    let call = call.arg(count.get()).arg(&limit).only_once().with_run();
+                    let call = call.arg(count.get()).arg(&limit).arg(passed).only_once().with_run();
                     calls.push((call, 0, Vec::new()));
                     open.insert(group, calls.len() - 1);
                     calls.len() - 1
@@ -263,7 +271,7 @@ fn parse(value: Value) -> Option<Answer> {
     let items: Vec<String> = redis::from_redis_value(value).ok()?;
     let number = items.get(1)?;
     match items[0].as_str() {
-        "taken" => Some(Answer::Taken),
+        "taken" => Some(Answer::Taken { position: number.parse().ok()? }),
         "closed" => Some(Answer::Closed { count: layout::parse_count(number)? }),
         "full" => Some(Answer::Full { bytes: number.parse().ok()? }),
         _ => None,

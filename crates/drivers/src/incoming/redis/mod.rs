@@ -1,9 +1,9 @@
 //! Incoming measures in Redis, for any number of processes.
 //!
 //! A sack's entries are a stream. A script appends the parts of batches and assigns positions: microseconds
-//! of the server's clock, or one more than the last, so that they grow even if a failover lost the newest
-//! entries. The sacks lie in groups, each on one node; a single server has one group, and accepts batches
-//! atomically.
+//! of the server's clock, or one more than the last that the server or the appending process knows, so that they
+//! grow even if a failover lost the newest entries, or a restart all of them. The sacks lie in groups, each on one
+//! node; a single server has one group, and accepts batches atomically.
 //!
 //! Durability depends on the server's configuration (`appendfsync`, replicas), which is read but never
 //! changed.
@@ -16,7 +16,10 @@ mod registration;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -106,6 +109,8 @@ struct Store {
     replaced: OnceLock<String>,
     /// Whether the engine lost the record: set from the first read that finds it so until the record is complete again.
     is_lost: AtomicBool,
+    /// The log begins above this position, or has reached it. Appends go on above it whatever the engine has lost.
+    passed: AtomicU64,
     backlog: Mutex<Option<(Instant, Backlog)>>,
 }
 
@@ -207,6 +212,7 @@ impl RedisIncoming {
             numbering: RwLock::new(root.numbering),
             replaced: OnceLock::new(),
             is_lost: AtomicBool::new(false),
+            passed: AtomicU64::new(0),
             backlog: Mutex::new(None),
             options,
         });

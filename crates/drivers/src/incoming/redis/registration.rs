@@ -1,11 +1,12 @@
 //! Registers this server's log: its identity is in the record of the sack count.
 //!
 //! Positions follow the server's clock, so those of an emptied server, or of an older copy, are above earlier
-//! ones anyway. Above positions of a log in another store they are raised. The floor in the registry is kept
-//! far ahead, by more than a failover adds.
+//! ones anyway. Above positions of a log in another store they are raised, and stay so while this process runs,
+//! whatever the server loses (`Store::passed`). The floor in the registry is kept far ahead, by more than a failover
+//! adds.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -52,6 +53,7 @@ impl Store {
                 POSITION_MAX.0, log.first.0
             )));
         }
+        self.passed.fetch_max(log.first.max(log.reached).0, Ordering::Relaxed);
         if log.first > Position(0) {
             let raise =
                 |tag: &Tag| Call::script(&self.scripts.raise, tag).key(tag.key(":m")).arg(log.first.0);
@@ -71,6 +73,7 @@ impl Store {
                 .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
             reached = reached.max(last.unwrap_or(0));
         }
+        self.passed.fetch_max(reached, Ordering::Relaxed);
         let floor = Position(reached + AHEAD_OF_CLOCK.as_micros() as u64).max(above_clock());
         let (reached, sacks) = (Position(reached), self.numbering().count);
         let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await?;

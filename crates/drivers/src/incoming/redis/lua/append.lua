@@ -1,8 +1,8 @@
 -- Appends the parts of one or more batches for a group's sacks; all of them, or none.
 --
 -- KEYS     the group's `:m`, `:z`, the stream of each sack
--- ARGV     count of sacks, limit of waiting bytes or '', then for each sack: number, measures, payload; last the name of
---          the server's history
+-- ARGV     count of sacks, limit of waiting bytes or '', position above which to go on, then for each sack: number, measures,
+--          payload; last the name of the server's history
 -- Returns  {'taken', position}; {'closed', count}: the group accepts appends by that count, now or soon;
 --          {'full', bytes}
 local tag = string.sub(KEYS[1], 1, -3)
@@ -11,12 +11,12 @@ local overhead_bytes = 64
 -- this far ahead of its clock, and of its last position.
 local ahead_of_clock_us, ahead_of_last_us = 3600e6, 600e6
 
-local count, limit, run = ARGV[1], tonumber(ARGV[2]), 'r:' .. ARGV[#ARGV]
+local count, limit, passed, run = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 'r:' .. ARGV[#ARGV]
 local meta = tag .. ':m'
-local sacks = (#ARGV - 3) / 3
+local sacks = (#ARGV - 4) / 3
 local ask = {meta, 'count', 'closed', 'last', run, 'total', 'e' .. count}
 for i = 1, sacks do
-  ask[6 + 1 + i] = 'n' .. count .. ':' .. ARGV[3 * i]
+  ask[6 + 1 + i] = 'n' .. count .. ':' .. ARGV[3 * i + 1]
 end
 local have = redis.call('HMGET', unpack(ask))
 if have[1] ~= count or have[2] == '1' then
@@ -28,8 +28,8 @@ if have[5] then
   measures, bytes = struct.unpack('>dd', have[5])
 end
 for i = 1, sacks do
-  measures = measures + tonumber(ARGV[3 * i + 1])
-  bytes = bytes + #ARGV[3 * i + 2] + overhead_bytes
+  measures = measures + tonumber(ARGV[3 * i + 2])
+  bytes = bytes + #ARGV[3 * i + 3] + overhead_bytes
 end
 if limit and bytes > limit then
   return {'full', string.format('%.0f', bytes)}
@@ -37,7 +37,8 @@ end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
-local last = tonumber(have[3] or '0')
+-- A server that lost its data has no position, or an old one; the log may have begun far ahead of its clock.
+local last = math.max(tonumber(have[3] or '0'), passed)
 local position
 if have[4] then
   position = math.max(last + 1, now)
@@ -50,15 +51,15 @@ local set = {meta, 'last', written, run, '', 'total', struct.pack('>dd', measure
   'e' .. count, string.format('%.0f', tonumber(have[6] or '0') + sacks)}
 local arrived = {tag .. ':z'}
 for i = 1, sacks do
-  local member = count .. ':' .. ARGV[3 * i]
-  local payload = ARGV[3 * i + 2]
+  local member = count .. ':' .. ARGV[3 * i + 1]
+  local payload = ARGV[3 * i + 3]
   local entries, of_measures, of_bytes = 0, 0, 0
   if have[6 + i] then
     local _
     _, entries, of_measures, of_bytes = struct.unpack('>dddd', have[6 + i])
   end
   entries = entries + 1
-  of_measures = of_measures + tonumber(ARGV[3 * i + 1])
+  of_measures = of_measures + tonumber(ARGV[3 * i + 2])
   of_bytes = of_bytes + #payload + overhead_bytes
   redis.call('XADD', tag .. ':s:' .. member, written .. '-0',
     'c', struct.pack('>ddd', entries, of_measures, of_bytes), 'p', payload)
