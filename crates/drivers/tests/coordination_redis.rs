@@ -84,6 +84,25 @@ async fn joins_again(one: &RedisCoordinator, sacks: &[gnudi_model::Sack], before
     assert!(after.iter().min() > before.iter().max(), "{after:?} after {before:?}");
 }
 
+/// It ends no connection, and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_was_replaced_is_left() {
+    let (engine, cluster) = (RedisSentinels::start(&[]), Uuid::new_v4());
+    let one = open(&engine.url(), cluster).await.unwrap();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    engine.replace_master();
+    let (life, asked) = (format!("{{gnudi:{cluster}:coordination}}:life:{}", a.0), Instant::now());
+    let about = || engine.servers[1].ask::<Option<String>>(&["HGET", &life, "about"]);
+    while about().as_deref() != Some("renewed") {
+        assert!(asked.elapsed() < Duration::from_secs(30), "the former master is still used");
+        // The new one may lack the session.
+        if one.renew(a, "renewed").await == Err(CoordinationError::Expired) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_costs_sessions_at_most() {
     let mut engine = RedisSentinels::start(&[]);

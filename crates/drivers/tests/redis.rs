@@ -5,7 +5,11 @@ mod engine;
 #[path = "engines/server.rs"]
 mod server;
 
-use std::{num::NonZeroU16, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU16,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use engine::{RedisCluster, RedisSentinels, RedisServer};
@@ -172,13 +176,39 @@ async fn registered(url: &str, registry: &Arc<MemoryLogRegistry>) -> Arc<RedisIn
         .unwrap()
 }
 
+const METRIC: MetricId = MetricId(Uuid::from_u128(1));
+
+fn one_record() -> Batch {
+    let mut batch = Batch::default();
+    batch.push(METRIC, 1, |out| out.push(1));
+    batch
+}
+
 /// The position of a new record.
 async fn append(log: &RedisIncoming) -> Position {
-    let metric = MetricId(Uuid::from_u128(1));
-    let mut batch = Batch::default();
-    batch.push(metric, 1, |out| out.push(1));
-    log.append(batch).await.unwrap();
-    log.positions(&[Sack::of(metric, log.numbering().count)]).await.unwrap()[0].newest
+    log.append(one_record()).await.unwrap();
+    log.positions(&[Sack::of(METRIC, log.numbering().count)]).await.unwrap()[0].newest
+}
+
+/// It ends no connection, and goes on; what it accepts is lost once it follows the new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_was_replaced_is_left() {
+    let sentinels = RedisSentinels::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let log = incoming(&sentinels.url(), setup, "replaced").await;
+    append(&log).await;
+    let sack = Sack::of(METRIC, log.numbering().count);
+    let stream = format!("{{replaced:in:0}}:s:4:{}", sack.id.0);
+    let entries = || sentinels.servers[1].ask::<u64>(&["XLEN", &stream]);
+    assert_eq!(entries(), 1, "the replica has what was acknowledged");
+    sentinels.replace_master();
+    let asked = Instant::now();
+    while entries() == 1 {
+        assert!(asked.elapsed() < Duration::from_secs(30), "the former master is still used");
+        // Refused, or lost, until then.
+        log.append(one_record()).await.ok();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A pass with the heads before a write and its blocks would count late points twice.

@@ -122,6 +122,19 @@ impl RedisSentinels {
     }
 }
 
+impl RedisSentinels {
+    /// Makes the replica the sentinels' master. The former one is cut off from all of them, and goes on.
+    pub fn replace_master(&self) {
+        let replica = &self.servers[1];
+        for sentinel in &self.sentinels {
+            let port = replica.port.to_string();
+            ask::<String>(sentinel.port, &["SENTINEL", "REMOVE", "tests"]).unwrap();
+            ask::<String>(sentinel.port, &["SENTINEL", "MONITOR", "tests", "127.0.0.1", &port, "2"]).unwrap();
+        }
+        replica.ask::<String>(&["REPLICAOF", "NO", "ONE"]);
+    }
+}
+
 impl RedisSentinel {
     fn start(master: u16) -> Self {
         let (folder, port) = (folder(), free_port());

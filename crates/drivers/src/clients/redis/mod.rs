@@ -15,7 +15,7 @@ mod url;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -45,6 +45,8 @@ const REDIRECTIONS_MAX: u32 = 8;
 /// How long a call waits for a server that loads its data, or for a cluster that reassigns slots.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
+/// How often the servers' replicas are checked.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Settings of a client.
 #[derive(Clone, Debug)]
@@ -349,10 +351,12 @@ impl RedisClient {
         // Where all calls are refused nothing waits for replicas; a server that has become one refuses WAIT, too.
         let is_written = answers.iter().any(|answer| !matches!(answer, Value::ServerError(_)));
         if replicas_min > 0 && is_written {
-            if matches!(confirmation, Some(Value::ServerError(_))) {
+            let outcome = confirmed(confirmation, replicas_min, &place.to_string());
+            if outcome.is_err() {
+                // It may have become a replica, or its replicas may follow another master, which the sentinels know.
                 node.disconnect();
             }
-            confirmed(confirmation, replicas_min, &place.to_string())?;
+            outcome?;
         }
         Ok(answers)
     }
@@ -383,11 +387,9 @@ impl RedisClient {
         chosen
     }
 
-    /// Updates the number of replicas. Called from time to time.
+    /// Updates the number of replicas, and leaves a master that was replaced. Called from time to time.
     pub async fn refresh_replicas(&self) {
-        if self.options.replicas_min.is_some()
-            || !matches!(self.options.url.servers, Servers::Sentinels { .. })
-        {
+        if !matches!(self.options.url.servers, Servers::Sentinels { .. }) {
             return;
         }
         let node = self.routes.node_of(0);
@@ -403,6 +405,18 @@ impl RedisClient {
             return;
         };
         node.learn_replication(&value);
+        // If the sentinels do not respond, there is nothing to leave it for.
+        let leaving = node.leave_deposed(&self.connector, &self.options.url);
+        let _ = tokio::time::timeout(self.options.timeout, leaving).await;
+    }
+
+    /// Calls [`RedisClient::refresh_replicas`] until the client is dropped.
+    pub(crate) async fn watch(client: Weak<Self>) {
+        loop {
+            tokio::time::sleep(WATCH_INTERVAL).await;
+            let Some(client) = client.upgrade() else { return };
+            client.refresh_replicas().await;
+        }
     }
 
     /// Logs the servers' durability, and dangerous settings.

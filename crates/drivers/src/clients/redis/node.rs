@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::{
     connection::{Connection, Connector, Place, Server, first_answer, replication},
@@ -15,6 +15,8 @@ use super::{
 
 /// For this long a failed attempt to connect fails the following ones, too.
 const FAILURE_COUNTS_FOR: Duration = Duration::from_millis(100);
+/// How often the sentinels are asked whether there is another master than one without replicas.
+const SENTINELS_ASKED_EVERY: Duration = Duration::from_secs(2);
 
 /// A server, or the current master.
 pub(super) struct Node {
@@ -24,6 +26,8 @@ pub(super) struct Node {
     /// Connections of earlier generations are not reused.
     generation: AtomicU64,
     server: RwLock<Option<Server>>,
+    /// When the sentinels were last asked for another master.
+    asked: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -35,7 +39,13 @@ struct Lane {
 impl Node {
     pub(super) fn new(place: Option<Place>, lanes: usize) -> Self {
         let lanes = (0..lanes).map(|_| tokio::sync::Mutex::default()).collect();
-        Node { place, lanes, generation: AtomicU64::new(0), server: RwLock::new(None) }
+        Node {
+            place,
+            lanes,
+            generation: AtomicU64::new(0),
+            server: RwLock::new(None),
+            asked: Mutex::new(None),
+        }
     }
 
     /// The server's state at the last connection.
@@ -54,6 +64,29 @@ impl Node {
         {
             tracing::warn!(server = %server.place, from = server.replicas, to = replicas, "the number of redis replicas has changed");
             server.replicas = replicas;
+        }
+    }
+
+    /// Leaves a master without replicas if the sentinels have made another one, which responds. The former may be cut off
+    /// from the others: it ends no connection, and what it accepts is lost once it follows the new one.
+    pub(super) async fn leave_deposed(&self, connector: &Connector, url: &RedisUrl) {
+        let Some(server) = self.server().filter(|server| self.place.is_none() && server.replicas == 0) else {
+            return;
+        };
+        {
+            let mut asked = self.asked.lock();
+            if asked.is_some_and(|at| at.elapsed() < SENTINELS_ASKED_EVERY) {
+                return;
+            }
+            *asked = Some(Instant::now());
+        }
+        let Ok(address) = master(connector, url).await else { return };
+        let place = Place::Tcp(address);
+        // A sentinel that has just started may name a former master.
+        if place != server.place
+            && connector.connect(url, &place).await.is_ok_and(|other| other.server.is_master)
+        {
+            self.disconnect();
         }
     }
 

@@ -8,7 +8,7 @@
 //! There is no [`Arbiter`](super::Arbiter) on Redis: claims must survive a failover, which Redis does not
 //! guarantee.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount, SackId};
@@ -35,7 +35,7 @@ scripts! {
 
 /// A process's client of the sessions and ownerships in Redis.
 pub struct RedisCoordinator {
-    client: RedisClient,
+    client: Arc<RedisClient>,
     tag: Tag,
     scripts: Scripts,
 }
@@ -48,6 +48,8 @@ impl RedisCoordinator {
         let client = RedisClient::connect(options, scripts.all(), 1)
             .await
             .map_err(|error| OpenError::Engine { engine, reason: error.to_string() })?;
+        let client = Arc::new(client);
+        tokio::spawn(RedisClient::watch(Arc::downgrade(&client)));
         Ok(RedisCoordinator { client, tag: Tag::new(&format!("gnudi:{cluster}:coordination")), scripts })
     }
 
