@@ -379,6 +379,28 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("again"));
 }
 
+/// The machine that searches for what nobody names has a clock that is a day ahead.
+#[tokio::test]
+async fn a_clock_that_is_ahead_keeps_nobody_from_writing() {
+    let (objects, clock, ahead) = (MemoryObjects::default(), TestClock::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() };
+    let store = open_with(objects.clone(), &clock, options.clone()).await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    apply(&store, own, 2, "before").await.unwrap();
+    store.settle().await;
+    objects.put("aggregates/shard/0/table/000000000001-orphan", Bytes::new()).await.unwrap();
+    ahead.advance(86_400_000);
+    let of_wrong_clock = open_with(objects.clone(), &ahead, options).await;
+    apply(&of_wrong_clock, others, 4, "ahead").await.unwrap();
+    of_wrong_clock.settle().await;
+    assert!(named(&objects, "-orphan").is_empty(), "it was searched for");
+    apply(&store, own, 2, "after").await.unwrap();
+    for store in [&store, &of_wrong_clock] {
+        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("after"));
+        assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("ahead"));
+    }
+}
+
 /// Each lives for less than the time between two searches, which they share.
 #[tokio::test]
 async fn what_nobody_names_goes_though_no_process_lives_long() {

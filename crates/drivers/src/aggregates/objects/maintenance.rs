@@ -172,8 +172,9 @@ impl Requests {
         let old = |name: &String| names::written_ms(name).is_some_and(|at| at < oldest_ms);
         let mut nobodys: Vec<String> =
             tables.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
-        // A suspended writer of one of them sees the floor when it commits.
-        let floor_ms = if nobodys.is_empty() { 0 } else { oldest_ms };
+        // A suspended writer of one of them sees the floor when it commits. Not higher: if this machine's clock is ahead,
+        // nobody could add anything until then.
+        let floor_ms = nobodys.iter().filter_map(|name| names::written_ms(name)).max().map_or(0, |at| at + 1);
         let manifest = self.commit(shard, &Swept { at_ms, floor_ms }).await?;
         nobodys.retain(|name| !manifest.knows(name));
         let is_unused = known.unused_versions();

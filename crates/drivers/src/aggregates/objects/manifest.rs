@@ -187,10 +187,12 @@ impl Manifest {
         self.eras.get(before).copied()
     }
 
-    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago.
+    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago. Where that
+    /// began on a machine whose clock was ahead, a later one counts: otherwise eras would gather until then.
     pub fn outdated(&self, now_ms: u64, age_ms: u64) -> Option<(Era, u64)> {
-        let after_next = self.eras.get(2)?;
-        (after_next.began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
+        let mut began_ms = self.eras.get(2..)?.iter().map(|era| era.began_ms);
+        let began_ms = began_ms.find(|began_ms| *began_ms <= now_ms)?;
+        (began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
     }
 
     /// Whether the table is valid or not yet removed garbage.
@@ -363,6 +365,13 @@ mod tests {
         assert_eq!(grown(64).outdated(u64::MAX, 0), None);
         assert_eq!(grown(65).outdated(75_000, 10_000).map(|(era, end)| (era.first, end)), Some((1, 33)));
         assert_eq!(grown(65).outdated(74_999, 10_000), None);
+        // The third era began on a machine whose clock was a day ahead, the fourth did not.
+        let mut manifest = grown(97);
+        manifest.eras[2].began_ms += 86_400_000;
+        assert_eq!(manifest.outdated(107_000, 10_000).map(|(era, _)| era.first), Some(1));
+        assert_eq!(manifest.outdated(106_999, 10_000), None);
+        manifest.eras.pop();
+        assert_eq!(manifest.outdated(107_000, 10_000), None);
     }
 
     #[test]
