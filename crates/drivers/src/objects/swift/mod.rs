@@ -3,7 +3,7 @@
 //! Swift has no exclusive create. A put object is stored under its own name; a created one is stored under
 //! its name followed by `~` and something unique (no name contains `~`), and an [`Arbiter`] decides which of
 //! those the name refers to: first the bytes are written, then the name is claimed, and the loser removes
-//! its bytes. Leftovers of dead processes are removed by a listing, a day later.
+//! its bytes. Leftovers of dead processes are removed by a listing, a day later, if an earlier one has found them, too.
 //!
 //! A read tries the object's own name first, and the arbiter only if it is absent; in folders of created
 //! objects the other way round. So put objects need no look-up, and created ones need one each.
@@ -13,7 +13,7 @@ mod auth;
 mod reader;
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -40,6 +40,10 @@ const MARK: char = '~';
 /// Unclaimed bytes are removed after this time; a create never relies on bytes as old as that.
 const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
 const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
+/// So much earlier the same process must have found them unclaimed: more than `CREATE_TIME_MAX`.
+const UNCLAIMED_FOR_MIN: Duration = Duration::from_hours(2);
+/// How many unclaimed objects are remembered.
+const UNCLAIMED_MAX: usize = 10_000;
 /// Names per request to the arbiter.
 const CLAIMS_AT_ONCE: usize = 1000;
 const DELETES_AT_ONCE: usize = 16;
@@ -100,6 +104,32 @@ pub struct SwiftObjects {
     arbiter: Arc<dyn Arbiter>,
     /// Folders that contain created objects.
     created: Mutex<HashSet<String>>,
+    unclaimed: Unclaimed,
+}
+
+/// The raw names without a claim that listings of this process have found, each with the time of the first one. Their age
+/// alone is no proof: if a machine's clock is wrong by a day, bytes look old while they are being created.
+#[derive(Default)]
+struct Unclaimed(Mutex<HashMap<String, Instant>>);
+
+impl Unclaimed {
+    /// Of the names that a listing found unclaimed, those on which no create relies any more.
+    fn abandoned(&self, raw: Vec<String>, now: Instant) -> Vec<String> {
+        let mut found = self.0.lock();
+        // Those that are gone, or claimed.
+        found.retain(|_, since| now.duration_since(*since) < UNCLAIMED_AGE_MAX);
+        let is_abandoned = |raw: &String| match found.get(raw).copied() {
+            Some(since) if now.duration_since(since) > UNCLAIMED_FOR_MIN => found.remove(raw).is_some(),
+            Some(_) => false,
+            None => {
+                if found.len() < UNCLAIMED_MAX {
+                    found.insert(raw.clone(), now);
+                }
+                false
+            }
+        };
+        raw.into_iter().filter(is_abandoned).collect()
+    }
 }
 
 /// The part of an object to read.
@@ -119,7 +149,8 @@ impl SwiftObjects {
         let container = format!("{}-gnudi-{purpose}", options.container_prefix);
         let place = format!("swift container {container} of {}", options.authurl);
         let account = Account::new(options, place)?;
-        let store = Self { account, container, arbiter, created: Mutex::default() };
+        let (created, unclaimed) = (Mutex::default(), Unclaimed::default());
+        let store = Self { account, container, arbiter, created, unclaimed };
         store.make_container().await.map_err(|error| open_error(&store.account.place, &error))?;
         Ok(store)
     }
@@ -346,7 +377,7 @@ impl Objects for SwiftObjects {
                     left_over.push(raw.clone());
                 }
             }
-            self.remove_all(&left_over).await?;
+            self.remove_all(&self.unclaimed.abandoned(left_over, Instant::now())).await?;
         }
         names.sort_unstable();
         Ok(names)
@@ -367,6 +398,20 @@ mod tests {
         assert!(!is_left_over(&own, now - Duration::from_hours(1)), "clocks differ");
         assert!(!is_left_over("of-another", now));
         assert_ne!(unique(now), own);
+    }
+
+    #[test]
+    fn one_listing_removes_nothing() {
+        let (unclaimed, now) = (Unclaimed::default(), Instant::now());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let abandoned = |raw: &[&str], after: Duration| unclaimed.abandoned(names(raw), now + after);
+        let long = UNCLAIMED_FOR_MIN + Duration::from_secs(1);
+        assert!(abandoned(&["a~1"], Duration::ZERO).is_empty());
+        assert!(abandoned(&["a~1", "b~1"], UNCLAIMED_FOR_MIN).is_empty());
+        assert_eq!(abandoned(&["a~1", "b~1", "c~1"], long), ["a~1"]);
+        assert_eq!(abandoned(&["a~1", "b~1", "c~1"], long * 2), ["b~1", "c~1"]);
+        // It was removed, or could not be.
+        assert!(abandoned(&["a~1"], long * 2).is_empty());
     }
 
     #[test]
