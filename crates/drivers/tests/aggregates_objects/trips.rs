@@ -1,5 +1,7 @@
 //! A call takes as many requests for a thousand metrics as for ten.
 
+use std::time::Duration;
+
 use gnudi_drivers::{
     aggregates::{AggregateStore, Fence, objects::ObjectAggregatesOptions},
     objects::memory::{Call, MemoryObjects},
@@ -7,8 +9,9 @@ use gnudi_drivers::{
 use gnudi_model::MetricId;
 
 use crate::{
-    setup::{TestClock, open, open_with},
-    support::aggregate_items::{all_blocks, key, metric, write},
+    setup::{TestClock, named, open, open_with, options},
+    support::aggregate_items::{all_blocks, head, key, metric, write},
+    world::apply,
 };
 
 /// Requests of: a pass's read in another process, its write, a read of all blocks in a third, and a listing.
@@ -129,4 +132,32 @@ async fn what_a_pass_takes_does_not_depend_on_what_is_stored() {
     assert!(requests < 1.2, "{few:?} {many:?}");
     assert!(bytes < 2.0, "{few:?} {many:?}");
     assert!(without_merges < 1.2, "{few:?} {many:?}");
+}
+
+/// Each has runs and tables in memory, and shards grow alike.
+#[tokio::test]
+async fn large_merges_of_shards_follow_each_other() {
+    let objects = MemoryObjects::default();
+    let options = ObjectAggregatesOptions { large_merges_max: 1, in_manifest_bytes_max: 1 << 20, ..options() };
+    let store = open(&objects, options).await;
+    let long = "l".repeat(500);
+    let [first, second] = [0, 1].map(|shard| objects.hold(Call::Put, &format!("shard/{shard}/table/")));
+    // Metric 2 lies in shard 0 of 2, and metric 1 in shard 1.
+    for id in [2, 2] {
+        apply(&store, Fence::EVERYTHING, id, &long).await.unwrap();
+    }
+    first.arrival().await;
+    for id in [1, 1] {
+        apply(&store, Fence::EVERYTHING, id, &long).await.unwrap();
+    }
+    let early = tokio::time::timeout(Duration::from_millis(300), second.arrival()).await;
+    assert!(early.is_err(), "two merges at once");
+    drop(first);
+    second.arrival().await;
+    drop(second);
+    store.settle().await;
+    for (shard, id) in [(0, 2), (1, 1)] {
+        assert!(!named(&objects, &format!("shard/{shard}/table/")).is_empty());
+        assert_eq!(head(&*store, id).await.unwrap().as_deref(), Some(&long[..]));
+    }
 }

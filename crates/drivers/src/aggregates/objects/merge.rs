@@ -2,7 +2,7 @@
 //!
 //! A merge does not change what readers see, so it needs no fence, and any process that has written to a shard may do
 //! it: if two merge the same runs, the chain of manifests accepts the first. In memory are a stretch of each input
-//! table, and the tables being written.
+//! table, and the tables being written; so large merges are few at a time.
 
 use std::sync::atomic::Ordering;
 
@@ -54,11 +54,20 @@ impl Change for Replacement<'_> {
 }
 
 impl Requests {
-    /// Performs the next merge, if one is due; returns whether it was.
+    /// Performs the next merge, if one is due; returns whether it was. A large one that finds others running is due again
+    /// after the next write.
     pub async fn merge(&self, shard: &Shard) -> Result<bool> {
         let _lock = shard.merging.lock().await;
         let Some(manifest) = shard.known() else { return Ok(false) };
         let Some(plan) = self.to_merge(shard, &manifest) else { return Ok(false) };
+        let is_large = plan.runs.all().map(Run::bytes).sum::<u64>() > self.options.table_bytes_max / 8;
+        let permits = u32::from(is_large);
+        let _room = match self.large_merges.try_acquire_many(permits) {
+            Ok(room) => room,
+            Err(_) if plan.runs.new.is_empty() => return Ok(false),
+            // Writers wait for merges of new runs.
+            Err(_) => self.large_merges.acquire_many(permits).await.expect("never closed"),
+        };
         let mut merged = self.merged(shard, &plan, false).await;
         if matches!(merged, Err(Stop::Gone)) {
             shard.invalidate();

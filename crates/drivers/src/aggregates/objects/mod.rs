@@ -84,6 +84,9 @@ pub struct ObjectAggregatesOptions {
     /// At this many runs in a level of a shard the newest are merged, whatever their sizes; at twice as many new runs
     /// writers wait.
     pub runs_max: usize,
+    /// How many merges of more than an eighth of `table_bytes_max` run at once. Each has a stretch of each run, and a
+    /// table of each output, in memory, and shards grow alike: all would merge at the same time.
+    pub large_merges_max: usize,
     /// How long merged tables are kept for current readers: at least four deadlines.
     pub grace_ms: u64,
     /// How long manifests are kept at least. The clocks of all machines must agree within half of it.
@@ -104,6 +107,7 @@ impl Default for ObjectAggregatesOptions {
             in_manifest_bytes_max: 1 << 20,
             merged_runs_min: 6,
             runs_max: 16,
+            large_merges_max: 8,
             grace_ms: 60_000,
             retain_ms: 60_000,
             sweep_ms: 3_600_000,

@@ -37,6 +37,7 @@ pub struct Requests {
     running: Semaphore,
     /// Listings apart: they may take long, and other requests must not wait for them.
     listing: Semaphore,
+    pub large_merges: Semaphore,
 }
 
 #[derive(Default)]
@@ -55,6 +56,7 @@ impl Requests {
             cache: Cache::new(options.cache_bytes_max),
             running: Semaphore::new(options.requests_max),
             listing: Semaphore::new(options.requests_max),
+            large_merges: Semaphore::new(options.large_merges_max.max(1)),
             options,
             clock,
             counters: Counters::default(),
