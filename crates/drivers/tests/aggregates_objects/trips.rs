@@ -138,7 +138,8 @@ async fn what_a_pass_takes_does_not_depend_on_what_is_stored() {
 #[tokio::test]
 async fn large_merges_of_shards_follow_each_other() {
     let objects = MemoryObjects::default();
-    let options = ObjectAggregatesOptions { large_merges_max: 1, in_manifest_bytes_max: 1 << 20, ..options() };
+    let options =
+        ObjectAggregatesOptions { large_merges_max: 1, in_manifest_bytes_max: 1 << 20, ..options() };
     let store = open(&objects, options).await;
     let long = "l".repeat(500);
     let [first, second] = [0, 1].map(|shard| objects.hold(Call::Put, &format!("shard/{shard}/table/")));
