@@ -1,7 +1,7 @@
 //! tooz' groups on Redis: a hash per group with its members' capabilities, and a key per member that expires
 //! without heartbeats.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redis::Value;
@@ -47,7 +47,7 @@ return alive
 ";
 
 pub struct RedisGroups {
-    client: RedisClient,
+    client: Arc<RedisClient>,
     tag: Tag,
     join: Script,
     members: Script,
@@ -68,6 +68,8 @@ impl RedisGroups {
         if client.is_cluster() {
             return Err(failed("tooz has no groups on a Redis Cluster".to_owned()));
         }
+        let client = Arc::new(client);
+        tokio::spawn(RedisClient::watch(Arc::downgrade(&client)));
         Ok(RedisGroups { client, tag: Tag::new("tooz"), join, members, id: id.to_owned(), lease })
     }
 
