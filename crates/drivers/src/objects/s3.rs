@@ -370,7 +370,9 @@ impl S3Objects {
         let text = format!("{}: {method} /{name}: {} {} {message}", self.place, answer.status, code(answer));
         let text = text.trim_end().to_owned();
         match (answer.status, code(answer).as_str()) {
-            (StatusCode::INSUFFICIENT_STORAGE, _) | (_, "QuotaExceeded") => ObjectError::NoSpace(text),
+            (StatusCode::INSUFFICIENT_STORAGE, _) => ObjectError::NoSpace(text),
+            // radosgw's QuotaExceeded, and minio's XMinioAdminBucketQuotaExceeded, with status 400.
+            (_, code) if code.ends_with("QuotaExceeded") => ObjectError::NoSpace(text),
             _ => ObjectError::Refused(text),
         }
     }

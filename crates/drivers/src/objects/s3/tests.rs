@@ -101,3 +101,15 @@ fn a_refused_create_is_in_doubt_after_an_attempt_without_an_answer() {
     assert!(matches!(store.create_refusal(&call, &denied, false), ObjectError::Refused(_)));
     assert!(matches!(store.create_refusal(&call, &denied, true), ObjectError::Unavailable(_)));
 }
+
+#[test]
+fn a_full_bucket_has_no_space() {
+    let store = bucket_at("http://127.0.0.1:1".to_owned());
+    let call = Call::new(Method::Put, "log/1");
+    for (status, code) in
+        [(507, "XMinioStorageFull"), (403, "QuotaExceeded"), (400, "XMinioAdminBucketQuotaExceeded")]
+    {
+        let refusal = store.refusal(&call, &answer(status, code));
+        assert!(matches!(refusal, ObjectError::NoSpace(_)), "{refusal}");
+    }
+}
