@@ -225,3 +225,44 @@ fn a_composed_bucket_takes_all_points_of_the_window() {
     store.pass();
     assert_eq!(read(&store, aggregations(&second)[1]), [(4980, bits(30.0))]);
 }
+
+/// A bucket that begins with the first known point has no rates after a move, but late points count in it.
+#[test]
+fn a_bucket_of_former_methods_takes_late_points() {
+    let mut first = policy(0, &[(10, None)], &["max"]);
+    let mut store = Store::new(&first);
+    let request = |times: std::ops::Range<i32>| -> Vec<(i64, f64)> {
+        times.map(|time| (i64::from(2 * time), f64::from(time * time % 7))).collect()
+    };
+    let mut points: BTreeMap<i64, f64> = request(500..650).into_iter().collect();
+    store.fold(&request(500..600));
+    store.pass();
+    // The window begins at 1190: earlier points are gone.
+    first.raw_timespan = Some(Timespan(100_000));
+    store.convert(&first);
+    store.fold(&request(600..650));
+    store.pass();
+    let mut second = policy(0, &[(10, None)], &["max", "rate:mean"]);
+    second.raw_timespan = first.raw_timespan;
+    store.convert(&second);
+    let of = |name: &str| {
+        let method = name.parse::<AggregationMethod>().unwrap();
+        aggregations(&second).into_iter().find(|aggregation| aggregation.method == method).unwrap()
+    };
+    let check = |store: &Store, points: &BTreeMap<i64, f64>| {
+        let max: Rows = whole(points, of("max")).into_iter().collect();
+        assert_eq!(read(store, of("max")), max);
+        let rates = whole(points, of("rate:mean"));
+        let rates: Rows = rates.range(1200..).map(|(at, rate)| (*at, *rate)).collect();
+        assert_eq!(read(store, of("rate:mean")), rates);
+    };
+    check(&store, &points);
+    let late = [(1191, 8.0), (1195, 9.0)];
+    assert_eq!(store.fold(&late).late, 0);
+    points.extend(late);
+    store.pass();
+    check(&store, &points);
+    store.remove(1195, 1196);
+    points.remove(&1195);
+    check(&store, &points);
+}

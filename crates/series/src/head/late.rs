@@ -18,10 +18,10 @@ use super::{
     removal::raw_needs,
 };
 use crate::{
-    CodecError, Result, block,
+    Result, block,
     layout::{Layout, floor},
     raw,
-    rows::Rows,
+    rows::{Rows, may_lack},
 };
 
 /// The times of the first and the last item of a stored block. Blocks of a granularity are in order and do not overlap.
@@ -363,8 +363,8 @@ impl GrainRows {
     }
 
     /// A block with these buckets replaced, as blocks, and the number of dropped values. A block sealed
-    /// before the methods changed keeps its methods: it loses cleared buckets, and gets late values only if
-    /// all its methods can take them.
+    /// before the methods changed keeps its methods: it loses cleared buckets, is cut at recomputed ones, and
+    /// gets late values only if all its methods can take them.
     fn rewritten(&self, bytes: &[u8], methods: &[AggregationMethod]) -> Result<(Vec<SealedBlock>, usize)> {
         let blocks = |methods: &[AggregationMethod], rows: &Rows| {
             blocks_of_rows(self.granularity, methods, rows).collect()
@@ -374,7 +374,7 @@ impl GrainRows {
         }
         let (own, rows) = block::decode_all(bytes)?;
         match &self.new {
-            New::Rows(new) if !new.is_empty() => Err(CodecError::Invalid("methods")),
+            New::Rows(new) if !new.is_empty() => Ok((self.between_others(methods, new, bytes)?, 0)),
             New::Values(values) if !added::take_values(&own) => {
                 let dropped = values.iter().map(Vec::len).sum();
                 let cleared = GrainRows { buckets: Vec::new(), new: New::Values(Vec::new()), ..self.clone() };
@@ -382,6 +382,46 @@ impl GrainRows {
             }
             _ => Ok((blocks(&own, &self.applied_to(&own, &rows)), 0)),
         }
+    }
+
+    /// The rows of a block with other methods, without these buckets, and the new rows in their places, as
+    /// blocks. The new rows lack the rates that the block lacks: a conversion has computed what can be known,
+    /// and the point before the first known one is not.
+    fn between_others(
+        &self,
+        methods: &[AggregationMethod],
+        new: &Rows,
+        bytes: &[u8],
+    ) -> Result<Vec<SealedBlock>> {
+        let is_known = |method: AggregationMethod| -> Result<bool> {
+            Ok(!method.rate || block::decode_rows(bytes, &[method])?.is_some())
+        };
+        let mut known = Vec::new();
+        let mut new = new.clone();
+        let columns = std::mem::take(&mut new.columns);
+        for (&method, column) in methods.iter().zip(columns) {
+            if is_known(method)? {
+                known.push(method);
+                new.columns.push(column);
+            }
+        }
+        if known.iter().all(|&method| may_lack(method)) {
+            new.drop_empty(0);
+        }
+        let (own, rows) = block::decode_all(bytes)?;
+        let others = GrainRows { new: New::Rows(Rows::new(own.len())), ..self.clone() };
+        let mut others = others.applied_to(&own, &rows);
+        let before = |rows: &Rows, next: Option<&Timestamp>| {
+            next.map_or(rows.len(), |next| rows.starts.partition_point(|start| start < next))
+        };
+        let mut blocks = Vec::new();
+        while !new.is_empty() || !others.is_empty() {
+            let count = before(&others, new.starts.first());
+            blocks.extend(blocks_of_rows(self.granularity, &own, &others.split_front(count)));
+            let count = before(&new, others.starts.first());
+            blocks.extend(blocks_of_rows(self.granularity, &known, &new.split_front(count)));
+        }
+        Ok(blocks)
     }
 
     /// The rows with these buckets replaced.
