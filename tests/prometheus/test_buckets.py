@@ -4,7 +4,7 @@ import pytest
 
 from prometheus.oracle import ask
 from support.gnudi import Gnudi
-from support.http import create_policy
+from support.http import create_metric, create_policy, post_seconds
 from support.process import wait_until
 
 HOUR = 1_750_003_200
@@ -114,6 +114,23 @@ def test_what_a_policy_does_not_have_is_not_found(buckets):
                  '{"cpu.util", __granularity__="soon"}']:
         status, document = ask(buckets.port, "/api/v1/query", {"query": text})
         assert (status, document["errorType"]) == (400, "bad_data"), text
+
+
+def test_what_came_before_a_move_to_finer_sources_stays(buckets):
+    client = buckets.client()
+    methods = ["mean", "sum", "count"]
+    create_policy(client, "hours", [("1h", 10_000)], aggregation_methods=methods)
+    create_policy(client, "exact", [("1m", 100_000), ("1h", 10_000)], aggregation_methods=methods, raw={"timespan": "30 days"})
+    metric = create_metric(client, "hours", name="moved")
+    count = lambda: query(buckets, "count_over_time(moved[5h])", HOUR + 5 * 3600).get("")
+    post_seconds(client, metric, range(HOUR, HOUR + 240 * 60, 60))
+    wait_until(lambda: count() == 240, 20, "measures")
+    client.patch(f"/v1/metric/{metric}", {"archive_policy_name": "exact"}).expect(200)
+    post_seconds(client, metric, [HOUR + 240 * 60])
+    wait_until(lambda: count() == 241, 20, "a measure after the move")
+    # Hours, then raw points from the last hour on.
+    assert query(buckets, "moved", HOUR + 3600 + 60) == {"": HOUR + 3600 + 29.5 * 60}
+    assert query(buckets, "moved", HOUR + 3 * 3600 + 60) == {"": HOUR + 3 * 3600 + 60}
 
 
 def test_series_are_deleted(buckets):

@@ -5,8 +5,11 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Timespan};
-use gnudi_series::head::{Origin, outcome};
+use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Statistic, Timespan, Timestamp};
+use gnudi_series::{
+    head::{Origin, outcome},
+    raw,
+};
 use proptest::prelude::*;
 use support::{
     PLAIN, Rows, Store, aggregations, bits, methods,
@@ -242,6 +245,8 @@ fn a_bucket_of_former_methods_takes_late_points() {
     store.convert(&first);
     store.fold(&request(600..650));
     store.pass();
+    assert_eq!(store.head.known_from(raw::GRANULARITY), Timestamp(1190));
+    assert_eq!(store.head.known_from(Timespan(10)), Timestamp(0));
     let mut second = policy(0, &[(10, None)], &["max", "rate:mean"]);
     second.raw_timespan = first.raw_timespan;
     store.convert(&second);

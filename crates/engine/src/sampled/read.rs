@@ -86,7 +86,8 @@ async fn read_chunk<T>(
             readings.push(None);
             continue;
         };
-        let segments = segments(&metric.policy, newest, query);
+        let known_from = |granularity| head.known_from(granularity);
+        let segments = segments(&metric.policy, newest, known_from, query);
         let first_range = ranges.len();
         ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, columns.value), head)));
         let layout = match last_layout.take() {

@@ -1,7 +1,8 @@
 //! The sources of a time span's samples: raw points, then granularity after granularity, each for times older
-//! than the previous source keeps.
+//! than the previous source keeps, or has been kept for.
 
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
+use gnudi_series::raw;
 
 use super::query::{MILLISECOND, Resolution, SampleQuery, Stamp};
 
@@ -17,28 +18,38 @@ pub(super) struct Segment {
     pub to: Timestamp,
 }
 
-/// The segments of a metric whose newest point is at `newest`, oldest first.
-pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &SampleQuery) -> Vec<Segment> {
+/// The segments of a metric whose newest point is at `newest`, oldest first. `known_from` gives the time before
+/// which the metric had no raw points, or not this granularity.
+pub(super) fn segments(
+    policy: &ArchivePolicy,
+    newest: Timestamp,
+    known_from: impl Fn(Timespan) -> Timestamp,
+    query: &SampleQuery,
+) -> Vec<Segment> {
+    let kept_after = |granularity, expired: i64| expired.max(known_from(granularity).0.saturating_sub(1));
     let mut sources: Vec<Source> = Vec::new();
     if let Some(timespan) = policy.raw_timespan.filter(|_| query.takes_raw()) {
         sources.push(Source {
             buckets: None,
             start: nanoseconds(query.start_ms),
-            kept_after: newest.0.saturating_sub(timespan.0),
+            kept_after: kept_after(raw::GRANULARITY, newest.0.saturating_sub(timespan.0)),
         });
     }
     sources.extend(candidates(policy, query).into_iter().map(|item| {
         let granularity = item.granularity.0;
         let newest_bucket = newest.0 - newest.0.rem_euclid(granularity);
+        let expired = item.timespan.map_or(i64::MIN, |timespan| newest_bucket.saturating_sub(timespan.0));
         Source {
             buckets: Some(item),
             start: first_bucket(query, item.granularity),
-            kept_after: item.timespan.map_or(i64::MIN, |timespan| newest_bucket.saturating_sub(timespan.0)),
+            kept_after: kept_after(item.granularity, expired),
         }
     }));
     let mut to = 0;
     let mut segments = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
+    let mut rest = sources.as_slice();
+    while let [source, others @ ..] = rest {
+        rest = others;
         if segments.is_empty() {
             to = source.end(query);
         }
@@ -46,11 +57,16 @@ pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &Sample
             break;
         }
         let is_whole = source.kept_after < source.start;
-        let from = match sources.get(index + 1) {
-            _ if is_whole => source.start,
-            // Buckets are taken as a whole, or not at all.
-            Some(next) => source.border(next, to).clamp(source.start, to),
-            None => source.kept_after.saturating_add(1).min(to),
+        let from = if is_whole {
+            source.start
+        } else {
+            let known_from = source.kept_after.saturating_add(1);
+            rest = before(others, known_from);
+            match rest.first() {
+                // Buckets are taken as a whole, or not at all.
+                Some(next) => source.border(next, to).clamp(source.start, to),
+                None => known_from.min(to),
+            }
         };
         if from < to {
             let [from, stop] = [from, to].map(|time| Timestamp(time.clamp(0, Timestamp::MAX.0)));
@@ -65,12 +81,23 @@ pub(super) fn segments(policy: &ArchivePolicy, newest: Timestamp, query: &Sample
     segments
 }
 
+/// The sources from the first one on that has buckets before `time`.
+fn before(sources: &[Source], time: i64) -> &[Source] {
+    let reaches = |index: usize| {
+        let source = &sources[index];
+        let oldest = source.kept_after.saturating_add(1);
+        sources.get(index + 1).map_or(oldest, |next| next.ceil(oldest)) < source.ceil(time)
+    };
+    let first = (0..sources.len()).find(|index| reaches(*index)).unwrap_or(sources.len());
+    &sources[first..]
+}
+
 /// A source of a metric's samples. Times in nanoseconds.
 struct Source {
     buckets: Option<ArchivePolicyItem>,
     /// Earlier starts are not wanted.
     start: i64,
-    /// Everything up to this time has expired.
+    /// Everything up to this time has expired, or came before the metric had this source.
     kept_after: i64,
 }
 
@@ -87,16 +114,25 @@ impl Source {
     /// source ends, where a bucket of the next one begins.
     fn border(&self, next: &Source, to: i64) -> i64 {
         let from = self.kept_after.saturating_add(1);
-        let ceil = |granularity: i64| from.saturating_add((-from).rem_euclid(granularity));
         let (own, others) = (self.granularity(), next.granularity());
         let both = (own / greatest_common_divisor(own, others)).saturating_mul(others);
-        let is_near = both <= own.max(others).saturating_mul(BORDER_BUCKETS_MAX) && ceil(both) <= to;
-        ceil(if is_near { both } else { others })
+        let is_near = both <= own.max(others).saturating_mul(BORDER_BUCKETS_MAX) && ceil(from, both) <= to;
+        ceil(from, if is_near { both } else { others })
+    }
+
+    /// The first time from `time` on at which a bucket begins.
+    fn ceil(&self, time: i64) -> i64 {
+        ceil(time, self.granularity())
     }
 
     fn granularity(&self) -> i64 {
         self.buckets.map_or(1, |item| item.granularity.0)
     }
+}
+
+/// The first multiple of `granularity` from `time` on.
+fn ceil(time: i64, granularity: i64) -> i64 {
+    time.saturating_add(time.wrapping_neg().rem_euclid(granularity))
 }
 
 fn greatest_common_divisor(mut one: i64, mut other: i64) -> i64 {

@@ -35,7 +35,21 @@ fn query(start: i64, end: i64) -> SampleQuery {
 
 /// Granularity (0 for raw points), first and last whole second, oldest first.
 fn found(policy: &ArchivePolicy, newest: i64, query: &SampleQuery) -> Vec<(i64, i64, i64)> {
-    let found = segments(policy, Timestamp(newest * SECOND), query);
+    found_from(policy, newest, &[], query)
+}
+
+/// The same of a metric that has some granularities only since a second.
+fn found_from(
+    policy: &ArchivePolicy,
+    newest: i64,
+    known_from: &[(i64, i64)],
+    query: &SampleQuery,
+) -> Vec<(i64, i64, i64)> {
+    let known_from = |granularity: Timespan| {
+        let known = known_from.iter().find(|(of, _)| of * SECOND == granularity.0);
+        Timestamp(known.map_or(i64::MIN, |(_, from)| from * SECOND))
+    };
+    let found = segments(policy, Timestamp(newest * SECOND), known_from, query);
     let granularity =
         |segment: &segments::Segment| segment.buckets.map_or(0, |item| item.granularity.0 / SECOND);
     let second = |time: Timestamp| time.0.div_euclid(SECOND);
@@ -58,6 +72,26 @@ fn what_has_expired_comes_from_the_next() {
     assert_eq!(found(&policy, 15_000, &minutes), [(60, 7_800, 15_000)]);
     let mean = SampleQuery { values: Values::Exactly("mean".parse().unwrap()), ..query(0, 15_000) };
     assert_eq!(found(&policy, 15_000, &mean), [(3600, 0, 10_800), (60, 10_800, 15_000)]);
+}
+
+/// After a move to a policy with finer sources.
+#[test]
+fn what_came_before_a_source_comes_from_the_next() {
+    let policy = policy(Some(100_000), &[(60, Some(50_000)), (3600, None)], &["mean"]);
+    let of = |known_from: &[(i64, i64)]| found_from(&policy, 15_000, known_from, &query(0, 15_000));
+    assert_eq!(of(&[]), [(0, 0, 15_000)]);
+    assert_eq!(of(&[(0, 14_000)]), [(60, 0, 14_040), (0, 14_040, 15_000)]);
+    assert_eq!(
+        of(&[(0, 14_000), (60, 10_000)]),
+        [(3600, 0, 10_800), (60, 10_800, 14_040), (0, 14_040, 15_000)]
+    );
+    // The next pass adds the minutes.
+    let never = i64::MAX / SECOND;
+    assert_eq!(of(&[(0, 14_000), (60, never)]), [(3600, 0, 14_400), (0, 14_400, 15_000)]);
+    assert_eq!(
+        of(&[(0, 14_000), (60, never), (3600, 12_000)]),
+        [(3600, 12_000, 14_400), (0, 14_400, 15_000)]
+    );
 }
 
 #[test]

@@ -167,6 +167,23 @@ impl Head {
         Ok(())
     }
 
+    /// The time from which a granularity, or the raw points, may be complete: what is older has expired, or came
+    /// before the metric had them. The earliest time if that is unknown.
+    pub fn known_from(&self, granularity: Timespan) -> Timestamp {
+        // Blocks may be left from before a loss.
+        if self.grains.is_empty() {
+            return Timestamp(i64::MIN);
+        }
+        let from = if granularity == raw::GRANULARITY {
+            self.archive
+                .as_ref()
+                .map_or_else(|| self.raw_start(), |archive| archive.from.max(archive.kept_from))
+        } else {
+            self.grain(granularity).map_or(i64::MAX, |grain| grain.kept_from)
+        };
+        Timestamp(from)
+    }
+
     /// No stored block of the granularity ends at this time or later: this head has all that does. `None` if
     /// unknown.
     pub fn blocks_end_before(&self, granularity: Timespan) -> Option<Timestamp> {
