@@ -212,3 +212,30 @@ fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
     assert_eq!(raw.timestamps, [Timestamp(112), Timestamp(113)]);
     assert!(Head::decode(&store.head_bytes()).is_ok());
 }
+
+#[test]
+fn a_late_point_in_the_first_bucket_of_raw_points_leaves_its_rates() {
+    let mut policy = policy(0, &[(10, None)], &["rate:mean", "increase", "max"]);
+    let mut store = Store::new(&policy);
+    let request = |times: std::ops::Range<i32>| -> Vec<(i64, f64)> {
+        times.step_by(3).map(|time| (i64::from(time), f64::from(time * time % 50))).collect()
+    };
+    let (first, second, late) = (request(100..136), request(136..170), [(122, 60.0)]);
+    store.fold(&first);
+    store.pass();
+    policy.raw_timespan = Some(Timespan(1000));
+    store.convert(&policy);
+    assert_eq!(store.fold(&second).late, 0);
+    store.pass();
+    // The bucket of 120 is final, and the point of 118 is the one before it.
+    assert_eq!(store.fold(&late).late, 0);
+    store.pass();
+    let all = sorted(&[first, second, late.to_vec()].concat());
+    for aggregation in aggregations(&policy) {
+        assert_eq!(
+            store.read(aggregation, &Query::all()).unwrap(),
+            buckets(&all, aggregation),
+            "{aggregation:?}"
+        );
+    }
+}

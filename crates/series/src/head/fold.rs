@@ -83,11 +83,15 @@ impl Head {
         };
         if self.archive.is_none() {
             // Earlier points are gone, except those in `raw`. After a loss some of those may be missing too.
-            let from = match self.lost_before {
-                Some(_) => points.last().map_or(0, |point| point.timestamp.0),
-                None => self.raw_start(),
+            let (from, before) = match self.lost_before {
+                Some(_) => (points.last().map_or(0, |point| point.timestamp.0), None),
+                None => (self.raw_start(), self.before),
             };
-            self.archive = Some(Archive { from, ..Archive::default() });
+            let mut archive = Archive { from, ..Archive::default() };
+            // A late point recomputes the first bucket, whose first rate needs the point before.
+            let before = before.filter(|before| before.timestamp.0 < from);
+            archive.push(before.as_slice(), &mut self.sealed);
+            self.archive = Some(archive);
         }
         let Some(archive) = self.archive.as_ref().filter(|_| !points.is_empty()) else { return points.len() };
         // `raw` is empty if the newest points were removed.
