@@ -34,9 +34,7 @@ struct Definition<'a> {
 
 pub(super) fn encode(attribute: &StoredAttribute) -> String {
     let raw = |value: &AttributeValue| {
-        let mut json = String::new();
-        write_value(&mut json, value);
-        RawValue::from_string(json).expect("values are written as JSON")
+        RawValue::from_string(encode_value(value)).expect("values are written as JSON")
     };
     let number = |number: f64| raw(&AttributeValue::Number(number));
     let fills = attribute.fills.iter().map(|fill| (fill.version, raw(&fill.value))).collect();
@@ -98,6 +96,13 @@ pub(super) fn encode_values<'a>(values: impl IntoIterator<Item = (i64, &'a Attri
         write_value(&mut json, value);
     }
     json.push('}');
+    json
+}
+
+/// A value as rows have it.
+pub(super) fn encode_value(value: &AttributeValue) -> String {
+    let mut json = String::new();
+    write_value(&mut json, value);
     json
 }
 

@@ -26,7 +26,20 @@ pub const ATTRIBUTES: [(&str, AttributeKind); 7] = [
 ];
 pub const TEXTS: [&str; 12] = ["", "a", "A", "ab", "abc", "b%", "a_", "\u{e9}", "a*", "x[", "\\", "1.0"];
 pub const OWNERS: [&str; 5] = ["u1:p1", "u1:p2", "u2:p1", "admin", "u%:p_1"];
-pub const NUMBERS: [f64; 9] = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1.0, 2.5, 1e300, f64::INFINITY, f64::NAN];
+pub const NUMBERS: [f64; 11] = [
+    f64::NEG_INFINITY,
+    -1.5,
+    -0.0,
+    0.0,
+    // SQLite reads this one and 1.7e203 with an error in the last bit.
+    4.202_201_109_338_525_4e-129,
+    1.0,
+    2.5,
+    1.711_488_800_458_074e203,
+    1e300,
+    f64::INFINITY,
+    f64::NAN,
+];
 /// Seconds; all times of resources are among these, or a fraction later.
 pub const SECONDS: std::ops::Range<u64> = 100..112;
 const RESOURCES: u64 = 40;

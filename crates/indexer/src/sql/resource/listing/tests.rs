@@ -220,3 +220,45 @@ async fn an_index_serves_every_history() {
         assert_all(&plans(&indexer, &listing(resource_type, true, filter, USUAL)).await, indexes);
     }
 }
+
+/// `SQLite` reads such numbers in JSON with an error in the last bit, upwards or downwards.
+#[tokio::test]
+async fn very_large_and_very_small_numbers_are_found_and_listed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = SqliteOptions::new(folder.path().join("index"));
+    // Comparisons are tested row by row.
+    options.rows_rare_max = 0;
+    let indexer = SqlIndexer::open(&options).await.unwrap();
+    let kind = AttributeKind::Number { min: None, max: None };
+    let attributes = BTreeMap::from([("size".into(), Attribute { kind, required: false, fill: None })]);
+    indexer.create_resource_type(ResourceType { name: "instance".into(), attributes }).await.unwrap();
+    let sizes =
+        ["-1.711488800458074e203", "-4.366508223114724e-137", "4.2022011093385254e-129", "1.5", "1e300"];
+    let sizes = sizes.map(|size| size.parse::<f64>().unwrap());
+    // Two resources of each size, in the order of the listing.
+    let ids: Vec<Uuid> = (1..=2 * sizes.len() as u128).map(Uuid::from_u128).collect();
+    let resource = |(id, size): (&Uuid, &f64)| NewResource {
+        attributes: BTreeMap::from([("size".into(), AttributeValue::Number(*size))]),
+        ..NewResource::new(*id, "instance", "me", at(0))
+    };
+    let twice = sizes.iter().flat_map(|size| [size, size]);
+    let created = indexer.create_resources(ids.iter().zip(twice).map(resource).collect()).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+
+    let mut pages = listing("instance", false, None, &["size"]);
+    pages.page.limit = Some(1);
+    let mut listed = Vec::new();
+    while let Some(last) = indexer.list_resources(&pages).await.unwrap().pop()
+        && listed.len() <= ids.len()
+    {
+        listed.push(last.id);
+        pages.page.marker = Some(ResourceMarker { id: last.id, revision: Resource::CURRENT });
+    }
+    assert_eq!(listed, ids);
+    for (size, ids) in sizes.iter().zip(ids.chunks(2)) {
+        let filter = Filter::equal("size", FilterValue::Float(*size));
+        let found =
+            indexer.list_resources(&listing("instance", false, Some(filter), &["size"])).await.unwrap();
+        assert_eq!(found.iter().map(|found| found.id).collect::<Vec<_>>(), ids, "{size}");
+    }
+}
