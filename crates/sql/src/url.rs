@@ -65,13 +65,9 @@ fn sqlite(rest: &str) -> Result<SqliteOptions, InvalidUrl> {
 }
 
 fn server(server: Server, rest: &str) -> Result<ServerOptions, InvalidUrl> {
+    let (credentials, rest) = split_credentials(rest);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // A slash in a password is escaped as %2F, and an at sign should be.
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (credentials, place) = match authority.rsplit_once('@') {
-        Some((credentials, place)) => (Some(credentials), place),
-        None => (None, authority),
-    };
+    let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, password) = match credentials {
         Some(credentials) => match credentials.split_once(':') {
             Some((user, password)) => (user, Some(Secret::new(decoded(password, "password")?))),
@@ -92,6 +88,20 @@ fn server(server: Server, rest: &str) -> Result<ServerOptions, InvalidUrl> {
     let mut options = ServerOptions { password, ..ServerOptions::new(server, host, user, database) };
     set_options(&mut options, query)?;
     Ok(options)
+}
+
+/// Splits off what is before the at sign. As with `SQLAlchemy`, a password may have slashes and question marks that are not
+/// escaped, up to the first at sign; without them, the last at sign before the database counts.
+fn split_credentials(rest: &str) -> (Option<&str>, &str) {
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let at = match authority.rfind('@') {
+        None if authority.contains(':') => rest.find('@'),
+        at => at,
+    };
+    match at {
+        Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
+        None => (None, rest),
+    }
 }
 
 fn host(place: &str, port: u16) -> Result<Host, InvalidUrl> {

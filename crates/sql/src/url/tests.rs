@@ -39,6 +39,17 @@ fn gnocchis_forms_are_taken() {
     };
     assert_eq!(options, expected);
     assert_eq!(read("postgresql://me:a@b:c@h/d").password, Some(Secret::new("a@b:c")));
+    // As SQLAlchemy reads them.
+    for password in ["a/b", "/", "a?b=c", "a/b?c:d", "?"] {
+        for rest in ["h:99/d", "h:99/d?charset=utf8", "h:99/d?ssl_ca=/a@b"] {
+            let options = read(&format!("mysql+pymysql://me:{password}@{rest}"));
+            assert_eq!(options.password, Some(Secret::new(password)), "{password} {rest}");
+            assert_eq!((&*options.user, &*options.database), ("me", "d"), "{password} {rest}");
+            assert_eq!(options.host, tcp("h", 99), "{password} {rest}");
+        }
+    }
+    let options = read("mysql://me@h/d?ssl_ca=/a:b@c");
+    assert_eq!((options.password, &*options.user, options.host), (None, "me", tcp("h", 3306)));
     assert_eq!(read("mysql://me@/d").host, tcp("localhost", 3306));
 }
 
