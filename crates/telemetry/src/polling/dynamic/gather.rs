@@ -80,7 +80,7 @@ impl Gatherer {
     }
 
     /// The pages of a definition's source. `names`: variables of its text. `endpoint`: the service's URL, unused for
-    /// commands. Responses are cached for `lifetime`.
+    /// commands. Responses are cached for `lifetime`; if it is zero, all are fresh.
     pub fn pages<'a>(
         &'a self,
         definition: &'a DynamicDefinition,
@@ -103,7 +103,9 @@ impl Gatherer {
         lifetime: Duration,
     ) -> Result<Arc<Value>, PollError> {
         let now = Instant::now();
-        if let Some(answer) = self.answers.lock().get(place, now) {
+        // The place may be one that was asked for metadata, too.
+        let cached = if lifetime.is_zero() { None } else { self.answers.lock().get(place, now) };
+        if let Some(answer) = cached {
             return Ok(answer);
         }
         let body = match &definition.source {
@@ -177,14 +179,18 @@ impl Pages<'_> {
 
     /// Entries without an id that the file names are logged and skipped.
     fn entries(&self, document: &Value) -> Vec<Value> {
-        let entries = match (document, &self.definition.response_entries) {
-            (Value::Array(_), _) => Some(document.clone()),
-            (Value::Object(map), _) if map.is_empty() => None,
-            (document, Some(way)) => way.look(document).ok().map(std::borrow::Cow::into_owned),
-            (Value::Object(map), None) => map.values().next().cloned(),
-            _ => None,
+        let found = match (document, &self.definition.response_entries) {
+            (Value::Array(_), _) => Ok(Some(document.clone())),
+            (Value::Object(map), _) if map.is_empty() => Ok(None),
+            (document, Some(way)) => way.look(document).map(|found| Some(found.into_owned())),
+            (Value::Object(map), None) => Ok(map.values().next().cloned()),
+            _ => Err("it is neither a list nor a map".to_owned()),
         };
-        let entries = match entries {
+        let found = found.unwrap_or_else(|error| {
+            tracing::warn!(error, meter = self.definition.name, "no entries in a response");
+            None
+        });
+        let entries = match found {
             Some(Value::Array(entries)) => entries,
             None | Some(Value::Null) => Vec::new(),
             Some(entry) => vec![entry],
@@ -257,6 +263,26 @@ mod tests {
             assert!(found.len() <= 3, "{found:?}");
         }
         assert_eq!(found, ["a", "b", "c"].map(|id| json!({ "id": id })));
+    }
+
+    #[tokio::test]
+    async fn what_metadata_were_read_from_is_read_again_for_samples() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("things");
+        let text = format!(
+            "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: cat {}\n",
+            file.display()
+        );
+        let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+        let gatherer = Gatherer::new(None);
+        let hour = Duration::from_secs(3600);
+        let mut found = Vec::new();
+        for (id, lifetime) in [("a", hour), ("b", hour), ("c", Duration::ZERO), ("d", hour)] {
+            std::fs::write(&file, json!([{ "id": id }]).to_string()).unwrap();
+            let mut pages = gatherer.pages(&definition, &Map::new(), "", lifetime).unwrap();
+            found.extend(pages.next().await.unwrap().unwrap());
+        }
+        assert_eq!(found, ["a", "a", "c", "a"].map(|id| json!({ "id": id })));
     }
 
     #[test]
