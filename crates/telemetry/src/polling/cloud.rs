@@ -99,10 +99,9 @@ impl Cloud {
         let mut is_renewed = false;
         loop {
             let token = self.session.token().await.map_err(|error| CloudError::Failed(error.to_string()))?;
-            let mut request = Request::builder().method(method).uri(url).header("x-auth-token", &*token);
-            request = request.header("accept", "application/json").header("user-agent", "gnudi");
-            for (name, value) in headers {
-                request = request.header(*name, *value);
+            let mut request = Request::builder().method(method).uri(url);
+            for (name, value) in all_headers(&token, headers) {
+                request = request.header(name, value);
             }
             let request = request.body(Bytes::new()).map_err(|error| failed(error.to_string()))?;
             let answer = self.http.send_within(request, timeout).await.map_err(|error| {
@@ -147,6 +146,18 @@ impl Cloud {
         }
         Err(CloudError::Failed(format!("{url}: a list without an end")))
     }
+}
+
+/// The headers of a request, each once: the agent's token, the caller's headers, and the usual ones that these lack.
+fn all_headers<'a>(token: &'a str, headers: Headers<'a>) -> Vec<(&'a str, &'a str)> {
+    let usual = [("accept", "application/json"), ("user-agent", "gnudi")];
+    let mut all = vec![("x-auth-token", token)];
+    for &(name, value) in headers.iter().chain(&usual) {
+        if all.iter().all(|(known, _)| !known.eq_ignore_ascii_case(name)) {
+            all.push((name, value));
+        }
+    }
+    all
 }
 
 fn has_version(endpoint: &str) -> bool {
@@ -217,6 +228,16 @@ mod tests {
         assert_eq!(to("http://elsewhere:9292/v2/images?marker=2"), "https://a/image/v2/images?marker=2");
         assert_eq!(to("/image/v2/images?marker=2"), "https://a/image/v2/images?marker=2");
         assert_eq!(to("/other?marker=2"), "https://a/other?marker=2");
+    }
+
+    #[test]
+    fn headers_of_the_caller_replace_the_usual_ones() {
+        let headers = [("Accept", "application/xml"), ("X-Auth-Token", "another"), ("x-more", "1")];
+        let all =
+            [("x-auth-token", "t"), ("Accept", "application/xml"), ("x-more", "1"), ("user-agent", "gnudi")];
+        assert_eq!(all_headers("t", &headers), all);
+        let usual = [("x-auth-token", "t"), ("accept", "application/json"), ("user-agent", "gnudi")];
+        assert_eq!(all_headers("t", &[]), usual);
     }
 
     #[test]

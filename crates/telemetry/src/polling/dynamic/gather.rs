@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::{
-    definition::{DynamicDefinition, ResponseSource},
+    definition::{DynamicDefinition, ResponseFormat, ResponseSource},
     document::read,
 };
 use crate::polling::{
@@ -122,8 +122,12 @@ impl Gatherer {
     }
 
     async fn asked(&self, definition: &DynamicDefinition, url: &str) -> Result<Vec<u8>, PollError> {
-        let headers: Vec<(&str, &str)> =
+        let mut headers: Vec<(&str, &str)> =
             definition.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        if definition.handlers.iter().any(|handler| *handler != ResponseFormat::Json) {
+            // Unless the file says what is accepted.
+            headers.push(("accept", "*/*"));
+        }
         let answer = self.cloud()?.ask_within(&Method::GET, url, &headers, definition.timeout).await?;
         Ok(answer.body.to_vec())
     }
