@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
+use super::json_of_python;
+
 /// Bytes of an escape such as `\ud800`.
 const ESCAPE_BYTES: usize = 6;
 
@@ -47,10 +49,10 @@ fn unit(bytes: &[u8], place: usize) -> Option<u32> {
     digits.iter().try_fold(0, value)
 }
 
-/// Parses a response that Python may have written.
+/// Parses a response that Python may have written, with numbers that JSON lacks, too: they become texts.
 pub fn parse<T: DeserializeOwned>(document: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(document).or_else(|error| {
-        match std::str::from_utf8(document).map(halves_replaced) {
+        match std::str::from_utf8(document).map(json_of_python) {
             Ok(Cow::Owned(whole)) => serde_json::from_str(&whole),
             _ => Err(error),
         }
@@ -79,6 +81,14 @@ mod tests {
         for whole in [r#""\\ud800""#, r#""\ud83d\ude00""#, r#""\\\\uDC00""#, "\\ud8", "\\udxyz", "\\é\\ud"] {
             assert!(matches!(halves_replaced(whole), Cow::Borrowed(_)), "{whole}");
         }
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_cost_a_response_nothing_else() {
+        let document = br#"{"a": [NaN, -Infinity], "b": 1e999, "c": "\ud800 NaN", "d": 1}"#;
+        let expected = json!({"a": ["nan", "-inf"], "b": "inf", "c": "\u{fffd} NaN", "d": 1});
+        assert_eq!(parse::<Value>(document).unwrap(), expected);
+        assert!(parse::<Value>(b"[nan]").is_err());
     }
 
     proptest! {
