@@ -1,8 +1,8 @@
 //! XML documents as trees of elements, attributes and text, as hypervisors and services write them. Parsed by
 //! roxmltree.
 //!
-//! Namespace prefixes are dropped; comments, processing instructions and document types are skipped. Entity
-//! declarations are an error, so that no document can expand.
+//! Namespace prefixes are dropped, unless the names are wanted as they are written; comments, processing instructions
+//! and document types are skipped. Entity declarations are an error, so that no document can expand.
 
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
 
@@ -11,9 +11,9 @@ const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Without its prefix.
+    /// Without its prefix, unless parsed as written.
     pub name: String,
-    /// Without prefixes, in order, without namespace declarations.
+    /// In order, without prefixes and namespace declarations, unless parsed as written.
     pub attributes: Vec<(String, String)>,
     pub children: Vec<Element>,
     /// The text before the first child.
@@ -33,31 +33,47 @@ pub enum XmlError {
     Entities,
 }
 
+/// The form of names.
+#[derive(Clone, Copy)]
+enum Names {
+    Local,
+    AsWritten,
+}
+
 impl Element {
     pub fn parse(text: &str) -> Result<Element, XmlError> {
+        Element::read(text, Names::Local)
+    }
+
+    /// With the names as they are written, prefixes included, and namespace declarations among the attributes.
+    pub fn parse_as_written(text: &str) -> Result<Element, XmlError> {
+        Element::read(text, Names::AsWritten)
+    }
+
+    fn read(text: &str, names: Names) -> Result<Element, XmlError> {
         if text.contains("<!ENTITY") {
             return Err(XmlError::Entities);
         }
         let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Element::of(Document::parse_with_options(text, options)?.root_element(), 0)
+        Element::of(Document::parse_with_options(text, options)?.root_element(), names, 0)
     }
 
-    fn of(node: Node<'_, '_>, depth: usize) -> Result<Element, XmlError> {
+    fn of(node: Node<'_, '_>, names: Names, depth: usize) -> Result<Element, XmlError> {
         if depth >= DEPTH_MAX {
             return Err(XmlError::Depth);
         }
         let attribute = |attribute: roxmltree::Attribute<'_, '_>| {
             (attribute.name().to_owned(), attribute.value().to_owned())
         };
-        let mut element = Element {
-            name: node.tag_name().name().to_owned(),
-            attributes: node.attributes().map(attribute).collect(),
-            ..Element::default()
+        let (name, attributes) = match names {
+            Names::Local => (node.tag_name().name().to_owned(), node.attributes().map(attribute).collect()),
+            Names::AsWritten => written(node),
         };
+        let mut element = Element { name, attributes, ..Element::default() };
         for child in node.children() {
             match child.node_type() {
-                NodeType::Element => element.children.push(Element::of(child, depth + 1)?),
+                NodeType::Element => element.children.push(Element::of(child, names, depth + 1)?),
                 NodeType::Text => element.add_text(child.text().unwrap_or_default()),
                 NodeType::Root | NodeType::Comment | NodeType::PI => {}
             }
@@ -97,6 +113,42 @@ impl Element {
     }
 }
 
+/// An element's name and its attributes, as they are written.
+fn written(node: Node<'_, '_>) -> (String, Vec<(String, String)>) {
+    let (name, names) = names_in_tag(&node.document().input_text()[node.range().start..]);
+    let mut others = node.attributes();
+    let attribute = |name: &str| {
+        let declares = name.strip_prefix("xmlns").filter(|rest| rest.is_empty() || rest.starts_with(':'));
+        let value = match declares {
+            Some(prefix) => node.lookup_namespace_uri(prefix.strip_prefix(':')),
+            None => others.next().map(|attribute| attribute.value()),
+        };
+        (name.to_owned(), value.unwrap_or_default().to_owned())
+    };
+    (name.to_owned(), names.into_iter().map(attribute).collect())
+}
+
+/// The names of an element and its attributes in the start tag that the text begins with. It is well-formed.
+fn names_in_tag(text: &str) -> (&str, Vec<&str>) {
+    let text = text.strip_prefix('<').unwrap_or(text);
+    let is_end = |letter: char| letter.is_ascii_whitespace() || letter == '/' || letter == '>';
+    let (name, mut rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+    let mut names = Vec::new();
+    loop {
+        rest = rest.trim_ascii_start();
+        if rest.starts_with(['/', '>']) {
+            break;
+        }
+        let Some((attribute, behind)) = rest.split_once('=') else { break };
+        names.push(attribute.trim_ascii_end());
+        let behind = behind.trim_ascii_start();
+        let Some(quote) = behind.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
+        let Some((_, behind)) = behind[1..].split_once(quote) else { break };
+        rest = behind;
+    }
+    (name, names)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -116,6 +168,22 @@ mod tests {
         assert_eq!(root.child("b").unwrap().text, "<x>&");
         assert_eq!(root.attributes.len(), 1);
         assert!(root.find("name/none").is_none());
+    }
+
+    #[test]
+    fn names_are_kept_as_they_are_written() {
+        let text = "<?xml version='1.0'?>\n<n:a xmlns:n='u&amp;v' b = \"1>/\"\n n:c='=' xmlns=\"w\"><n:b/><d xmlns=''\txml:lang='é'>x</d></n:a>";
+        let root = Element::parse_as_written(text).unwrap();
+        let attributes = |element: &Element| -> Vec<String> {
+            element.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect()
+        };
+        assert_eq!(root.name, "n:a");
+        assert_eq!(attributes(&root), ["xmlns:n=u&v", "b=1>/", "n:c==", "xmlns=w"]);
+        let [first, second] = &root.children[..] else { panic!("{root:?}") };
+        assert_eq!((first.name.as_str(), attributes(first)), ("n:b", Vec::new()));
+        assert_eq!((second.name.as_str(), second.text.as_str()), ("d", "x"));
+        assert_eq!(attributes(second), ["xmlns=", "xml:lang=é"]);
+        assert_eq!(Element::parse(text).unwrap().name, "a");
     }
 
     #[test]
@@ -145,6 +213,7 @@ mod tests {
         #[test]
         fn no_text_is_fatal(text in "[<>/a &;\"'=!\\[\\]-]{0,40}") {
             let _ = Element::parse(&text);
+            let _ = Element::parse_as_written(&text);
         }
     }
 }

@@ -12,10 +12,12 @@ pub fn read(body: &[u8], handlers: &[ResponseFormat]) -> Result<Value, String> {
     for handler in handlers {
         let read = match handler {
             ResponseFormat::Json => parse(text.as_bytes()).map_err(|error| format!("JSON: {error}")),
-            ResponseFormat::Xml => Element::parse(&text).map_err(|error| error.to_string()).map(|root| {
-                let name = root.name.clone();
-                Value::Object(Map::from_iter([(name, of_element(&root))]))
-            }),
+            ResponseFormat::Xml => {
+                Element::parse_as_written(&text).map_err(|error| error.to_string()).map(|root| {
+                    let name = root.name.clone();
+                    Value::Object(Map::from_iter([(name, of_element(&root))]))
+                })
+            }
             ResponseFormat::Text => Ok(serde_json::json!([{ "out": text }])),
         };
         match read {
@@ -67,11 +69,19 @@ mod tests {
         let document =
             json!({"a": {"@x": "1", "b": ["2", "3"], "c": null, "d": {"@y": "4", "#text": "text"}}});
         assert_eq!(read(xml, &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap(), document);
+        let xml = b"<n:a xmlns:n='u' xmlns='v'><n:b n:c='1'>x</n:b><d>y</d></n:a>";
+        let document =
+            json!({"n:a": {"@xmlns:n": "u", "@xmlns": "v", "n:b": {"@n:c": "1", "#text": "x"}, "d": "y"}});
+        assert_eq!(read(xml, &[ResponseFormat::Xml]).unwrap(), document);
         assert_eq!(
             read(b"{\"a\": 1}", &[ResponseFormat::Json, ResponseFormat::Text]).unwrap(),
             json!({"a": 1})
         );
         assert_eq!(read(br#"{"a": "\ud800"}"#, &[ResponseFormat::Json]).unwrap(), json!({"a": "\u{fffd}"}));
+        assert_eq!(
+            read(br#"{"a": NaN, "b": 1}"#, &[ResponseFormat::Json]).unwrap(),
+            json!({"a": "nan", "b": 1})
+        );
         assert_eq!(read(b"7", &[ResponseFormat::Text]).unwrap(), json!([{"out": "7"}]));
         assert!(read(b"<", &[ResponseFormat::Json, ResponseFormat::Xml]).unwrap_err().contains("; "));
     }
