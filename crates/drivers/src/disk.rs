@@ -153,6 +153,15 @@ pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Removes files, all that it can; returns the first error. One that is gone already is none.
+pub(crate) fn remove_all(disk: &dyn Disk, paths: &[PathBuf]) -> io::Result<()> {
+    let mut outcome = Ok(());
+    for path in paths {
+        outcome = outcome.and(if_there(disk.remove(path)).map(|_| ()));
+    }
+    outcome
+}
+
 /// The whole of a small file; `None` if it does not exist.
 pub(crate) fn read_if_there(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, OpenError> {
     if_there(read_file(disk, path)).map_err(OpenError::io(path))

@@ -2,11 +2,14 @@
 
 mod support;
 
-use std::{io::ErrorKind, sync::Arc};
+use std::{io::ErrorKind, path::PathBuf, sync::Arc};
 
-use gnudi_drivers::incoming::{
-    Append as _, Consume as _, Incoming, IncomingError, Position,
-    log::{Durability, LocalIncoming, LocalIncomingOptions},
+use gnudi_drivers::{
+    disk::Disk as _,
+    incoming::{
+        Append as _, Consume as _, Incoming, IncomingError, Position,
+        log::{Durability, LocalIncoming, LocalIncomingOptions},
+    },
 };
 use gnudi_model::Fault;
 use support::{
@@ -71,6 +74,51 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
             disk.restart(seed);
             assert_eq!(open(&disk).figures().damaged, 0, "seed {seed}, cut at {operations}");
         }
+    }
+}
+
+fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(end)).collect()
+}
+
+/// The same within one process.
+#[tokio::test]
+async fn a_file_whose_old_name_may_come_back_is_not_used_again() {
+    let (disk, log) = fresh();
+    for id in 1..5 {
+        append(&log, id, 30_000).await.unwrap();
+    }
+    disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
+    trim_all(&log).await.unwrap_err();
+    let spares = files(&disk, ".spare");
+    assert_eq!(spares.len(), 1);
+    for id in 5..10 {
+        append(&log, id, 30_000).await.unwrap();
+    }
+    assert_eq!(files(&disk, ".spare"), spares);
+    assert_eq!(waiting(&log).await, [5, 6, 7, 8, 9]);
+}
+
+/// Whether files are used again or removed.
+#[tokio::test]
+async fn a_file_that_is_gone_does_not_keep_the_others() {
+    for spare_segments_max in [0, 2] {
+        let disk = SimDisk::default();
+        let options = LocalIncomingOptions { spare_segments_max, ..small_log(1) };
+        let log = open_log(&disk, &options).unwrap();
+        for id in 1..14 {
+            append(&log, id, 30_000).await.unwrap();
+        }
+        let before = files(&disk, ".log");
+        assert!(before.len() > 5, "{before:?}");
+        for gone in [&before[0], &before[3]] {
+            disk.remove(gone).unwrap();
+        }
+        trim_all(&log).await.unwrap();
+        assert_eq!(files(&disk, ".log"), before[before.len() - 1..]);
+        assert_eq!(files(&disk, ".spare").len(), spare_segments_max);
+        append(&log, 14, 30_000).await.unwrap();
+        assert_eq!(waiting(&log).await, [14]);
     }
 }
 

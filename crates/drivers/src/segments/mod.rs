@@ -29,7 +29,7 @@ pub(crate) use self::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, is_no_space, with_suffix, write_all_at},
+    disk::{Disk, LocalDisk, if_there, is_no_space, with_suffix, write_all_at},
     quarantine::Quarantine,
     reserve::Reserve,
 };
@@ -358,34 +358,41 @@ impl SegmentLog {
     /// Releases segments that are no longer needed: some files are kept as spares; returns the others, for
     /// the caller to remove. Never the active segment.
     pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {
-        let (mut renamed, mut to_remove) = (false, Vec::new());
+        let mut to_remove = Vec::new();
         let is_short = self.reserve.is_short();
         if is_short {
             self.drop_spares(0)?;
         }
+        let kept = self.spares.len();
         for number in numbers.iter().filter(|number| **number != self.active.segment.number) {
             let Some(segment) = self.segments.write().remove(number) else { continue };
             if segment.unreadable.load(Ordering::Relaxed) {
-                self.disk.rename(&segment.path, &with_suffix(&segment.path, ".unreadable"))?;
+                let renamed = self.disk.rename(&segment.path, &with_suffix(&segment.path, ".unreadable"));
+                if let Err(error) = renamed {
+                    tracing::warn!("{} stays until the next start: {error}", segment.path.display());
+                }
                 continue;
             }
             // A reader may still hold the file: then it is removed, and lives until the reader is done.
             let reusable = Arc::strong_count(&segment) == 1
                 && !is_short
                 && self.spares.len() < self.options.spares_max
-                && segment.file.len()? <= self.options.segment_bytes.into();
-            if reusable {
-                let spare = with_suffix(&segment.path, SPARE_SUFFIX);
-                self.disk.rename(&segment.path, &spare)?;
+                && segment.file.len().is_ok_and(|length| length <= self.options.segment_bytes.into());
+            let spare = with_suffix(&segment.path, SPARE_SUFFIX);
+            // One that cannot be renamed, such as one that is gone, must not keep the others.
+            if reusable && self.disk.rename(&segment.path, &spare).is_ok() {
                 self.spares.push(spare);
-                renamed = true;
             } else {
                 to_remove.push(segment.path.clone());
             }
         }
         // The old name must be gone durably before a spare is overwritten.
-        if renamed {
-            self.disk.sync_dir(&self.dir)?;
+        if self.spares.len() > kept
+            && let Err(error) = self.disk.sync_dir(&self.dir)
+        {
+            // The next start finds the files.
+            self.spares.truncate(kept);
+            return Err(error);
         }
         Ok(to_remove)
     }
@@ -394,7 +401,7 @@ impl SegmentLog {
     pub fn drop_spares(&mut self, keep: usize) -> io::Result<()> {
         while self.spares.len() > keep {
             let spare = self.spares.pop().expect("just counted");
-            self.disk.remove(&spare)?;
+            if_there(self.disk.remove(&spare))?;
         }
         Ok(())
     }

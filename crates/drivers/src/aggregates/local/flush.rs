@@ -19,7 +19,7 @@ use crate::{
         key::Key,
         table::{entry::Kind, levels::mergeable_from},
     },
-    disk::is_no_space,
+    disk::{is_no_space, remove_all},
     segments::Claim,
 };
 
@@ -117,8 +117,7 @@ impl Shared {
             }
             log.log.release(&segments)
         };
-        let removed = released.and_then(|paths| paths.iter().try_for_each(|path| self.disk.remove(path)));
-        if let Err(error) = removed {
+        if let Err(error) = released.and_then(|paths| remove_all(&*self.disk, &paths)) {
             tracing::warn!("flushed files of the log stay until the next start: {error}");
         }
         Ok(())

@@ -43,7 +43,7 @@ use self::{
 use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, is_no_space},
+    disk::{Disk, LocalDisk, is_no_space, remove_all},
     quarantine::{Quarantine, UNREADABLE_MAX},
     reserve::Reserve,
     segments::{
@@ -296,7 +296,7 @@ impl LogState {
         let to_remove = log.release(&trimmed)?;
         drop(log);
         // Outside the lock: removing a large file takes time, and appends go on.
-        to_remove.iter().try_for_each(|path| self.disk.remove(path))
+        remove_all(&*self.disk, &to_remove)
     }
 }
 
