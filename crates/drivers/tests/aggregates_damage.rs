@@ -16,6 +16,7 @@ use gnudi_drivers::{
         AggregateStore, Blocks, Fence, MetricWrite, StoreError,
         local::{LocalAggregates, LocalAggregatesOptions},
     },
+    disk::Disk as _,
 };
 use gnudi_model::{MetricId, Timestamp};
 use support::{
@@ -312,6 +313,27 @@ async fn a_run_that_lost_a_stretch_or_its_end_never_brings_an_old_head_back() {
         assert_eq!(count_lost_in(&disk, 2).await.0, heads, "round {round}: the same after a restart");
     }
     assert!(stretches > 100 && cuts > 1000, "{stretches} heads lost to stretches, {cuts} to cuts");
+}
+
+/// Somebody removed a run's file: older heads do not come back, nor once the log continues behind the gap.
+#[tokio::test]
+async fn a_run_that_is_gone_never_brings_an_old_head_back() {
+    for (gone, heads_lost) in [(0, 0), (1, usize::from(METRICS))] {
+        let disk = two_runs().await;
+        disk.remove(&files(&disk, ".run")[gone]).unwrap();
+        for _ in 0..2 {
+            let store = open_unflushed(&disk);
+            assert_eq!(count_lost(&store, 2).await, (heads_lost, usize::from(METRICS)), "run {gone}");
+            assert_eq!(store.figures().damaged, 1, "run {gone}");
+        }
+        let store = open(&disk, 1000);
+        write(&store, 3).await;
+        settle(&store, 1).await;
+        drop(store);
+        let store = open_unflushed(&disk);
+        assert_eq!(count_lost(&store, 3).await, (0, usize::from(METRICS)), "run {gone}");
+        assert_eq!(store.figures().damaged, 1, "run {gone}");
+    }
 }
 
 /// A lost part of the log that was durable: the affected metrics are known, and their writes count as

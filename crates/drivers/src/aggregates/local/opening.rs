@@ -1,4 +1,7 @@
 //! Opens the store: first the runs, then the log's entries that are in no run, then the threads.
+//!
+//! Together the runs and the log have all segments since the first. A gap is a lost run: it counts as a run that has lost all
+//! of its entries, so that no older run's entries come back.
 
 use std::{
     path::Path,
@@ -15,6 +18,7 @@ use super::{
     roster::Roster,
     run::{Range, Run, RunName},
     runs_dir,
+    verify::missing_runs,
 };
 use crate::{
     OpenError,
@@ -46,7 +50,11 @@ impl LocalAggregates {
         let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
         let quarantine = Arc::new(quarantine.giving_up_after(options.unreadable_max));
         let runs_dir = runs_dir(dir);
-        let runs = open_runs(&*disk, &runs_dir, &quarantine)?;
+        let mut runs = open_runs(&*disk, &runs_dir, &quarantine)?;
+        let names: Vec<RunName> = runs.all().map(|run| run.name).collect();
+        for name in missing_runs(&names) {
+            insert(&mut runs, Run::lost(&runs_dir, name, &quarantine));
+        }
         let segment_options = SegmentOptions {
             segment_bytes: options.segment_bytes,
             spares_max: options.spare_segments_max,
@@ -55,7 +63,11 @@ impl LocalAggregates {
         };
         // Do not replay from the log what a run has: perhaps only an older part of it is left there.
         let done = last_segment(&runs);
-        let (mut log, active, bytes) = open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+        let OpenedLog { mut log, active, bytes, flushed } =
+            open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+        if let Some(range) = flushed {
+            insert(&mut runs, Run::lost(&runs_dir, RunName::new(range), &quarantine));
+        }
         log.log.set_reserve(options.reserve.clone());
         let shared = Arc::new(Shared {
             disk,
@@ -95,17 +107,33 @@ impl LocalAggregates {
     }
 }
 
-/// Opens the log in `dir`; also returns its contents and their size in bytes.
+/// Inserts a run at its place in its level.
+fn insert(runs: &mut Levels<Arc<Run>>, run: Run) {
+    let level = runs.get_mut(run.name.level);
+    let at = level.partition_point(|other| other.name.range < run.name.range);
+    level.insert(at, Arc::new(run));
+}
+
+struct OpenedLog {
+    log: Log,
+    /// Its contents, and their size in bytes.
+    active: Layer,
+    bytes: u64,
+    /// Segments that were flushed, though no run has them: the newest run is lost.
+    flushed: Option<Range>,
+}
+
+/// Opens the log in `dir`. The runs have its segments up to `done`.
 fn open_log(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     options: SegmentOptions,
     done: u32,
     quarantine: &Quarantine,
-) -> Result<(Log, Layer, u64), OpenError> {
+) -> Result<OpenedLog, OpenError> {
     disk.create_dir(dir).map_err(OpenError::io(dir))?;
     let (mut roster, mut expected) = Roster::open(Arc::clone(disk), dir, done).map_err(OpenError::io(dir))?;
-    let durable = expected.last();
+    let (listed, durable) = (expected.first(), expected.last());
     let used = durable.map_or(0, |frame| frame.segment);
     let (mut active, mut bytes) = (Layer::default(), 0);
     let mut lost = Vec::new();
@@ -137,8 +165,12 @@ fn open_log(
             &[],
         );
     }
+    // Segments follow one another, and only a flush removes any. A lost file of the log itself is listed.
+    let (next, first) = (done.saturating_add(1), log.segments().read().keys().next().copied().unwrap_or(0));
+    let is_listed = listed.is_some_and(|frame| frame.segment < first);
+    let flushed = (first > next && !is_listed).then(|| Range { low: next, high: first - 1 });
     // Recovered frames are durable: the next sync lists them.
-    Ok((Log { log, roster, is_unsynced: false }, active, bytes))
+    Ok(OpenedLog { log: Log { log, roster, is_unsynced: false }, active, bytes, flushed })
 }
 
 /// The last segment of the log that is in a run; 0 if there is none.

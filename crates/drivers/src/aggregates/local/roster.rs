@@ -73,6 +73,11 @@ impl Expected {
         self.0
     }
 
+    /// The first frame.
+    pub fn first(&self) -> Option<Location> {
+        self.0.first().map(|listed| listed.at)
+    }
+
     /// The last frame.
     pub fn last(&self) -> Option<Location> {
         self.0.last().map(|listed| listed.at)
@@ -172,6 +177,10 @@ impl Roster {
     /// Removes the files for segments before this one.
     pub fn release(&mut self, before: u32) {
         self.waiting.retain(|listed| listed.at.segment >= before);
+        if self.file.as_ref().is_some_and(|file| file.number < before) {
+            // A removed file keeps its space while it is open.
+            self.file = None;
+        }
         let kept = self.numbers.split_off(&before);
         for number in std::mem::replace(&mut self.numbers, kept) {
             let path = self.path(number);

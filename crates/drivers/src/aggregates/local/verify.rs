@@ -127,7 +127,7 @@ pub(crate) fn check(
 
 /// Runs that must have been there: heads and blocks cover the same segments, new runs those behind. `names`: oldest
 /// first in each level.
-fn missing_runs(names: &[RunName]) -> Vec<RunName> {
+pub(super) fn missing_runs(names: &[RunName]) -> Vec<RunName> {
     let of_level = |level| names.iter().filter(move |name| name.level == level).map(|name| name.range);
     let last_of = |level| of_level(level).map(|range| range.high).max().unwrap_or(0);
     let separated = last_of(Level::Heads).max(last_of(Level::Blocks));
@@ -135,15 +135,15 @@ fn missing_runs(names: &[RunName]) -> Vec<RunName> {
     for (level, first, last) in [
         (Level::Heads, 1, separated),
         (Level::Blocks, 1, separated),
-        (Level::New, separated + 1, last_of(Level::New)),
+        (Level::New, separated.saturating_add(1), last_of(Level::New)),
     ] {
         let mut next = first;
-        let behind = Range { low: last + 1, high: last };
+        let behind = Range { low: last.saturating_add(1), high: last };
         for Range { low, high } in of_level(level).chain([behind]) {
             if low > next {
                 missing.push(RunName { level, range: Range { low: next, high: low - 1 } });
             }
-            next = next.max(high + 1);
+            next = next.max(high.saturating_add(1));
         }
     }
     missing

@@ -9,7 +9,7 @@ pub mod verify;
 mod writer;
 
 use std::{
-    io,
+    io::{self, IoSlice},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -111,6 +111,35 @@ impl Site for RunFile {
     }
 }
 
+/// In place of a file that is gone.
+struct NoFile;
+
+impl DiskFile for NoFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn read_at(&self, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn write_at(&self, _slices: &[IoSlice<'_>], _offset: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn allocate(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 impl PartialEq for Run {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -147,6 +176,14 @@ impl Run {
         }
         let index = site.load_index(bytes);
         Ok(Self { name, bytes, table: Arc::new(Table::new(site, index)) })
+    }
+
+    /// A run whose file is gone, which is reported: any entry may have been in it.
+    pub fn lost(dir: &Path, name: RunName, quarantine: &Arc<Quarantine>) -> Self {
+        let path = dir.join(name.file());
+        let site = RunFile { path, file: Arc::new(NoFile), quarantine: Arc::clone(quarantine) };
+        site.report("run, whose file is gone", 0, &[]);
+        Self { name, bytes: 0, table: Arc::new(Table::new(site, Index::of_nothing())) }
     }
 
     pub fn path(&self) -> &Path {
