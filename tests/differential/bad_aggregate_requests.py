@@ -156,6 +156,9 @@ def aggregates_cases():
         yield post(name, body, other_body=ANY_ONE)
     for name, body in {
         "no metric": of(["+", 1, 2]), "a number": of(["abs", 5]),
+        "method of a pair is a number": of(["metric", ["{metric}", 1]]),
+        "metric of a pair is null": of(["rolling", "mean", 2, ["metric", ["{metric}", "mean"], [None, "mean"]]]),
+        "pair of three": of(["metric", ["{metric}", "mean", "sum"]]),
         "unknown metric": of(["metric", MISSING, "mean"]), "metric by name": of(["metric", "foobar", "mean"]),
         "a known and an unknown metric": of(["metric", ["{metric}", "mean"], [MISSING, "mean"]]),
         "method that the policy lacks": of(["metric", "{metric}", "max"]),

@@ -273,6 +273,8 @@ def random_operations(rng, depth=0):
     """A list of operations, mostly one that is right."""
     inner = [random_operations(rng, depth + 1) if depth < 3 else 2 for _ in range(3)]
     name = ["cpu", rng.choice(["mean", "95pct"])]
+    if rng.random() < 0.03:
+        name[rng.randrange(2)] = rng.choice([1, 2.5, None, True, [], {}, "x"])
     aggregation = rng.choice(["mean", "var", "rate:median", "last"] if rng.random() < 0.2 else ["mean", "sum", "rate:max"])
     made = rng.choice([
         ["metric", *name], ["metric", *name], ["metric", *([name] * rng.randint(1, 3))], ["aggregate", aggregation, inner[0]],

@@ -53,13 +53,15 @@ fn metric(document: &Value) -> Checked<Metrics> {
     if let Some(name) = metric_name(names) {
         return Ok(Metrics::One(name));
     }
-    let named = |(index, item): (usize, &Value)| match item {
-        Value::Array(name) => metric_name(name).ok_or(index),
-        _ => Err(index),
+    let named = |(index, item): (usize, &Value)| {
+        let (name, fault) = match item {
+            Value::Array(pair) if pair.len() == 2 => (metric_name(pair), "expected str"),
+            // The exception of Gnocchi's schema for what is no pair has no text.
+            _ => (None, "None"),
+        };
+        name.ok_or_else(|| Invalid::new(fault).in_index(index))
     };
-    let names = names.iter().enumerate().map(named).collect::<Result<_, usize>>();
-    // The exception in Gnocchi's schema has no text.
-    names.map(Metrics::Many).map_err(|index| Invalid::new("None").in_index(index))
+    names.iter().enumerate().map(named).collect::<Checked<_>>().map(Metrics::Many)
 }
 
 fn metric_name(items: &[Value]) -> Option<MetricName> {
@@ -173,6 +175,14 @@ mod tests {
             (r#"["rolling", "mean", "2", ["metric", ["a"]]]"#, 0),
         ] {
             assert_eq!(error_text(text), format!("None @ data['operations'][{index}]"), "{text}");
+        }
+        for (text, index) in [
+            (r#"["metric", ["a", 1]]"#, 0),
+            (r#"["metric", [1, "b"]]"#, 0),
+            (r#"["metric", ["a", "b"], [null, null], ["c"]]"#, 1),
+            (r#"["rolling", "count", 2, ["metric", ["a", "b"], [1, "b"]]]"#, 1),
+        ] {
+            assert_eq!(error_text(text), format!("expected str @ data['operations'][{index}]"), "{text}");
         }
     }
 
