@@ -93,7 +93,7 @@ test-fast: development .venv/installed .cloud-venv/installed .docs-venv/installe
 # Load and many rounds need the speed of an optimised program.
 long crash random power-cut soak openapi fuzz-diff: export GNUDI_BIN := $(CURDIR)/target/quick/gnudi
 
-FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross)
+FUZZ_DIFF := $(patsubst %,differential/test_%.py,measures resources aggregates cross mutations)
 LONG := long crash power-cut soak fuzz-diff random openapi fuzz
 
 # Each runs to the end, so that one run shows all failures. pytest fails if it selects no test.

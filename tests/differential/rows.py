@@ -44,6 +44,7 @@ ROWS = {
     "`POST /v1/search/metric` reads all": [f"{D}_queries.py::test_values_of_metrics_of_several_policies"],
     "`POST /v1/search/metric` by an aggregation": [f"{D}_queries.py::test_a_method_that_a_metric_does_not_have"],
     "A query for values computes": [BAD],
+    "The characters `\"`, `<` and `>` in a query": [f"{D}_queries.py::test_characters_of_a_query_that_must_be_escaped"],
     "No limits": [f"{D}_queries.py::test_a_form_of_two_megabytes", "limits/test_big_requests.py", "limits/test_slow_clients.py",
                   "limits/test_sizes.py"],
     "No profile": [f"{D}_queries.py::test_a_profile_of_the_server"],

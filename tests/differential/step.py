@@ -23,6 +23,8 @@ class Step:
     about: float = 0.0
     # The measures that this request brings are processed before the next step.
     refresh: tuple = ()
+    # It may have several faults, of which each server names another one.
+    mutated: bool = False
 
     def text(self):
         """The body as sent, before names are replaced."""

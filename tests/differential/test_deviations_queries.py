@@ -40,6 +40,14 @@ def test_what_is_missing_where_nobody_calls(ours, theirs):
     assert found == [(False, False), (True, True)]
 
 
+def test_characters_of_a_query_that_must_be_escaped(ours, theirs):
+    for character, escaped in (('"', "%22"), ("<", "%3C"), (">", "%3E")):
+        assert statuses(ours, theirs, "GET", f"/v1/archive_policy?x=a{character}b") == (200, 400), character
+        assert statuses(ours, theirs, "GET", f"/v1/archive_policy?x=a{escaped}b") == (200, 200), escaped
+    # What many write unescaped, and RFC 3986 forbids as well.
+    assert statuses(ours, theirs, "GET", "/v1/archive_policy?x={a}|b^c`d\\e[f]") == (200, 200)
+
+
 def test_three_tenths_of_a_second(ours, theirs):
     """0.1 s x 3 is not 0.3 s, to a float."""
     body = {"definition": [{"granularity": 0.1, "points": 3, "timespan": 0.3}]}
