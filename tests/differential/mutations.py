@@ -85,7 +85,7 @@ class Mutations:
             arguments[place] = (arguments[place][0], str(self.junk()))
         else:
             arguments[place] = (arguments[place][0].upper(), arguments[place][1])
-        return dataclasses.replace(step, path=f"{path}?{encoded(arguments)}")
+        return dataclasses.replace(step, path=f"{path}?{encoded(arguments, ';' if rng.random() < 0.1 else '&')}")
 
     def header(self, step):
         name, value = self.rng.choice(HEADERS)
@@ -110,10 +110,10 @@ def places(tree):
         yield from places(tree[key])
 
 
-def encoded(arguments):
+def encoded(arguments, separator):
     """A query; names of metrics stay readable, so that the player finds them."""
     parts = []
     for name, value in arguments:
         is_metric = value.startswith("<") and value.endswith(">") and ("/" in value or value.startswith("<m-"))
         parts.append(f"{urllib.parse.quote(name)}={value if is_metric else urllib.parse.quote(value, safe='')}")
-    return "&".join(parts)
+    return separator.join(parts)

@@ -113,7 +113,8 @@ class World:
     def push(self):
         rng = self.rng
         metric, form = rng.choice(self.metrics), rng.choice(TIMES)
-        measures = [{"timestamp": form if rng.random() < 0.8 else rng.choice(TIMES), "value": rng.choice(VALUES[:8] if rng.random() < 0.8 else VALUES)}
+        measures = [{"timestamp": form if rng.random() < 0.8 else rng.choice(TIMES),
+                     "value": rng.choice(VALUES[:8] if rng.random() < 0.8 else VALUES)}
                     for _ in range(rng.choice([0, 1, 1, 2, 3]))]
         if rng.random() < 0.3:
             return Step("POST", "/v1/batch/metrics/measures", {metric: measures}, refresh=(metric,))

@@ -15,7 +15,8 @@ PAGES_MAX = COUNT + 2
 
 FILTERS = ["", "unit=list-B", "unit=nothing", "name=list-07", "creator=alice", "creator=nobody", "user_id=bob&project_id=project",
            "user_id=alice", "project_id=nothing", "archive_policy_name=listed-b", "status=active", "status=delete",
-           "unit=list-B&archive_policy_name=listed-a", "unit=list-ns&creator=alice&foo=bar", "name=list-07&unit=nothing"]
+           "unit=list-B&archive_policy_name=listed-a", "unit=list-B;archive_policy_name=listed-a;",
+           "unit=list-ns&creator=alice&foo=bar", "name=list-07&unit=nothing"]
 # By name in the end, since ids differ between the servers.
 SORTS = ["sort=name", "sort=name:asc", "sort=name:desc", "sort=archive_policy_name:desc&sort=name",
          "sort=creator&sort=name:desc", "sort=creator:desc-nullslast&sort=name"]

@@ -113,7 +113,7 @@ impl Call<'_> {
     }
 
     pub fn query(&self) -> Query {
-        Query::parse(self.parts.uri.query())
+        Query::of_url(self.parts.uri.query())
     }
 
     pub fn links(&self) -> Links {

@@ -17,7 +17,8 @@ pub struct Arguments {
 
 impl Arguments {
     pub async fn read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Self, Failure> {
-        let address = call.query();
+        // A semicolon, which separates Gnocchi's arguments, does not separate Prometheus'.
+        let address = Query::parse(call.parts.uri.query());
         if call.parts.method == Method::GET || !request::is_form(call.parts) {
             return Ok(Arguments { form: Query::default(), address });
         }

@@ -27,8 +27,8 @@ pub async fn dispatch(
     body: &mut RequestBody<'_>,
     caller: Option<Caller>,
 ) -> Result<Response> {
-    let arguments =
-        parts.uri.query().map_or(0, |query| query.bytes().filter(|byte| *byte == b'&').count() + 1);
+    let is_separator = |byte: &u8| matches!(*byte, b'&' | b';');
+    let arguments = parts.uri.query().map_or(0, |query| query.bytes().filter(is_separator).count() + 1);
     let arguments_max = app.options().limits.query_arguments_max;
     if arguments > arguments_max {
         return Err(ApiError::bad_request(format!("There are more than {arguments_max} arguments")));
