@@ -25,10 +25,16 @@ class Leeway:
 
 ANY_4XX = tuple(range(400, 500))
 WAVE = re.compile(r"\b(sin|cos|tan)\b")
+ATTACHED = re.compile(rb'": "<[^<>]*>"')
 
 
 def has_a_wave(step):
     return WAVE.search((step.text() or b"").decode("utf-8", "replace")) is not None
+
+
+def attaches(step):
+    """Whether it gives a metric that exists to a resource."""
+    return step.path.startswith("/v1/resource/") and ATTACHED.search(step.text() or b"") is not None
 
 
 TABLE = [
@@ -47,6 +53,12 @@ TABLE = [
     Leeway("list of an attribute in history", "a search through history for `in` over an attribute of a type is refused with the "
            "name of a Python class; it is a search like any other",
            lambda step, theirs: theirs.status == 400 and "<class 'gnocchi." in str(theirs.body), (200, 400)),
+    Leeway("metrics for somebody else's resource", "a batch may add metrics to anybody's resource; gnudi asks whether the caller may "
+           "update it (docs/auth.md)",
+           lambda step, theirs: "create_metrics=" in step.path and theirs.status == 202 and step.user != "admin", (202, 403)),
+    Leeway("somebody else's metric for a resource", "does not exist, says Gnocchi; gnudi asks first whether the caller may post to it "
+           "(docs/auth.md)",
+           lambda step, theirs: theirs.status in (400, 409) and step.user != "admin" and attaches(step), (400, 403, 409)),
     Leeway("sines in history", "of a comparison they are computed in half precision, which only `use_history` makes printable; gnudi "
            "computes with doubles",
            lambda step, theirs: "use_history=true" in step.path and theirs.status == 200 and has_a_wave(step), (200,)),
@@ -68,6 +80,16 @@ OPEN_TEXTS = [re.compile(text, re.DOTALL) for text in (
     # Of operations with two faults, a name without series among them, either may be named.
     r"different granularit",
 )]
+
+
+# Of several keys that are missing, voluptuous names the first one of a set.
+MISSING_KEY = re.compile(r"required key not provided @ data\['[^']*'\]")
+
+
+def is_a_missing_key(error):
+    """Whether this error (a body in JSON) names a key of the document that is missing."""
+    description = error.get("description")
+    return isinstance(description, dict) and MISSING_KEY.fullmatch(str(description.get("reason"))) is not None
 
 
 def find(step, theirs):

@@ -185,7 +185,7 @@ def same_error(ours, theirs):
     """Whether two errors say the same; of several things that are wrong they may name another order."""
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return ours == theirs
-    if leeway.open_text(theirs):
+    if leeway.open_text(theirs) or leeway.is_a_missing_key(ours) and leeway.is_a_missing_key(theirs):
         return all(ours.get(key) == theirs.get(key) for key in ("code", "title"))
     return in_order(ours) == in_order(theirs)
 
@@ -198,6 +198,11 @@ def in_order(content):
     return content
 
 
+def both_refuse_mutated(step, ours, theirs):
+    """Whether both refuse a request that may have several faults."""
+    return step.mutated and ours.status in leeway.ANY_4XX and theirs.status in leeway.ANY_4XX
+
+
 def why_different(step, ours, theirs, oracle):
     """(What differs, or None; whether the sequence may go on: after a request that one of them failed it may not.)"""
     if ours is None or theirs is None:
@@ -206,9 +211,9 @@ def why_different(step, ours, theirs, oracle):
         return None if theirs.status >= 500 else "one fails", False
     allowed = leeway.find(step, theirs)
     if allowed is not None:
-        fine = allowed.accepts(ours, theirs) or oracle and ours.status == theirs.status
+        fine = allowed.accepts(ours, theirs) or oracle and ours.status == theirs.status or both_refuse_mutated(step, ours, theirs)
         return None if fine else f"not what leeway {allowed.name!r} allows", ours.status == theirs.status and not allowed.parts
-    if step.mutated and ours.status in leeway.ANY_4XX and theirs.status in leeway.ANY_4XX:
+    if both_refuse_mutated(step, ours, theirs):
         return None, True
     if ours.status != theirs.status:
         return "status", True
