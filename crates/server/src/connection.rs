@@ -16,17 +16,24 @@ use std::{
     time::Duration,
 };
 
-use hyper::rt::{Read, ReadBufCursor, Write};
+use bytes::Bytes;
+use hyper::{
+    body::{Body, Frame, SizeHint},
+    rt::{Read, ReadBufCursor, Write},
+};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::{limits::HttpLimits, stream::Stream};
+use crate::{limits::HttpLimits, reply::ReplyBody, stream::Stream};
 
 /// The sweeper's interval.
 pub const TICK: Duration = Duration::from_millis(250);
 
 /// How many bytes of a refused body are discarded at most.
 const LINGER_BYTES_MAX: usize = 4 << 20;
+
+/// Stands for no point in time.
+const NEVER_MS: u64 = u64::MAX;
 
 /// The sweeper's clock: ticks since the server started.
 #[derive(Debug, Default)]
@@ -104,6 +111,8 @@ pub struct Watch {
     body_due_ms: AtomicU64,
     /// While writes block: the deadline for more reads, in milliseconds of `ticks`; 0 if none has blocked.
     read_due_ms: AtomicU64,
+    /// Since when the next piece of the response has been computed, in milliseconds of `ticks`; [`NEVER_MS`] if none is.
+    computing_since_ms: AtomicU64,
     /// The connection will be closed before the request's body is read.
     closes_early: AtomicBool,
 }
@@ -118,6 +127,7 @@ impl Watch {
             phase: AtomicU64::new(0),
             body_due_ms: AtomicU64::new(0),
             read_due_ms: AtomicU64::new(0),
+            computing_since_ms: AtomicU64::new(NEVER_MS),
             closes_early: AtomicBool::new(false),
         };
         watch.enter(Phase::Head);
@@ -170,7 +180,36 @@ impl Watch {
     /// The request is being handled. This phase has no timeout.
     pub fn begin_handling(&self) {
         self.read_due_ms.store(0, Ordering::Relaxed);
+        self.computing_since_ms.store(NEVER_MS, Ordering::Relaxed);
         self.enter(Phase::Handling);
+    }
+
+    /// Whether the next piece of the response is still being computed. Until then the client has nothing to read, so that
+    /// no deadline passes, unless it has not read what came before.
+    fn compute(&self, is_computing: bool) {
+        let since_ms = self.computing_since_ms.load(Ordering::Relaxed);
+        if is_computing == (since_ms != NEVER_MS) {
+            return;
+        }
+        let now_ms = self.now_ms();
+        if is_computing {
+            self.computing_since_ms.store(now_ms, Ordering::Relaxed);
+            if self.phase().0 == Phase::Idle {
+                self.enter(Phase::Handling);
+            }
+            return;
+        }
+        self.computing_since_ms.store(NEVER_MS, Ordering::Relaxed);
+        let due_ms = self.read_due_ms.load(Ordering::Relaxed);
+        if due_ms > 0 {
+            let latest_ms = now_ms + self.pace.write_timeout_ms;
+            let due_ms = (due_ms + now_ms.saturating_sub(since_ms)).min(latest_ms);
+            self.read_due_ms.store(due_ms, Ordering::Relaxed);
+        }
+    }
+
+    fn is_computing(&self) -> bool {
+        self.computing_since_ms.load(Ordering::Relaxed) != NEVER_MS
     }
 
     /// The rest of the body will not be read. Closing a socket with unread input resets the connection, and
@@ -217,6 +256,7 @@ impl Watch {
             // An interim response (`100 Continue`), or a final one sent before the whole body arrived.
             (Phase::Body, _) | (Phase::Blocked, true) => {}
             (_, true) => self.enter(Phase::Blocked),
+            (_, false) if self.is_computing() => self.enter(Phase::Handling),
             (_, false) => self.enter(Phase::Idle),
         }
     }
@@ -308,6 +348,37 @@ impl Write for Watched {
     }
 }
 
+/// A response's body that tells the watch when a piece is not there yet.
+pub struct WatchedBody {
+    body: ReplyBody,
+    watch: Arc<Watch>,
+}
+
+impl WatchedBody {
+    pub fn new(body: ReplyBody, watch: Arc<Watch>) -> Self {
+        WatchedBody { body, watch }
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.watch.compute(frame.is_pending());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,5 +442,39 @@ mod tests {
         watch.begin_handling();
         watch.after_flush(false);
         assert_eq!(overdue_after(10_000), (false, false), "nothing to flush");
+    }
+
+    #[test]
+    fn no_deadline_passes_while_the_server_computes() {
+        let limits = HttpLimits::default();
+        let ticks = Arc::new(Ticks::default());
+        let watch = Watch::new(ticks.clone(), [127, 0, 0, 1].into(), false, &limits);
+        let is_overdue_after = |seconds: u32| {
+            pass(&ticks, seconds);
+            watch.is_overdue(&limits)
+        };
+        watch.begin_handling();
+        watch.compute(true);
+        // The response's head.
+        watch.after_write(false, 100);
+        assert!(!is_overdue_after(10_000), "the first piece");
+        watch.compute(false);
+        watch.after_write(true, 0);
+        assert!(!is_overdue_after(20), "it is being read");
+        watch.after_write(false, 1 << 20);
+        watch.compute(true);
+        assert!(!is_overdue_after(10_000), "the second piece");
+        watch.compute(false);
+        watch.after_write(true, 0);
+        assert!(!is_overdue_after(30) && is_overdue_after(1), "the second piece is not read");
+        watch.begin_handling();
+        watch.after_write(true, 0);
+        watch.compute(true);
+        assert!(!is_overdue_after(30) && is_overdue_after(1), "the first piece is not read");
+        watch.after_write(false, 100);
+        assert!(!is_overdue_after(10_000), "it is read at last");
+        watch.compute(false);
+        watch.after_write(false, 5);
+        assert!(!is_overdue_after(75) && is_overdue_after(1), "the end of the response");
     }
 }

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    connection::{TICK, Ticks, Watch, Watched},
+    connection::{TICK, Ticks, Watch, Watched, WatchedBody},
     limits::HttpLimits,
     reply::Response,
     stream::Stream,
@@ -233,7 +233,10 @@ async fn serve_connection<A: Application>(
         .max_buf_size(limits.header_bytes_max.max(8 << 10));
     let service = service_fn(|request: Request<Incoming>| {
         let (app, watch) = (&app, &watch);
-        async move { Ok::<_, Infallible>(app.answer(request, Some(watch.clone())).await) }
+        async move {
+            let response = app.answer(request, Some(watch.clone())).await;
+            Ok::<_, Infallible>(response.map(|body| WatchedBody::new(body, watch.clone())))
+        }
     });
     let connection = builder.serve_connection(Watched::new(stream, watch.clone()), service);
     let mut connection = std::pin::pin!(connection);
@@ -269,5 +272,55 @@ async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) -> io
                 abort.abort();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::{StreamExt as _, stream};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::reply::{self, ReplyBody};
+
+    const IDLE_TIMEOUT: Duration = Duration::from_millis(500);
+
+    /// Answers in two pieces. The second one takes longer than a connection may be idle, and than a sweep.
+    struct Slow(HttpLimits);
+
+    impl Application for Slow {
+        fn limits(&self) -> &HttpLimits {
+            &self.0
+        }
+
+        async fn answer(&self, _: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
+            watch.expect("a connection has one").begin_handling();
+            let pieces = stream::iter(["a", "b"]).then(|piece| async move {
+                if piece == "b" {
+                    tokio::time::sleep(TICK * SWEEP_TICKS * 2 + IDLE_TIMEOUT).await;
+                }
+                io::Result::Ok(Bytes::from(piece))
+            });
+            reply::ok(ReplyBody::stream(pieces))
+        }
+
+        async fn follow(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_piece_may_take_longer_than_a_connection_may_be_idle() {
+        let limits = HttpLimits { idle_timeout: IDLE_TIMEOUT, ..HttpLimits::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener, Arc::new(Slow(limits)), std::future::pending()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n"), "{answer}");
+        server.abort();
     }
 }
