@@ -212,3 +212,18 @@ def test_where_files_are_looked_for(gnudi, tmp_path):
     config.write_text("[oslo_policy]\npolicy_file = missing.yaml\n")
     ended = program.run("serve", "--config-file", config, "--data-dir", tmp_path / "data", "--port", 0, timeout_s=60)
     assert ended.returncode != 0 and "missing.yaml: there is no such file" in ended.stderr, ended.stderr
+
+
+def test_folders_of_rules_add_up(gnudi, tmp_path):
+    with_rules(tmp_path, '"get status": "user:jd"\n"list archive policy": "!"\n', name="a.d/1.yaml")
+    with_rules(tmp_path, '"list archive policy": "@"\n', name="b.d/1.yaml")
+    server = gnudi(config="[oslo_policy]\npolicy_dirs = a.d\npolicy_dirs = b.d\n")
+    admin, jd = server.client("admin"), server.client("jd")
+    assert [jd.get("/v1/status").status, admin.get("/v1/status").status] == [200, 403]
+    jd.get("/v1/archive_policy").expect(200)
+
+
+def test_a_file_of_the_former_name_is_warned_of(gnudi, tmp_path):
+    server = gnudi(config=with_rules(tmp_path, json.dumps({"get status": "@"}), name="policy.json"))
+    server.client("jd").get("/v1/status").expect(403)
+    assert "policy.json: its rules are not read" in server.log(), server.log()

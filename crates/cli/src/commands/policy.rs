@@ -13,6 +13,9 @@ use crate::config::Config;
 /// Where Gnocchi's packages put the file, if it is not beside the configuration.
 const FOLDER: &str = "/etc/gnocchi";
 
+/// The former default of `policy_file`. Older versions of oslo.policy read it if there is no `policy.yaml`.
+const FORMER_FILE: &str = "policy.json";
+
 /// Gnocchi's rules, overridden by `[oslo_policy] policy_file` and the files in `policy_dirs`; warns of entries without
 /// effect.
 pub fn load(config: &Config) -> Result<Policy> {
@@ -38,7 +41,14 @@ fn files(config: &Config) -> Result<Vec<PathBuf>> {
             None if config.is_set("oslo_policy", "policy_file") => {
                 bail!("{} = {name}: there is no such file", config.place("oslo_policy", "policy_file"));
             }
-            None => {}
+            None => {
+                if let Some(file) = find(config, FORMER_FILE) {
+                    tracing::warn!(
+                        "{}: its rules are not read: name it in [oslo_policy] policy_file if they shall apply",
+                        file.display()
+                    );
+                }
+            }
         }
     }
     for name in config.list("oslo_policy", "policy_dirs") {
@@ -58,10 +68,10 @@ fn files(config: &Config) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Finds a file or folder beside the configuration file, else where Gnocchi's packages put it.
+/// Finds a file or folder where oslo.config would, else where Gnocchi's packages put it.
 fn find(config: &Config, name: &str) -> Option<PathBuf> {
-    let beside = config.files().iter().filter_map(|file| file.parent());
-    beside.chain([Path::new(FOLDER)]).map(|folder| folder.join(name)).find(|path| path.exists())
+    let directories = config.directories().iter().map(PathBuf::as_path);
+    directories.chain([Path::new(FOLDER)]).map(|folder| folder.join(name)).find(|path| path.exists())
 }
 
 /// `[api] project_...` and `limits_file`.

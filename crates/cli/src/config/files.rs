@@ -88,18 +88,30 @@ impl Files {
         Ok(paths)
     }
 
-    /// Where to search for files named by options.
+    /// Where to search for files named by options, in oslo.config's order.
     pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
-        let search = SearchPath::of_process(project);
-        let named = self.named.iter().filter_map(|named| match named {
-            FileArgument::Directory(path) => Some(search.expanded(path)),
-            FileArgument::File(path) => {
-                let parent = search.expanded(path).parent()?.to_owned();
-                // The parent of a bare name is empty, which means the current directory.
-                Some(if parent.as_os_str().is_empty() { PathBuf::from(".") } else { parent })
+        self.directories_with(&SearchPath::of_process(project))
+    }
+
+    fn directories_with(&self, search: &SearchPath) -> Vec<PathBuf> {
+        let (mut directories, mut files) = (Vec::new(), Vec::new());
+        for named in &self.named {
+            match named {
+                FileArgument::Directory(path) => directories.push(search.expanded(path)),
+                FileArgument::File(path) => files.push(search.expanded(path)),
             }
-        });
-        named.chain(search.directories()).collect()
+        }
+        if files.is_empty() {
+            files = search.files();
+        }
+        // What belongs to a file that takes precedence does so, too.
+        for file in files.iter().rev() {
+            let Some(parent) = file.parent() else { continue };
+            // The parent of a bare name is empty, which means the current directory.
+            directories.push(if parent.as_os_str().is_empty() { ".".into() } else { parent.to_owned() });
+        }
+        directories.extend(search.directories());
+        directories
     }
 }
 
@@ -205,9 +217,26 @@ mod tests {
         let paths = files.paths_with(&search(home, None)).unwrap();
         let expected = ["d/a.conf", "d/b.conf", "z.conf"].map(|name| home.join(name));
         assert_eq!((paths[0].as_path(), &paths[1..]), (Path::new("x/y.conf"), &expected[..]));
-        assert_eq!(files.directories(Project::Gnocchi)[0], Path::new("x"));
         let missing = Files { named: vec![FileArgument::Directory("/nowhere/at/all".into())] };
         assert!(missing.paths_with(&search(home, None)).is_err());
+    }
+
+    #[test]
+    fn what_options_name_is_searched_as_in_oslo_config() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path();
+        write(home, &[".gnocchi/gnocchi.conf"]);
+        let search = search(home, Some("gnocchi-api"));
+        let file = |name: &str| FileArgument::File(name.into());
+        let folder = |name: &str| FileArgument::Directory(name.into());
+        let named = vec![file("a/base.conf"), folder("~/d"), file("b/site.conf"), folder("e"), file("own.conf")];
+        let directories = Files { named }.directories_with(&search);
+        let first = [home.join("d"), "e".into(), ".".into(), "b".into(), "a".into(), home.join(".gnocchi")];
+        assert_eq!(directories[..first.len()], first);
+        assert_eq!(directories[first.len()], home);
+        // The files that are found where none is named.
+        let directories = Files { named: vec![folder("e")] }.directories_with(&search);
+        assert_eq!(directories[..2], [PathBuf::from("e"), home.join(".gnocchi")]);
     }
 
     #[test]

@@ -10,12 +10,14 @@ pub const OPTIONS: &[Spec] = &options! {
     idle enforce_scope("true", "Gnocchi's rules accept tokens of any scope");
     idle enforce_new_defaults("true", NO_OLD_DEFAULTS);
     text policy_file("policy.yaml",
-        "File of rules that override Gnocchi's defaults, one by one. A relative path is searched \
-         beside the configuration file, then in /etc/gnocchi. If it is set, it must exist.");
+        "File of rules that override Gnocchi's defaults, one by one. A relative path is searched in the \
+         directories of --config-dir, beside the configuration files, the last one first, and where these are \
+         searched. If it is set, it must exist.");
     text policy_default_rule("default",
         "Rule that replaces undefined rules that others refer to. If it is undefined, too, they deny.");
-    option policy_dirs(Kind::List, "policy.d",
-        "Folders of more such files, read by name after policy_file; missing ones are skipped.");
+    option policy_dirs(Kind::Lines, "policy.d",
+        "Folders of more such files, one per line, read in this order after policy_file, each by name; missing ones \
+         are skipped.");
     idle remote_content_type("application/x-www-form-urlencoded", REMOTE);
     idle remote_ssl_verify_server_crt("false", REMOTE);
     idle remote_ssl_ca_crt_file("", REMOTE);
