@@ -42,8 +42,8 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
         credentials: credentials(config)?,
         region_name: text(config, "region_name").map(str::to_owned),
         interface: match text(config, "interface") {
-            Some("public") => Interface::Public,
-            Some("admin") => Interface::Admin,
+            Some("public" | "publicURL") => Interface::Public,
+            Some("admin" | "adminURL") => Interface::Admin,
             _ => Interface::Internal,
         },
         trust: gnudi_http::Trust::asked(
@@ -191,6 +191,21 @@ mod tests {
             "auth_url = http://h\nusername = u\nproject_name = p\npassword = hunter22\ndefault_domain_id = default\n",
         );
         assert!(credentials(&default).is_ok());
+    }
+
+    #[test]
+    fn interfaces_have_two_names() {
+        let interface = |text: &str| options(&load(&format!("{PASSWORD}{text}"))).unwrap().interface;
+        assert_eq!(interface(""), Interface::Internal);
+        for (name, expected) in [
+            ("public", Interface::Public),
+            ("publicURL", Interface::Public),
+            ("internalURL", Interface::Internal),
+            ("admin", Interface::Admin),
+            ("adminURL", Interface::Admin),
+        ] {
+            assert_eq!(interface(&format!("interface = {name}\n")), expected, "{name}");
+        }
     }
 
     #[test]

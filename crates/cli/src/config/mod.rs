@@ -519,7 +519,8 @@ mod tests {
 
         let old = "[api]\nrefresh_timeout = 7\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n\
                    [storage]\nmetric_processing_delay = 5\naggregation_workers_number = 4\nswift_tenant_name = s\n\
-                   [incoming]\nswift_tenant_name = i\n[keystone_authtoken]\ntenant-name = k\n";
+                   [incoming]\nswift_tenant_name = i\n[keystone_authtoken]\ntenant-name = k\n\
+                   auth_plugin = v3password\n";
         let config = load(old).unwrap();
         assert_eq!(config.warnings, [""; 0]);
         assert_eq!(config.int("api", "operation_timeout"), Some(7));
@@ -529,6 +530,7 @@ mod tests {
         assert_eq!(config.text("storage", "swift_project_name"), Some("s"));
         assert_eq!(config.text("incoming", "swift_project_name"), Some("i"));
         assert_eq!(config.text("keystone_authtoken", "project_name"), Some("k"));
+        assert_eq!(config.text("keystone_authtoken", "auth_type"), Some("v3password"));
     }
 
     #[test]
@@ -536,11 +538,13 @@ mod tests {
         let error = load_ceilometer(&["[notification]\nworkers = 0\n"]).unwrap_err().to_string();
         assert!(error.ends_with("0.conf:2: [notification] workers = 0: must be at least 1"), "{error}");
         let text =
-            "[DEFAULT]\nnope = 1\nuse_json = true\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n";
+            "[DEFAULT]\nnope = 1\nuse_json = true\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n\
+             auth_plugin = v3password\n";
         let config = load_ceilometer(&[text]).unwrap();
         assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
         assert_eq!(config.text("service_credentials", "project_name"), Some("t"));
         assert_eq!(config.text("gnocchi", "project_name"), Some("t"), "as in [service_credentials]");
+        assert_eq!(config.text("service_credentials", "auth_type"), Some("v3password"));
     }
 
     #[test]

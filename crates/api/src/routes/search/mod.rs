@@ -44,7 +44,8 @@ pub(crate) async fn filter_of(
         }
     } else {
         request::expect_json(call.parts)?;
-        filter::from_json(&json::parse(&text)?, creator)?
+        let read = || -> Result<Filter> { filter::from_json(&json::parse(&text)?, creator) };
+        body.long_work.run(text.len(), read).await?
     };
     Ok(Some(filter).filter(|filter| *filter != Filter::Empty))
 }

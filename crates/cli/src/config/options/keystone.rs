@@ -9,7 +9,8 @@ const SCOPE: &str = "gnudi logs in to a project, or to the system";
 pub const OPTIONS: &[Spec] = &options! {
     [keystone_authtoken]
     option auth_type(Kind::Choice(&["password", "v3password", "v3applicationcredential"]), "password",
-        "How gnudi itself logs in; its user needs the role admin or service.");
+        "How gnudi itself logs in; its user needs the role admin or service.")
+        { formerly: &[("", "auth_plugin")] };
     option auth_section(Kind::Choice(&[SECTION]), SECTION,
         "Section of the login options: this one.");
     option auth_url(Kind::Url(&["http", "https"]), "",
@@ -30,8 +31,8 @@ pub const OPTIONS: &[Spec] = &options! {
     text application_credential_id("", "Id of an application credential, for auth_type v3applicationcredential.");
     secret application_credential_secret(Kind::Text, "Its secret.");
     text region_name("", "Region of Keystone in the catalogue. Unset: any.");
-    option interface(Kind::Choice(&["public", "internal", "admin"]), "internal",
-        "Which of Keystone's endpoints in the catalogue is used; if there is none, auth_url.");
+    option interface(Kind::Choice(&["public", "internal", "admin", "publicURL", "internalURL", "adminURL"]),
+        "internal", "Which of Keystone's endpoints in the catalogue is used; if there is none, auth_url.");
     text cafile("", "File of trusted certificates for Keystone (PEM). Unset: the system's.");
     option insecure(Kind::Bool, "false", "Do not verify Keystone's certificate.");
     text certfile("", "File of gnudi's client certificate (PEM).");
@@ -59,7 +60,7 @@ pub const OPTIONS: &[Spec] = &options! {
     idle domain_name("", SCOPE);
     idle trust_id("", SCOPE);
     idle cache("", MEMCACHE);
-    idle memcached_servers("", MEMCACHE);
+    idle memcached_servers("", MEMCACHE) { formerly: &[("", "memcache_servers")] };
     idle memcache_security_strategy("None", MEMCACHE);
     idle memcache_secret_key("", MEMCACHE) { is_secret: true };
     idle memcache_tls_enabled("false", MEMCACHE);

@@ -9,7 +9,8 @@ const LOGINS: &[&str] =
 pub const SERVICE: &[Spec] = &options! {
     [service_credentials]
     option auth_type(Kind::Choice(LOGINS), "",
-        "How to log in. Unset: password if there is an auth_url.");
+        "How to log in. Unset: password if there is an auth_url.")
+        { formerly: &[("", "auth_plugin")] };
     text auth_url("", "Keystone's URL.");
     text username("", "User.")
         { formerly: &[("", "user_name"), ("", "os_username")] };
