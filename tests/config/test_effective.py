@@ -48,6 +48,13 @@ def test_each_value_has_its_source(tmp_path):
     assert "hunter2" not in done.stdout
 
 
+def test_the_password_of_a_broker_is_not_shown(tmp_path):
+    done = show(tmp_path, "[amqp1d]\nurl = amqp://u:hunter2@h/x\n", "--section", "amqp1d")
+    assert f"url = ***  # {tmp_path}/gnocchi.conf:2" in done.stdout.splitlines() and "hunter2" not in done.stdout, done.stdout
+    done = show(tmp_path, "", "--section", "amqp1d")
+    assert "url = localhost:5672/u/collectd/telemetry  # default" in done.stdout.splitlines(), done.stdout
+
+
 def test_one_section_alone(tmp_path):
     done = show(tmp_path, CONFIG, "--section", "API")
     assert done.stdout.startswith("[api]\n") and done.stdout.count("[api]") == 1 and "\n[" not in done.stdout

@@ -347,6 +347,14 @@ mod tests {
     }
 
     #[test]
+    fn what_may_hold_a_password_is_secret() {
+        for spec in GNOCCHI.all().chain(CEILOMETER.all()) {
+            let may = spec.help.contains("password]@") || spec.help.contains(":password@");
+            assert!(spec.is_secret || !may, "[{}] {}", spec.section, spec.name);
+        }
+    }
+
+    #[test]
     fn each_option_is_there_once() {
         for catalogue in [GNOCCHI, CEILOMETER] {
             let present = catalogue.all().map(|spec| (spec.section, spec.name));

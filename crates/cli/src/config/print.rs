@@ -41,7 +41,8 @@ fn effective(config: &Config, spec: &Spec) -> String {
     }
     let source = config.source(spec.section, name);
     let value = config.text(spec.section, name).unwrap_or_default();
-    let value = if spec.is_secret && !value.is_empty() { "***" } else { value };
+    let is_hidden = spec.is_secret && !value.is_empty() && value != spec.default;
+    let value = if is_hidden { "***" } else { value };
     let lines: Vec<String> =
         value.split('\n').map(|value| format!("{name} = {value}  # {source}\n")).collect();
     lines.concat()

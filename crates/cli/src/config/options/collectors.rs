@@ -16,7 +16,8 @@ pub const OPTIONS: &[Spec] = &options! {
 
     [amqp1d]
     text url("localhost:5672/u/collectd/telemetry",
-        "Where to receive: [amqp[s]://][user[:password]@]host[:port]/address.");
+        "Where to receive: [amqp[s]://][user[:password]@]host[:port]/address.")
+        { is_secret: true };
     text ssl_ca_file("", "gnudi: trusted certificates for an amqps:// broker (PEM). Unset: the system's.");
     text ssl_cert_file("", "gnudi: client certificate (PEM).");
     text ssl_key_file("", "gnudi: its key (PEM). Unset: in ssl_cert_file.");
