@@ -86,6 +86,46 @@ impl<'b> Reserved<'b> {
     }
 }
 
+/// How much room a body gets that outgrows its room, as a multiple of what has arrived.
+const ROOM_FACTOR: usize = 2;
+
+/// The pieces of a body.
+#[derive(Debug, Default)]
+struct Pieces {
+    /// Most bodies arrive in one piece, which is returned without a copy.
+    first: Bytes,
+    /// All pieces, if there are several.
+    joined: Vec<u8>,
+    length: usize,
+}
+
+impl Pieces {
+    /// Adds a piece of a body of which the client has announced `expected` bytes, 0 if it has not. The budget counts what
+    /// has arrived, so that there is never much more room than that: many clients may announce long bodies and send
+    /// nothing.
+    fn push(&mut self, data: Bytes, expected: usize) {
+        let is_first = self.length == 0;
+        self.length += data.len();
+        if is_first {
+            self.first = data;
+            return;
+        }
+        if self.joined.capacity() < self.length {
+            let room = self.length.saturating_mul(ROOM_FACTOR);
+            let room = if expected >= self.length { room.min(expected) } else { room };
+            self.joined.reserve_exact(room - self.joined.len());
+        }
+        if self.joined.is_empty() {
+            self.joined.extend_from_slice(&self.first);
+        }
+        self.joined.extend_from_slice(&data);
+    }
+
+    fn joined(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.into() }
+    }
+}
+
 /// A request's body, not read yet. The connection's [`Watch`] enforces a minimum transfer rate.
 pub struct RequestBody<'a> {
     incoming: Incoming,
@@ -157,32 +197,20 @@ impl RequestBody<'_> {
         }
         let peer = self.watch.as_ref().map(|watch| watch.peer());
         self.reserved = Some(Reserved::nothing(self.budget, peer));
-        let mut first = Bytes::new();
-        let mut joined: Vec<u8> = Vec::new();
-        let mut length = 0;
+        let mut pieces = Pieces::default();
         while let Some(frame) = self.incoming.frame().await {
             let frame = frame.map_err(|_| HttpRefusal::bad_request("The body ended early"))?;
             let Ok(data) = frame.into_data() else { continue };
             self.notify(|watch| watch.received(data.len()));
-            length += data.len();
-            if length > bytes_max {
+            if pieces.length + data.len() > bytes_max {
                 return Err(too_large());
             }
             if let Some(reserved) = &mut self.reserved {
                 reserved.grow(data.len(), limits.bodies_bytes_max)?;
             }
-            // Most bodies arrive in one piece, which is returned without a copy.
-            if length == data.len() {
-                first = data;
-            } else {
-                if joined.is_empty() {
-                    joined.reserve(expected.max(length));
-                    joined.extend_from_slice(&first);
-                }
-                joined.extend_from_slice(&data);
-            }
+            pieces.push(data, expected);
         }
-        Ok(if joined.is_empty() { first } else { joined.into() })
+        Ok(pieces.joined())
     }
 
     /// Reads and discards the rest, so that the client receives the response.
@@ -202,6 +230,23 @@ impl RequestBody<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_has_little_more_room_than_has_arrived() {
+        let body: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
+        for expected in [0, body.len(), 32 << 20] {
+            for piece_bytes in [1, 7, 64 << 10, body.len()] {
+                let mut pieces = Pieces::default();
+                for piece in body.chunks(piece_bytes) {
+                    pieces.push(Bytes::new(), expected);
+                    pieces.push(Bytes::copy_from_slice(piece), expected);
+                    assert!(pieces.joined.capacity() <= pieces.length * ROOM_FACTOR);
+                }
+                assert_eq!(pieces.joined(), body, "{expected} {piece_bytes}");
+            }
+        }
+        assert_eq!(Pieces::default().joined(), Bytes::new());
+    }
 
     #[test]
     fn a_peer_leaves_a_part_to_the_others() {
