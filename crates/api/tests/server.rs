@@ -331,6 +331,15 @@ async fn large_requests_are_refused() {
     assert_eq!(status(chunked).await, Some(413));
     let promised = [("Content-Length", "99999999999"), ("Expect", "100-continue")];
     assert_eq!(status(Request::new("POST", &path).headers(&promised).to_bytes()).await, Some(413));
+    // The handler refuses it by a response of its own.
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let query = format!("query={}", "x".repeat(3_000_000));
+    let query = Request::new("POST", "/api/v1/query").body(&query).headers(&form);
+    assert_eq!(status(query.to_bytes()).await, Some(413));
+    // The handler reads no body.
+    let ignored = spaces(3_000_000);
+    let ignored = Request::new("GET", "/v1/archive_policy").body(&ignored);
+    assert_eq!(status(ignored.to_bytes()).await, Some(200));
     let arguments = format!("/v1/metric?{}", vec!["a"; 257].join("&"));
     assert_eq!(status(Request::new("GET", &arguments).to_bytes()).await, Some(400));
     let items = vec![r#"{"granularity": 1}"#; 101].join(",");

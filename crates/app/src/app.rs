@@ -143,11 +143,11 @@ impl App {
         text
     }
 
-    /// Drains a refused body, so that the client reads the response and the connection can be reused. A body
-    /// that is too large, unauthenticated and long, or still held back (`Expect`) closes the connection.
+    /// Drains the body of a refused request, so that the client reads the response and the connection can be
+    /// reused. A body that is too large, unauthenticated and long, or still held back (`Expect`) closes the
+    /// connection. Handlers refuse requests by errors, or by responses of their own.
     async fn drain_or_close(
         &self,
-        error: &ApiError,
         parts: &Parts,
         body: &mut RequestBody<'_>,
         watch: Option<&Watch>,
@@ -156,10 +156,18 @@ impl App {
         if body.is_read() {
             return response;
         }
+        let status = response.status();
+        if !status.is_client_error() && !status.is_server_error() {
+            // The handler has no use for it. hyper takes what has arrived, or closes the connection.
+            if let Some(watch) = watch {
+                watch.will_close_early();
+            }
+            return response;
+        }
         let length = body.bytes_left();
         let is_long = length.is_none_or(|bytes| bytes > UNKNOWN_DRAINED_BYTES_MAX);
-        let is_not_worth_reading = error.status == StatusCode::UNAUTHORIZED && is_long;
-        if error.status == StatusCode::PAYLOAD_TOO_LARGE
+        let is_not_worth_reading = status == StatusCode::UNAUTHORIZED && is_long;
+        if status == StatusCode::PAYLOAD_TOO_LARGE
             || is_not_worth_reading
             || parts.headers.contains_key(EXPECT)
         {
@@ -223,15 +231,15 @@ impl Application for App {
         let found = self.router.find(&parts, &self.options.path_prefix);
         let route = found.as_ref().map_or("", |found| found.route);
         let result = self.handle(found, &parts, &mut body).await;
-        let mut response = match result {
+        let response = match result {
             Ok(response) => response,
             Err(error) => {
                 let peer = watch.as_ref().map(|watch| watch.peer());
                 self.audit.note(&error.refused(&parts, route, peer), self.now());
-                let response = refuse(&error, &parts);
-                self.drain_or_close(&error, &parts, &mut body, watch.as_deref(), response).await
+                refuse(&error, &parts)
             }
         };
+        let mut response = self.drain_or_close(&parts, &mut body, watch.as_deref(), response).await;
         let cors = &self.options.cors;
         if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
             response = cors.apply(&parts.method, &parts.headers, response);

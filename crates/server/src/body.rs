@@ -136,6 +136,8 @@ pub struct RequestBody<'a> {
     pub long_work: &'a LongWork,
     /// Held until the request is answered: the body stays in memory while it is processed.
     reserved: Option<Reserved<'a>>,
+    /// The end has been seen. Only of a body with a Content-Length `incoming` knows it.
+    has_ended: bool,
 }
 
 impl<'a> RequestBody<'a> {
@@ -147,12 +149,12 @@ impl<'a> RequestBody<'a> {
         limits: &'a HttpLimits,
         long_work: &'a LongWork,
     ) -> Self {
-        RequestBody { incoming, watch, budget, limits, long_work, reserved: None }
+        RequestBody { incoming, watch, budget, limits, long_work, reserved: None, has_ended: false }
     }
 
     /// Whether the body has been read to its end.
     pub fn is_read(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.has_ended || self.incoming.is_end_stream()
     }
 
     /// The remaining bytes, if the client sent a Content-Length.
@@ -210,6 +212,7 @@ impl RequestBody<'_> {
             }
             pieces.push(data, expected);
         }
+        self.has_ended = true;
         Ok(pieces.joined())
     }
 
