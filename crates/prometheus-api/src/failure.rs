@@ -5,7 +5,7 @@ use gnudi_engine::CrossMeasuresError;
 use gnudi_prometheus::answer;
 use gnudi_promql::ErrorKind;
 use gnudi_server::{Response, reply};
-use hyper::StatusCode;
+use hyper::{StatusCode, header::RETRY_AFTER};
 
 use crate::{catalogue::CatalogueError, long_work::TimedOut};
 
@@ -16,6 +16,8 @@ pub struct Failure {
     /// `errorType` in the response.
     pub error_type: &'static str,
     pub text: String,
+    /// `Retry-After`, if the client should retry.
+    retry_after_seconds: Option<u64>,
 }
 
 /// Prometheus' status for a query canceled by the client.
@@ -23,7 +25,7 @@ const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Failure {
     fn new(status: StatusCode, error_type: &'static str, text: impl Into<String>) -> Self {
-        Failure { status, error_type, text: text.into() }
+        Failure { status, error_type, text: text.into(), retry_after_seconds: None }
     }
 
     /// An invalid request.
@@ -47,7 +49,11 @@ impl Failure {
     }
 
     pub fn response(&self) -> Response {
-        reply::json(self.status, answer::error(self.error_type, &self.text))
+        let response = reply::json(self.status, answer::error(self.error_type, &self.text));
+        match self.retry_after_seconds {
+            Some(seconds) => reply::with_header(response, RETRY_AFTER, &seconds.to_string()),
+            None => response,
+        }
     }
 }
 
@@ -71,11 +77,12 @@ impl From<ApiError> for Failure {
             StatusCode::INTERNAL_SERVER_ERROR => "internal",
             _ => "bad_data",
         };
+        let retry_after_seconds = error.is_retryable().then_some(error.retry_after_seconds);
         let text = match error.detail {
             Value::Str(text) => text,
             other => other.repr(),
         };
-        Failure::new(error.status, error_type, text)
+        Failure { retry_after_seconds, ..Failure::new(error.status, error_type, text) }
     }
 }
 
@@ -105,5 +112,22 @@ impl From<CatalogueError> for Failure {
             CatalogueError::TimedOut => Failure::timeout(),
             CatalogueError::Index(error) => ApiError::from(error).into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_should_retry_is_told_when() {
+        let after = |failure: Failure| {
+            let response = failure.response();
+            response.headers().get(RETRY_AFTER).map(|seconds| seconds.to_str().unwrap().to_owned())
+        };
+        let unavailable = ApiError { retry_after_seconds: 7, ..ApiError::unavailable("an engine") };
+        assert_eq!(after(unavailable.into()), Some("7".to_owned()));
+        assert_eq!(after(ApiError::bad_request("a query").into()), None);
+        assert_eq!(after(Failure::timeout()), None);
     }
 }
