@@ -40,8 +40,8 @@ impl Links {
             for pair in forwarded.split(',').next().unwrap_or("").split(';') {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 match name.trim().to_ascii_lowercase().as_str() {
-                    "proto" => scheme = Some(value.trim()),
-                    "host" => host = Some(value.trim()),
+                    "proto" => scheme = Some(unquoted(value)),
+                    "host" => host = Some(unquoted(value)),
                     _ => {}
                 }
             }
@@ -74,6 +74,12 @@ impl Links {
         let path = format!("{}{path}", self.prefix);
         format!("{}://{host}{}", self.scheme, quote(&path, "/"))
     }
+}
+
+/// A token or a quoted string; RFC 7239 demands quotes around a host with a port.
+fn unquoted(value: &str) -> &str {
+    let value = value.trim();
+    value.strip_prefix('"').and_then(|inner| inner.strip_suffix('"')).unwrap_or(value)
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -115,6 +121,8 @@ mod tests {
             [("host", "inner"), ("forwarded", "for=192.0.2.60;Proto=https; host=foobar:443, host=other")];
         assert_eq!(link(&forwarded, true), "https://foobar/gnocchi/v1/a%20b");
         assert_eq!(link(&forwarded, false), "http://inner/gnocchi/v1/a%20b");
+        let quoted = [("forwarded", r#"for="[2001:db8::1]:4711";proto="https";host="foobar:8443""#)];
+        assert_eq!(link(&quoted, true), "https://foobar:8443/gnocchi/v1/a%20b");
         let older = [
             ("host", "inner"),
             ("x-forwarded-proto", "https"),
