@@ -219,7 +219,6 @@ fn character<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{MatchKind, Matcher};
 
     fn matches(pattern: &str, text: &str) -> bool {
