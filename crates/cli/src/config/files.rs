@@ -229,7 +229,8 @@ mod tests {
         let search = search(home, Some("gnocchi-api"));
         let file = |name: &str| FileArgument::File(name.into());
         let folder = |name: &str| FileArgument::Directory(name.into());
-        let named = vec![file("a/base.conf"), folder("~/d"), file("b/site.conf"), folder("e"), file("own.conf")];
+        let named =
+            vec![file("a/base.conf"), folder("~/d"), file("b/site.conf"), folder("e"), file("own.conf")];
         let directories = Files { named }.directories_with(&search);
         let first = [home.join("d"), "e".into(), ".".into(), "b".into(), "a".into(), home.join(".gnocchi")];
         assert_eq!(directories[..first.len()], first);

@@ -545,8 +545,7 @@ mod tests {
     fn ceilometers_options_are_checked_too() {
         let error = load_ceilometer(&["[notification]\nworkers = 0\n"]).unwrap_err().to_string();
         assert!(error.ends_with("0.conf:2: [notification] workers = 0: must be at least 1"), "{error}");
-        let text =
-            "[DEFAULT]\nnope = 1\nuse_json = true\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n\
+        let text = "[DEFAULT]\nnope = 1\nuse_json = true\n[api]\nport = 1\n[service_credentials]\ntenant-name = t\n\
              auth_plugin = v3password\n";
         let config = load_ceilometer(&[text]).unwrap();
         assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);

@@ -588,7 +588,7 @@ pub(super) fn bind_own(query: &mut Query, value: &Scalar) {
         Scalar::Uuid(id) => query.push_bind(id.to_string()),
         // A text, which sorts above all numbers.
         Scalar::Number(number) if number.is_nan() => query.push_bind("NaN"),
-        Scalar::Number(number) if !is_exact_in_json(*number) => {
+        Scalar::Number(number) if !attribute::is_exact_in_json(*number) => {
             let json = attribute::encode_value(&value.to_attribute_value());
             query.push("json_extract(").push_bind(json).push(", '$')")
         }
@@ -596,10 +596,4 @@ pub(super) fn bind_own(query: &mut Query, value: &Scalar) {
         Scalar::Bool(flag) => query.push_bind(i64::from(*flag)),
         Scalar::Integer(number) | Scalar::Time(number) | Scalar::Span(number) => query.push_bind(*number),
     };
-}
-
-/// Whether `SQLite` reads a number exactly in JSON. Many of those beyond 1e100 or below 1e-84 it misses by their last bit: what
-/// is compared with them has to be read by it, too.
-fn is_exact_in_json(number: f64) -> bool {
-    number == 0.0 || number.is_infinite() || (1e-30..1e30).contains(&number.abs())
 }

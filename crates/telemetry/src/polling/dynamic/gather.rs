@@ -279,7 +279,7 @@ mod tests {
         );
         let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
         let gatherer = Gatherer::new(None);
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let mut found = Vec::new();
         for (id, lifetime) in [("a", hour), ("b", hour), ("c", Duration::ZERO), ("d", hour)] {
             std::fs::write(&file, json!([{ "id": id }]).to_string()).unwrap();
