@@ -1,7 +1,7 @@
 //! Reads of damaged metrics: refused, or answered with what is left.
 //!
-//! The stores report which items damage may have affected. Refused are reads that may lack points: a range
-//! with a damaged block, or one that starts before the head's loss. Later data is complete.
+//! The stores report which items damage may have affected. Reads that may lack points are refused: those of a
+//! range with a damaged block, and those of a range that starts before the head's loss. Later data is complete.
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
@@ -10,8 +10,8 @@ use gnudi_series::{CodecError, head::Head};
 
 use crate::{EngineError, Result};
 
-/// A stored head, `None` if there is none; or why it cannot be read. One of a newer program is an error: it is whole, so
-/// it must neither be replaced nor be left out.
+/// A stored head, `None` if there is none; or why it is damaged. A head that a newer program wrote is an error instead:
+/// it is intact, so it must be neither replaced nor left out.
 pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Result<Option<Head>, String>> {
     match stored {
         Ok(None) => Ok(Ok(None)),
@@ -26,8 +26,8 @@ pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Resul
     }
 }
 
-/// The outcome of work with blocks, or why some of them are lost or do not decode. One of a newer program is an error, as
-/// such a head is.
+/// The outcome of work with blocks, or why some of them are damaged. As with heads ([`decode`]), a block that a newer
+/// program wrote is an error.
 pub(crate) fn of_blocks<T>(outcome: Result<Result<T, CodecError>, String>) -> Result<Result<T, String>> {
     match outcome {
         Ok(Err(CodecError::Version(found @ 1..))) => {
@@ -38,7 +38,7 @@ pub(crate) fn of_blocks<T>(outcome: Result<Result<T, CodecError>, String>) -> Re
     }
 }
 
-/// Why data that is whole does not decode; `what` begins the sentence.
+/// The error text for intact data that a newer program wrote; `what` begins the sentence.
 pub(crate) fn of_newer_program(what: &str, found: u8) -> String {
     format!(
         "{what} format version {found}, which this program does not know: run the program that wrote it, or a newer one"

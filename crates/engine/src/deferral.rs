@@ -34,7 +34,8 @@ use crate::{
 
 /// How long a reader waits for passes over the units of its metrics.
 const READER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long readers wait just after one has waited in vain: a query across metrics has a reader for each few of them.
+/// How long readers wait soon after one has waited in vain. A query across many metrics has many readers, whose waits
+/// would add up.
 const READER_WAIT_SHORT: Duration = Duration::from_millis(100);
 
 /// Remembers when a reader last waited in vain.
@@ -42,15 +43,15 @@ const READER_WAIT_SHORT: Duration = Duration::from_millis(100);
 pub(crate) struct Patience(Mutex<Option<Instant>>);
 
 impl Patience {
-    /// How long a reader waits that begins now.
+    /// How long a reader that begins now may wait.
     fn wait(&self, now: Instant) -> Duration {
         let is_recent = self.0.lock().is_some_and(|gave_up| now < gave_up + READER_WAIT_MAX);
         if is_recent { READER_WAIT_SHORT } else { READER_WAIT_MAX }
     }
 
-    /// A reader that waited that long has given up.
+    /// Records that a reader has given up after waiting for `waited`.
     fn gave_up(&self, waited: Duration) {
-        // After a short wait others try a long one soon.
+        // Short waits are not recorded, so that another reader tries a long one soon.
         if waited == READER_WAIT_MAX {
             *self.0.lock() = Some(Instant::now());
         }
@@ -82,8 +83,8 @@ impl Processor {
         Ok(unit.lock().await)
     }
 
-    /// Defers records sorted by metric. Applied at once are those of metrics that have many, or other requests than
-    /// for points, with all that is deferred of these metrics.
+    /// Defers records, which are sorted by metric. Metrics with many records, or with requests other than for points, are
+    /// not deferred: their records are applied at once, after those deferred before.
     pub(crate) async fn defer(
         &self,
         fence: Fence,
@@ -108,8 +109,8 @@ impl Processor {
         Ok(())
     }
 
-    /// Drops the records of deleted metrics, and revokes the ends of resources that the others revoke: at once, since
-    /// an end that is set later must not be revoked by a measure from before.
+    /// Drops the records of deleted metrics, and revokes the ends of resources for which the other records have measures.
+    /// This is not deferred: an end that is set later must not be revoked by an earlier measure.
     async fn drop_orphans(&self, records: &mut Vec<Record>) -> Result<()> {
         let ranges = ranges(records);
         let ids: Vec<MetricId> = ranges.iter().map(|(metric, _)| *metric).collect();

@@ -18,9 +18,10 @@ use gnudi_series::packing::{Reader, put_varint};
 
 /// The memory of all units' deferred measures, in bytes: each unit has a share.
 const BYTES_MAX: usize = 64 << 20;
-/// A share may be exceeded while its metrics have fewer measures than this: folding would hardly pay.
+/// A unit may exceed its share while its metrics have fewer measures than this on average: folding would save little.
 pub const MEASURES_A_METRIC: u32 = 4;
-/// By this factor at most, as may be the memory of all units, but for a pass of each worker.
+/// A unit may take up to this many times its share, and all units up to this many times [`BYTES_MAX`]. (Passes that
+/// already run may add to that.)
 const EXCESS_MAX: usize = 8;
 
 /// The deferred records of a unit. A metric's records are in the order of their positions, in `sealed` first.

@@ -169,7 +169,8 @@ impl Processor {
         Ok(Head::after_loss(self.now()))
     }
 
-    /// Folds a metric's records, request by request. Fails at one of a newer program: it is whole, and waits for that.
+    /// Folds a metric's records, request by request. Fails at a record that a newer program wrote: it stays in the log until
+    /// such a program runs.
     fn fold(
         &self,
         head: &mut Head,

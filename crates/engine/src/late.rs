@@ -265,7 +265,7 @@ mod tests {
         let refused = post(1..2).await.unwrap_err().to_string();
         assert!(refused.contains("a block has format version 200"), "{refused}");
         assert_eq!(incoming.backlog().await.unwrap().measures, 1);
-        // As the newer program finds them.
+        // The blocks of this version again, as if the newer program ran.
         replace(blocks).await;
         refresh().await.unwrap();
         assert_eq!(incoming.backlog().await.unwrap().measures, 0);

@@ -80,7 +80,7 @@ impl Activity {
 
     /// Records the current positions, unless it did so recently.
     pub async fn mark(&mut self, incoming: &dyn Consume, now: ClockTimes) -> Result<(), IncomingError> {
-        // Of a clock that was ahead, and was set right: none would be old enough until that time.
+        // Drop marks from the future, made before the clock was set back: none would be old enough until that time.
         while self.marks.back().is_some_and(|mark| mark.moment.at > now.at) {
             self.marks.pop_back();
         }

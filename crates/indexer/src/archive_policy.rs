@@ -44,20 +44,20 @@ impl PolicyChange {
     }
 }
 
-/// Whether a changed policy has methods whose values for what its metrics have stored are computed anew, of raw points. (Other values
-/// follow from stored ones whenever they are read, or cannot be computed.)
+/// Whether the change adds methods whose values for stored data must be computed from raw points. (Without raw points
+/// they are derived from stored values at each read, or cannot be computed.)
 pub(crate) fn begins_conversion(before: &ArchivePolicy, after: &ArchivePolicy) -> bool {
     after.raw_timespan.is_some() && !after.aggregation_methods.is_subset(&before.aggregation_methods)
 }
 
-/// That the metrics of a policy are to be converted, since it got other methods. It goes from metric to metric in the order of their ids, and
-/// lasts until it has come to the last.
+/// The conversion in progress of a policy's metrics to its new methods. Converts one metric after the other, in the order
+/// of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyConversion {
-    /// Another one with each change of the methods.
+    /// A new id for each change of the methods.
     pub id: Uuid,
     pub archive_policy_name: String,
-    /// The last metric that it has come to.
+    /// The last metric for which a conversion was requested.
     pub converted_to: Option<MetricId>,
 }
 
@@ -77,8 +77,8 @@ pub trait ArchivePolicies {
     /// By name, except those made from definitions of metrics ([`ArchivePolicy::is_definition_name`]).
     async fn archive_policies(&self) -> Result<Vec<Arc<ArchivePolicy>>>;
 
-    /// Returns the changed policy. If methods are new whose values are computed of raw points, a conversion of the policy's metrics
-    /// begins, in place of one in progress.
+    /// Returns the changed policy. If the values of new methods must be computed from raw points, a conversion of the
+    /// policy's metrics begins; it replaces one in progress.
     async fn update_archive_policy(&self, name: &str, change: PolicyChange) -> Result<Arc<ArchivePolicy>>;
 
     /// Refused while metrics or rules use the policy.
@@ -87,10 +87,10 @@ pub trait ArchivePolicies {
     /// Removes policies made from definitions that no metric uses any more; returns their number.
     async fn sweep_definitions(&self) -> Result<u64>;
 
-    /// The conversions that are under way, by the policies' names: never of a cache.
+    /// The conversions in progress, sorted by policy name; never from a cache.
     async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>>;
 
-    /// Up to `limit` metrics of a policy, by id, behind `after`: never of a cache.
+    /// Up to `limit` metrics of a policy, by id, behind `after`; never from a cache.
     async fn metrics_of_policy(
         &self,
         name: &str,
@@ -98,7 +98,8 @@ pub trait ArchivePolicies {
         limit: usize,
     ) -> Result<Vec<MetricId>>;
 
-    /// Notes that a conversion has come to this metric, or with `None` that it has ended. Nothing where another one has taken its place.
+    /// Records the progress of a conversion: up to this metric, or `None` for its end. No effect if another conversion has
+    /// replaced it.
     async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()>;
 }
 

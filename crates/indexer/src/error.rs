@@ -37,7 +37,7 @@ pub enum IndexerError {
     NoSuchResource(Uuid),
     #[error("Resource {0} already exists")]
     ResourceAlreadyExists(Uuid),
-    /// A change of one revision of it found another.
+    /// The change requires a revision that is no longer the current one.
     #[error("Resource {0} was changed meanwhile")]
     ResourceChanged(Uuid),
     #[error("Annotation {0} does not exist")]

@@ -86,8 +86,8 @@ impl<'b> Reserved<'b> {
     }
 }
 
-/// How much room a body gets that outgrows its room, as a multiple of what has arrived.
-const ROOM_FACTOR: usize = 2;
+/// The capacity of a buffer that must grow, as a multiple of what has arrived.
+const CAPACITY_FACTOR: usize = 2;
 
 /// The pieces of a body.
 #[derive(Debug, Default)]
@@ -100,9 +100,8 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Adds a piece of a body of which the client has announced `expected` bytes, 0 if it has not. The budget counts what
-    /// has arrived, so that there is never much more room than that: many clients may announce long bodies and send
-    /// nothing.
+    /// Adds a piece of a body for which the client has announced `expected` bytes, 0 if it has not. The budget counts only
+    /// what has arrived, so the capacity is never much larger: many clients may announce long bodies and send nothing.
     fn push(&mut self, data: Bytes, expected: usize) {
         let is_first = self.length == 0;
         self.length += data.len();
@@ -111,9 +110,9 @@ impl Pieces {
             return;
         }
         if self.joined.capacity() < self.length {
-            let room = self.length.saturating_mul(ROOM_FACTOR);
-            let room = if expected >= self.length { room.min(expected) } else { room };
-            self.joined.reserve_exact(room - self.joined.len());
+            let capacity = self.length.saturating_mul(CAPACITY_FACTOR);
+            let capacity = if expected >= self.length { capacity.min(expected) } else { capacity };
+            self.joined.reserve_exact(capacity - self.joined.len());
         }
         if self.joined.is_empty() {
             self.joined.extend_from_slice(&self.first);
@@ -243,7 +242,7 @@ mod tests {
                 for piece in body.chunks(piece_bytes) {
                     pieces.push(Bytes::new(), expected);
                     pieces.push(Bytes::copy_from_slice(piece), expected);
-                    assert!(pieces.joined.capacity() <= pieces.length * ROOM_FACTOR);
+                    assert!(pieces.joined.capacity() <= pieces.length * CAPACITY_FACTOR);
                 }
                 assert_eq!(pieces.joined(), body, "{expected} {piece_bytes}");
             }

@@ -48,8 +48,8 @@ pub struct MetricRead {
     pub aggregations: Vec<Aggregation>,
 }
 
-/// Reads and computes for queries across metrics, outside the threads that serve requests, on all processors
-/// but no more.
+/// Reads and computes for queries across metrics, outside the threads that serve requests. All queries together have as
+/// many running tasks as there are processors.
 pub struct Bulk {
     pub(crate) store: ReadStore,
     /// Metrics of one sack were mostly written together.

@@ -30,6 +30,6 @@ pub struct Samples {
     pub values: Vec<f64>,
     /// The number of measures in each value, if requested and some values are of buckets.
     pub counts: Option<Vec<f64>>,
-    /// How long samples count after their time, if they do and some are of buckets.
+    /// The lookback of the samples, if some of them are of buckets: see [`SampleQuery::lookback_ms`].
     pub lookback_ms: Option<i64>,
 }

@@ -1,12 +1,12 @@
-//! The sources of a time span's samples: raw points, then granularity after granularity, each for times older
-//! than the previous source keeps, or has been kept for.
+//! The sources of a time span's samples: raw points for the newest times, then granularity after granularity, each for
+//! the times before those that the previous source covers.
 
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
 use gnudi_series::raw;
 
 use super::query::{MILLISECOND, Resolution, SampleQuery, Stamp};
 
-/// How many buckets of the coarser granularity a common border may be away: before it the finer one is not read.
+/// How many buckets of the coarser granularity a common border may be away: the finer granularity is not read before it.
 const BORDER_BUCKETS_MAX: i64 = 16;
 
 /// A time span, `to` excluded, and its source.
@@ -109,9 +109,9 @@ impl Source {
         nanoseconds(query.end_ms.saturating_add(extra_ms).saturating_add(1))
     }
 
-    /// Where this source begins and the next one, which is read before it, ends: at the first time that is kept at which
-    /// buckets of both begin, so that no bucket counts beside a part of itself. If that is far away, or later than this
-    /// source ends, where a bucket of the next one begins.
+    /// The border at which this source begins, and at which the next one, which covers earlier times, ends. It is the first
+    /// kept time at which buckets of both begin, so that no measure counts twice. If that time is far away, or after `to`,
+    /// it is the first kept time at which a bucket of the next source begins.
     fn border(&self, next: &Source, to: i64) -> i64 {
         let from = self.kept_after.saturating_add(1);
         let (own, others) = (self.granularity(), next.granularity());

@@ -161,7 +161,7 @@ pub(super) async fn new_methods_begin_a_conversion(indexer: &dyn Indexer) {
             PolicyChange { definition, aggregation_methods: methods(names), ..PolicyChange::default() };
         indexer.update_archive_policy(name, change).await.unwrap();
     };
-    // Nothing is new; nothing can be computed.
+    // The first policy gets no new method; the second one has no raw points.
     change("kept", &["mean"]).await;
     change("low", &["mean", "median"]).await;
     assert_eq!(indexer.policy_conversions().await, Ok(vec![]));
@@ -175,14 +175,14 @@ pub(super) async fn new_methods_begin_a_conversion(indexer: &dyn Indexer) {
     assert_eq!(behind(Some(id(5)), 5).await, []);
     indexer.advance_policy_conversion(first[0].id, Some(id(4))).await.unwrap();
     assert_eq!(indexer.policy_conversions().await.unwrap()[0].converted_to, Some(id(4)));
-    // A second change begins anew, and what the first one has come to is nothing to it.
+    // A second change begins a new conversion, and progress of the first one is ignored.
     change("kept", &["mean", "max", "min"]).await;
     let second = indexer.policy_conversions().await.unwrap();
     assert!(second.len() == 1 && second[0].id != first[0].id && second[0].converted_to.is_none());
     indexer.advance_policy_conversion(first[0].id, Some(id(5))).await.unwrap();
     indexer.advance_policy_conversion(first[0].id, None).await.unwrap();
     assert_eq!(indexer.policy_conversions().await.unwrap(), second);
-    // Fewer methods leave it as it is.
+    // Removing a method does not begin a new conversion.
     change("kept", &["mean", "min"]).await;
     assert_eq!(indexer.policy_conversions().await.unwrap(), second);
     indexer.advance_policy_conversion(second[0].id, None).await.unwrap();

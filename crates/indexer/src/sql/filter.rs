@@ -208,7 +208,8 @@ impl<'t> Leaf<'t> {
 
 pub(super) type Query = Statement;
 
-/// Longer lists, and lists behind more values, are not padded to a power of two, to stay within the limit of parameters.
+/// Longer lists are not padded to a power of two, nor are lists in a statement that already has more values: a statement
+/// has a limited number of parameters.
 const VALUES_FILLED_UP_MAX: usize = 1024;
 
 /// Refuses a search with more values than a statement takes: a filter within its own limits may have some of them twice.

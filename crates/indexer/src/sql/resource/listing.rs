@@ -144,8 +144,8 @@ impl Search<'_> {
         self.indexer.readers.dialect()
     }
 
-    /// The first resources of the piece. A page with fewer than its limit would be the last one: so as many rows are read
-    /// as it takes beside those that are left out.
+    /// The first resources of the piece. Reads more rows in place of those that are left out: a page with fewer resources
+    /// than its limit would pass for the last one.
     async fn piece(
         &self,
         condition: Option<&Condition>,
@@ -161,12 +161,12 @@ impl Search<'_> {
                 found.truncate(limit);
                 return Ok(found);
             }
-            // Twice as many, so that few statements find the end of many damaged ones.
+            // Twice as many as were left out, so that a few statements skip many damaged rows.
             rows_max = limit.saturating_add(2 * left_out);
         }
     }
 
-    /// The resources, and how many rows are left out: damaged ones, and those of types that have come meanwhile.
+    /// The resources, and how many rows are left out: damaged ones, and those of types created since `types` was read.
     async fn fetch(&self, query: Statement, shown: Attributes) -> Result<(Vec<Arc<Resource>>, usize)> {
         check_values(&query)?;
         let rows = self.indexer.readers.fetch_all(query).await?;
