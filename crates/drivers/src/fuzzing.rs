@@ -21,8 +21,8 @@ use crate::{
     segments::{self, OwnerState, Tear, frame},
 };
 
-/// A table's bytes, as they are and with checksums that vouch for them. Or, after an odd byte, a valid table with changes:
-/// four bytes an entry up to a zero, then three a change.
+/// If the first byte is even: the bytes as a table, as they are and with valid checksums. If it is odd: a valid table, then
+/// with changes. Four bytes make an entry, up to a zero, and three bytes a change.
 pub fn table(bytes: &[u8]) {
     let Some((1.., rest)) = bytes.split_first().map(|(kind, rest)| (kind % 2, rest)) else {
         exercise(bytes);

@@ -25,7 +25,7 @@ use crate::{
 /// bytes.
 const METRICS_AT_ONCE: usize = 100;
 const VALUES_AT_ONCE: u64 = 32 << 20;
-/// What a granularity without an end is taken for.
+/// The number of values assumed for a granularity that is kept without limit.
 const ENDLESS_BUCKETS: u64 = 100_000;
 
 /// Maximum reads of a metric that keeps changing.
@@ -95,14 +95,14 @@ pub(crate) struct Imported {
     pub complete: Vec<MetricId>,
     /// Being processed by Gnocchi: nothing was written.
     pub in_motion: Vec<NewMetric>,
-    /// Something of them is to be left out: nothing was written ([`Incomplete::Held`]).
+    /// A part of their data would be left out: nothing was written ([`Incomplete::Held`]).
     pub held: Vec<NewMetric>,
     /// What was left out of metrics, and why.
     pub skipped: Vec<(MetricId, String)>,
 }
 
-/// What to do with metrics of which something is left out. A later import takes what is written for whole, so one that is
-/// killed must not have written them long before it reports them.
+/// What to do with metrics of which a part is left out. A later import takes a written metric for complete. So an import
+/// writes such metrics only shortly before it reports them, in case it is killed in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Incomplete {
     /// Leave them to a later call.

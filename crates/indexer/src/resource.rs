@@ -33,7 +33,7 @@ pub struct NewResource {
 }
 
 impl NewResource {
-    /// A resource of nobody's, without an end, attributes and metrics.
+    /// A resource without a user, a project, an end, attributes and metrics.
     pub fn new(id: Uuid, resource_type: &str, creator: &str, now: Timestamp) -> Self {
         NewResource {
             id,

@@ -31,7 +31,7 @@ struct Entry<T> {
     value: T,
     /// Expiry, in seconds since the epoch.
     until: i64,
-    /// Expiry by the monotonic clock; `None` if it is too far to be told.
+    /// Expiry by the monotonic clock; `None` if it is beyond the clock's range.
     until_instant: Option<Instant>,
     number: u64,
 }

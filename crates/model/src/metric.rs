@@ -106,7 +106,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// An active metric of nobody's, without a name and a resource.
+    /// An active metric without a creator, a name and a resource.
     pub fn new(id: MetricId) -> Self {
         Metric {
             id,

@@ -51,7 +51,7 @@ impl Resource {
     /// The revision number of the current revision.
     pub const CURRENT: i64 = -1;
 
-    /// The current revision of a resource of nobody's, without attributes and metrics.
+    /// The current revision of a resource without a creator, attributes and metrics.
     pub fn new(id: Uuid, resource_type: &str) -> Self {
         Resource {
             id,

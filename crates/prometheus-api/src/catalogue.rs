@@ -35,7 +35,7 @@ pub enum CatalogueError {
     /// More series match than a query may select.
     #[error("more than {0} series match")]
     TooManySeries(usize),
-    /// It would be tested for minutes.
+    /// Testing the regular expression on it would take minutes.
     #[error("a label value is too long for the regular expression")]
     TooLong,
     #[error("the search took too long")]
@@ -154,8 +154,8 @@ impl Catalogue {
         self.run(self.search(sets, seen), list).await
     }
 
-    /// The values of a label by metric name: under all names that [`Catalogue::label_values`] lists, also those without
-    /// a value. One search; one for each name would ask for each owner each time whether the caller may see it.
+    /// The values of a label by metric name, for all names that [`Catalogue::label_values`] lists; some have no value. One
+    /// search for all names: a search for each name would check again which owners the caller may see.
     pub async fn values_by_name(
         &self,
         label: &str,

@@ -51,8 +51,9 @@ pub fn location(labels: &[(&str, &str)], keep: Labels, creator: &str) -> Option<
     place(&mut parcels, labels, keep, creator).map(|(_, resource, metric_name)| (resource, metric_name))
 }
 
-/// The text that preserves the series' labels if the metric's name and resource do not: all labels if job or
-/// instance were cut, changed, or equal the placeholder for none; otherwise the uncut name, if it was cut.
+/// The text that preserves the series' labels if the metric's name and resource do not. If job or instance were
+/// shortened or changed, or equal the placeholder for a missing one: all labels. Otherwise, if the name was
+/// shortened: the whole name.
 fn whole_name(place: &Place<'_>, name: &str, labels: &[(&str, &str)], keep: Labels) -> Option<String> {
     let is_preserved = |own: &str, label: &str| {
         let is_missing = !labels.iter().any(|(name, value)| *name == label && !value.is_empty());

@@ -225,7 +225,7 @@ pub(crate) async fn within<T>(
     timeout(limit, answer).await.unwrap_or_else(|_| Err(no_answer(limit)))
 }
 
-/// What a statement fails with that has missed its deadline.
+/// The error of a statement that has missed its deadline.
 pub(crate) fn no_answer(limit: Duration) -> sqlx::Error {
     let reason = format!("no answer within {} ms", limit.as_millis());
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, reason))

@@ -29,7 +29,8 @@ const POSTGRES_UNAVAILABLE_CLASSES: [&str; 3] = ["08", "53", "57"];
 const POSTGRES_UNAVAILABLE: [&str; 4] = ["55P03", "25P03", "25P04", "3D000"];
 /// The server is no longer the primary.
 const POSTGRES_NO_PRIMARY: &str = "25006";
-/// Codes with which sessions end, or their beginnings. A fatal error ends a session, too; not all proxies say that it is.
+/// Codes, or prefixes of codes, of errors that end the session. An error of severity FATAL does so, too, but not all proxies
+/// pass the severity on.
 const POSTGRES_ENDED: [&str; 4] = ["08", "57P", "25P03", "25P04"];
 /// A serialization failure; a deadlock.
 const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];

@@ -49,7 +49,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct Idle {
     connections: Vec<Open>,
-    /// How often [`Pool::forget_connections`] was called: connections of before are not kept.
+    /// How often [`Pool::forget_connections`] was called. Connections of earlier generations are not kept.
     generation: u64,
 }
 

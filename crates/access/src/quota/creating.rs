@@ -39,12 +39,13 @@ impl MetricsAdmission {
         self.with(|creating| creating.admitted += metrics);
     }
 
-    /// The metrics of requests that have ended: a count that begins now has them.
+    /// The number of metrics of requests that have ended: a count of the index that begins now includes them.
     pub(super) fn done(&self) -> u64 {
         self.with(|creating| creating.done)
     }
 
-    /// The metrics that a count may lack that began when `done` were done.
+    /// The number of metrics that may be missing in a count of the index that began when [`MetricsAdmission::done`] was
+    /// `done`.
     pub(super) fn uncounted(&self, done: u64) -> u64 {
         self.with(|creating| creating.admitted - done)
     }

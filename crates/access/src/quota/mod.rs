@@ -11,8 +11,8 @@
 //! reads and answers is known at its end only: requests in progress may bring the project into debt, for which
 //! later ones wait.
 //!
-//! A count errs on the safe side: it may have metrics twice that are created while it is taken, in the index and as
-//! admitted. Near its limit a project may be refused for them until the next count, a second later.
+//! A count may be too high: metrics that are created during the count may be counted twice, in the index and as
+//! admitted. So a project near its limit may be refused new metrics until the next count, a second later.
 
 mod bucket;
 mod creating;
@@ -162,7 +162,7 @@ impl Quotas {
         work(usage)
     }
 
-    /// Whether to look for idle projects again: a look takes as long as there are projects.
+    /// Whether it is time to look for idle projects again: that visits all projects.
     fn may_sweep(&self, now: Timestamp) -> bool {
         let swept_at = self.swept_at.load(Ordering::Relaxed);
         let may = Duration::from_nanos(now.0.abs_diff(swept_at)) >= SWEEP_PAUSE;

@@ -66,8 +66,8 @@ const fn is_space(character: char) -> bool {
 struct Reader<'t> {
     characters: &'t [char],
     at: usize,
-    /// By kind of quote, whether no closing quote is found from a place on. So no place is searched again for each
-    /// quote before it, and the time is linear in the text's length.
+    /// For each kind of quote and each place: whether a search from there found no closing quote. So each place is searched
+    /// once, not for each quote before it, and the time is linear in the text's length.
     unclosed: [Vec<bool>; 2],
 }
 
@@ -137,14 +137,14 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What a character of a quoted text leads to.
+/// The result of a step through a quoted text.
 enum Step {
     To(usize),
     Closed,
     Unclosed,
 }
 
-/// A step from `at` on, behind the opening quote.
+/// Steps over one element of a quoted text: a character, or an escape. `at` is behind the opening quote.
 ///
 /// A doubled quote, or a backslash and its next character, do not end the text. A newline before the closing quote
 /// is allowed only after a backslash.

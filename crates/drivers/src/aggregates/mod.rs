@@ -113,8 +113,8 @@ pub trait AggregateStore: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether heads are written to files before long, since memory does not hold all that change. A write of a head
-    /// is better deferred then, until more of its measures are there. Only for a store of one process.
+    /// Whether the changing heads do not fit in memory, so that each written head soon goes to a file. Then the caller
+    /// should defer measures, and write a head once for several of them. Only for a store of one process.
     fn heads_exceed_memory(&self) -> bool {
         false
     }
@@ -124,9 +124,9 @@ pub trait AggregateStore: Send + Sync + 'static {
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>>;
 
     /// Like [`AggregateStore::read_heads`], by the process that has raised this fence: nobody else writes these metrics'
-    /// heads, so the store need not look for others' writes. The process's own earlier writes are in the heads, or do not
-    /// take effect any more, whatever became of their answers. Under a superseded fence the heads may be old, or are
-    /// refused; writes are refused then. All metrics must belong to the fence's sack.
+    /// heads, so the store need not look for others' writes. An earlier write of this process whose result is unknown is
+    /// either in the heads or will never take effect. Under a superseded fence the read may return old heads or fail, and
+    /// writes are refused. All metrics must belong to the fence's sack.
     async fn read_own_heads(&self, _fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
         self.read_heads(metrics).await
     }

@@ -138,8 +138,8 @@ type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
 /// Reads a chunk of a file that is written front to back, its last piece first.
 ///
 /// One read copies page by page: it may miss a write and see a later one behind it. So a piece is read until two reads
-/// agree. Each byte is written once, so a byte without its write in the second read lacked it at the end of the first one,
-/// and one with its write in the first read had it then: the piece is as it was at that moment.
+/// agree. Then the piece is as it was at the end of the first read, because each byte is written once: a byte that the
+/// first read found written was written at that moment, and a byte that the second read found unwritten was not.
 fn read_growing(read: ReadAt<'_>, chunk: &mut [u8], start: u64) -> io::Result<()> {
     read_up_to(read, chunk, start)?;
     let mut again = vec![0; PIECE_BYTES.min(chunk.len())];

@@ -91,8 +91,8 @@ impl Earlier {
     }
 }
 
-/// Whether this is an interrupted backup, and nobody else's: a directory of that name which is empty, or begins like a data
-/// directory. What cannot be read is another user's, or gone by now.
+/// Whether this is an interrupted backup, not something of another program: a directory with such a name that is empty, or
+/// has the first file of a data directory. A path that cannot be read is another user's, or gone by now.
 fn is_interrupted(path: &Path) -> bool {
     let has_name = path.to_string_lossy().ends_with(PARTIAL_SUFFIX);
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
@@ -153,11 +153,11 @@ mod tests {
         fs::create_dir(path("empty.partial")).unwrap();
         let earlier = Earlier::find(place.path()).unwrap();
         assert_eq!(earlier.interrupted, [path("empty.partial")]);
-        // It was another program's.
+        // The directory was another program's, which now fills it.
         fs::write(path("empty.partial/image"), "1").unwrap();
         earlier.remove_interrupted().unwrap();
         assert!(path("empty.partial/image").exists());
-        // One that was there when the place was listed.
+        // A directory that was removed since the place was listed.
         assert!(!is_interrupted(&path("gone.partial")));
     }
 

@@ -58,8 +58,9 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
     Ok(figures)
 }
 
-/// Restores into a mount point, which no rename can replace, and beside which there may be no space. So the copy lies in
-/// it, and what it has is moved up once it is complete. No server opens the directory until the copy's own is gone.
+/// Restores into a mount point. A rename cannot replace it, and the file system beside it may lack space. So the files are
+/// copied to the folder [`RESTORING`] within it, and moved up once all are complete. Servers refuse the directory while that
+/// folder exists.
 fn restore_within(
     manifest: &Manifest,
     backup: &Path,
@@ -69,8 +70,8 @@ fn restore_within(
     let restoring = data_dir.join(RESTORING);
     let names: BTreeSet<&OsStr> = manifest.files.keys().filter_map(|file| file.iter().next()).collect();
     if restoring.exists() {
-        // An interrupted call may have moved some of them. What else it moved, or somebody put there, stays, and with it the
-        // mark that keeps servers away.
+        // An interrupted call may have moved some of these files: remove them. Refuse a directory with any other file, and
+        // keep the folder, so that servers go on to refuse it, too.
         let is_known = |name: &OsStr| name == RESTORING || name == LOST_AND_FOUND || names.contains(name);
         if let Some(path) = first_unknown(data_dir, is_known)? {
             let reason = "this backup has no such file: restore the backup whose restore was interrupted, or empty the \

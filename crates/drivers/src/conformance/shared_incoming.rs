@@ -57,7 +57,7 @@ async fn acknowledgements_are_seen([api, worker]: &[Arc<dyn SharedIncoming>; 2])
     }
     let sack = Sack::of(metric(4), SETUP.sack_count);
     named(&**worker, sack).await;
-    // It may have been reported for the first of the two alone.
+    // The arrival may have been reported before the second batch was visible.
     positions(&**worker, sack).await;
     let records = all_of(&**worker, sack).await;
     worker.acknowledge(sack, records[0].position).await.unwrap();

@@ -44,7 +44,8 @@ const LIST_DEADLINES: u32 = 30;
 const DELETES_PER_CALL: usize = 100;
 /// Concurrent calls; also limits the threads that a dead mount blocks.
 const CALLS_MAX: usize = 64;
-/// How often a read opens a file that is stale each time. A server that has lost its export answers so for ever.
+/// How many times a read opens a file before the error `stale` is final. A server that has lost its export always answers
+/// with it.
 const OPENS_MAX: usize = 10;
 
 #[derive(Clone, Debug)]
@@ -233,7 +234,8 @@ fn opened(root: &Path, name: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// On NFS a file replaced or removed on another host while open here is stale: open it again.
+/// Opens and reads an object. On NFS, a file that another host replaces or removes while it is open here becomes stale: it
+/// is opened again.
 fn read_object<T>(root: &Path, name: &str, read: impl Fn(&File) -> io::Result<T>) -> io::Result<Option<T>> {
     let mut opens = 0;
     loop {

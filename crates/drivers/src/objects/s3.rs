@@ -274,7 +274,7 @@ impl S3Objects {
 
     async fn list_any(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
         let mut names: Vec<String> = Vec::new();
-        // The parameter that the next page begins behind.
+        // The parameter that selects the next page.
         let mut from: Option<(&'static str, String)> = None;
         loop {
             let page = self.page(prefix, from.as_ref()).await?;

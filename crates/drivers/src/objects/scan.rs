@@ -1,8 +1,9 @@
 //! Shares a listing that reads all names, whatever prefix is wanted, between its callers.
 //!
-//! Where the store has no index of names, such a scan may take longer than any caller waits. So it goes on if its caller
-//! gives up, and a slow one serves those who ask while it runs, or soon after: of callers that ask again, one gets an
-//! answer. A listing may lag behind ([`Objects::list`](super::Objects::list)); a quick one does not.
+//! Where the store has no index of names, such a scan may take longer than any caller waits. So a scan goes on after its
+//! caller has given up, and the result of a slow one is also used for callers that arrive while it runs, or soon after:
+//! a caller that retries gets it in the end. Such a result may be outdated, which [`Objects::list`](super::Objects::list)
+//! allows. The result of a quick scan is never outdated.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -43,7 +44,7 @@ impl<E: Clone + Send + Sync + 'static> SharedScan<E> {
         Self { slow, last: Mutex::new(None) }
     }
 
-    /// All names, sorted. `scan` blocks; it is not called if another caller's scan serves.
+    /// All names, sorted. `scan` blocks; it is not called if the result of another caller's scan can be used.
     pub async fn names(
         &self,
         scan: impl FnOnce() -> Result<Vec<String>, E> + Send + 'static,
@@ -51,7 +52,7 @@ impl<E: Clone + Send + Sync + 'static> SharedScan<E> {
         let arrived = Instant::now();
         let running = self.last.lock().as_ref().filter(|scan| scan.is_running()).cloned();
         if let Some(running) = running {
-            // Until it has ended, or is slow.
+            // Wait until it has ended, or counts as slow.
             let rest = self.slow.saturating_sub(running.began.elapsed());
             let _ = tokio::time::timeout(rest, running.names).await;
         }
@@ -91,7 +92,7 @@ impl<E: Clone + Send + Sync + 'static> Scan<E> {
         self.ended.get().is_none()
     }
 
-    /// Whether it is good enough for a caller that arrived then.
+    /// Whether a caller that arrived at this time can use the result.
     fn serves(&self, arrived: Instant, slow: Duration) -> bool {
         let age = self.began.elapsed();
         match self.ended.get() {

@@ -26,8 +26,8 @@ const DEFAULT_DATABASE: &str = "influxdb";
 const DEFAULT_TAG: &str = "host";
 const TAG_HEADER: &str = "x-gnocchi-influxdb-tag-resource-id";
 
-/// The maximum total length of a request's metric names, which repeat their line's tags: more than as many
-/// measures as a request may hold need with the longest names that can be stored.
+/// The maximum total length of a request's metric names, each of which repeats the tags of its line. The maximum
+/// number of measures needs less, even with the longest names that can be stored.
 const NAME_BYTES_MAX: usize = 128 << 20;
 
 /// Stores all lines or none. A field is a metric of the tag's resource, named

@@ -51,7 +51,8 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Whether flushes make new runs faster than merges take them. Not while these wait for space: flushes free some.
+    /// Whether flushes write new runs faster than merges remove them. False while merges wait for space: then flushes must
+    /// go on, since they free some.
     pub(super) fn merges_lag(&self, state: &State) -> bool {
         let new = &state.runs.new;
         let due = new.len() - mergeable_from(new, |run| run.table.has_gaps());

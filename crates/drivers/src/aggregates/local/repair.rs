@@ -232,7 +232,7 @@ mod tests {
         verify::{Judge, Logged, ReadOnlyDisk, Verdict},
     };
 
-    /// Knows of nothing that is wrong.
+    /// A judge that accepts everything.
     struct Content;
 
     impl Judge for Content {

@@ -180,8 +180,8 @@ impl Shared {
         plans
     }
 
-    /// Upper bound of a merge's output in bytes: of one that cannot be made, since a run has lost entries, that of the
-    /// input. Reads all input, the first time.
+    /// Upper bound of a merge's output in bytes. If the merge is impossible because a run has lost entries, the bound is
+    /// the size of the input. Reads all input, the first time.
     fn output_bytes(&self, plan: &ToMerge) -> io::Result<u64> {
         let names: Vec<RunName> = plan.runs.all().map(|run| run.name).collect();
         if let Some(bytes) = self.waiting.outputs.lock().get(&names) {
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    /// What is behind a gap is not known to be less.
+    /// The entries in a gap are unknown, so the output cannot be assumed to be smaller than the input.
     #[tokio::test]
     async fn a_merge_with_lost_entries_frees_no_space() {
         let dir = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ use crate::{
 /// Versions per era. Old versions are removed by eras, the oldest first.
 pub const ERA_VERSIONS: u64 = 32;
 const MAGIC: &[u8; 8] = b"gnudimft";
-/// Of a manifest without a table, with a header before each copy.
+/// The magic of format versions 3 and 4: a header before each copy, and no table.
 const FIRST_MAGIC: &[u8; 8] = b"gnudiman";
 /// The length of a trailer, and of such a header.
 const TRAILER_BYTES: usize = 16;
@@ -187,8 +187,9 @@ impl Manifest {
         self.eras.get(before).copied()
     }
 
-    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago. Where that
-    /// began on a machine whose clock was ahead, a later one counts: otherwise eras would gather until then.
+    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago. If the clock
+    /// of the machine that began that era was ahead, a later era counts instead: otherwise no era could be removed until
+    /// that time.
     pub fn outdated(&self, now_ms: u64, age_ms: u64) -> Option<(Era, u64)> {
         let mut began_ms = self.eras.get(2..)?.iter().map(|era| era.began_ms);
         let began_ms = began_ms.find(|began_ms| *began_ms <= now_ms)?;

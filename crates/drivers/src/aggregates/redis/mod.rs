@@ -78,8 +78,8 @@ pub struct RedisAggregates {
     /// For messages.
     place: String,
     next_lane: AtomicUsize,
-    /// The number of the next write. Begins with the time, so that a process that keeps its lease goes on after the numbers
-    /// of an earlier store.
+    /// The number of the next write. Starts from the time: a process that opens the store again under the same lease must
+    /// use higher numbers than before.
     next_write: AtomicU64,
     /// Leases of which a write may still be under way: their sacks and tokens.
     in_doubt: Mutex<HashSet<(Sack, u64)>>,

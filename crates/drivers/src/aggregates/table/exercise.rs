@@ -98,7 +98,7 @@ fn merge(table: &Arc<Table<Memory>>, whole: &Bytes) -> Option<Vec<Key>> {
     }
 }
 
-/// Bytes whose checksums vouch for them: of a header, of whatever looks like an entry, of index, filter and footer.
+/// The same bytes with valid checksums: those of the header, of whatever looks like an entry, of index, filter and footer.
 pub fn vouched(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < HEADER_BYTES + FOOTER_BYTES {

@@ -168,8 +168,8 @@ impl<S: Site> Table<S> {
         }
     }
 
-    /// The entry for a key in the page at `start`. No entry before `from` is that of the key; sets `from` for keys behind
-    /// it.
+    /// The entry for a key in the page at `start`. Searches from offset `from` on, and advances `from` for the next key,
+    /// which must not be smaller.
     fn find_in_page(&self, start: u64, page: &Bytes, key: &Key, from: &mut usize) -> Option<Found> {
         let mut before = None;
         let skipped = *from;

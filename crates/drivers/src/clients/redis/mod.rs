@@ -547,7 +547,7 @@ mod tests {
             commands: AtomicU64::new(0),
         };
         let call = || client.call(0, Confirm::Master, vec![Call::command("PING", &Tag::new("any"))]);
-        // Those that wait for the first one's refresh, too.
+        // Three calls: two of them wait for the first one's refresh.
         let calls = join_all((0..3).map(|_| call()));
         let answers = tokio::time::timeout(Duration::from_secs(20), calls).await.expect("a call hung");
         let unavailable =

@@ -40,7 +40,7 @@ const REWRITTEN_EVERY: Duration = Duration::from_mins(5);
 const GONE_AFTER: Duration = Duration::from_hours(24);
 /// How long a call waits for a new list of processes if it has an older one. A listing that takes longer is slow.
 const LISTING_WAIT: Duration = Duration::from_secs(2);
-/// A slow listing is repeated after this many times its duration, or this time.
+/// A slow listing is repeated after this many times its duration, but at most after `LISTED_REST_MAX`.
 const LISTING_SHARE: u32 = 10;
 const LISTED_REST_MAX: Duration = Duration::from_mins(5);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -65,7 +65,7 @@ struct Own {
 struct Others {
     /// When the last listing began.
     listed: Option<Instant>,
-    /// How long it is used at least: longer than asked for if it was slow.
+    /// How long the listing is used at least, whatever age a call allows. Zero unless the listing was slow.
     rest: Duration,
     processes: Vec<Uuid>,
     /// The listing under way.

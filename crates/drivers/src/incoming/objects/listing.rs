@@ -34,7 +34,8 @@ impl Listing {
         Self { began, task }
     }
 
-    /// Waits for its end until `wait` after its begin. It must not be asked again after its end.
+    /// Waits for the end of the listing, at most until `wait` after its beginning. Must not be called again after it has
+    /// returned the listing.
     pub async fn ended(&mut self, wait: Duration) -> Option<Listed> {
         let rest = wait.saturating_sub(self.began.elapsed());
         let done = tokio::time::timeout(rest, self.task.join_next()).await.ok()?;

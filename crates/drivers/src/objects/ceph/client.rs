@@ -1,8 +1,9 @@
 //! A client of the cluster, which is replaced once the cluster has blocklisted it.
 //!
-//! A cluster refuses whatever a blocklisted client sends, for an hour by default, and the client never asks for another
-//! name. A new one is another client to the cluster. What the cluster protects by this, the writes of processes that were
-//! replaced, is protected by fences here. Who blocklists a whole address refuses new clients, too.
+//! A cluster refuses whatever a blocklisted client sends, for an hour by default, and the client never recovers by itself.
+//! The cluster takes a new client in the same process for a different one. Blocklists exist to stop the writes of processes
+//! that were replaced; here fences do that, so a new client is safe. If the whole address is blocklisted, new clients are
+//! refused, too.
 
 use std::{
     sync::Arc,
@@ -12,15 +13,15 @@ use std::{
 use gnudi_rados::Error;
 use parking_lot::Mutex;
 
-/// Between the begins of two replacements: where new clients are refused, too, not each request opens one.
+/// Minimum time between the beginnings of two replacements, for the case that new clients are refused, too.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Until the operations that use the former client have been submitted.
+/// Interval of checking whether the former client is still in use.
 const LOOK_DELAY: Duration = Duration::from_millis(10);
 
 /// Opens a client; blocks.
 type Opener<P> = Box<dyn Fn() -> Result<P, String> + Send + Sync>;
 
-/// The clients of a store, one at a time. `P` is what operations need of one.
+/// The clients of a store, one at a time. `P` is the type of a client.
 pub(super) struct Clients<P> {
     place: String,
     pause: Duration,
@@ -105,7 +106,8 @@ impl<P: Send + Sync + 'static> Clients<P> {
             }
         };
         tracing::info!("{}: another client is open", self.place);
-        // Nobody gets it any more. It waits for its operations and closes connections: here, and on no thread of requests.
+        // Dropping the last reference waits for operations and closes connections: do it on this thread, not on one that
+        // serves requests.
         while Arc::strong_count(&former) > 1 {
             std::thread::sleep(LOOK_DELAY);
         }

@@ -40,7 +40,7 @@ const MARK: char = '~';
 /// Unclaimed bytes are removed after this time; a create never relies on bytes as old as that.
 const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
 const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
-/// So much earlier the same process must have found them unclaimed: more than `CREATE_TIME_MAX`.
+/// Unclaimed bytes are removed only if this process has known them for so long, which is longer than `CREATE_TIME_MAX`.
 const UNCLAIMED_FOR_MIN: Duration = Duration::from_hours(2);
 /// How many unclaimed objects are remembered.
 const UNCLAIMED_MAX: usize = 10_000;
@@ -107,16 +107,16 @@ pub struct SwiftObjects {
     unclaimed: Unclaimed,
 }
 
-/// The raw names without a claim that listings of this process have found, each with the time of the first one. Their age
-/// alone is no proof: if a machine's clock is wrong by a day, bytes look old while they are being created.
+/// The unclaimed raw names in this process's listings, each with the time of the first listing that had it. The creation
+/// time in a name is not sufficient: if a machine's clock is wrong by a day, bytes look old while they are being created.
 #[derive(Default)]
 struct Unclaimed(Mutex<HashMap<String, Instant>>);
 
 impl Unclaimed {
-    /// Of the names that a listing found unclaimed, those on which no create relies any more.
+    /// Of the unclaimed names in a listing, those that no running create can still claim.
     fn abandoned(&self, raw: Vec<String>, now: Instant) -> Vec<String> {
         let mut found = self.0.lock();
-        // Those that are gone, or claimed.
+        // Forget old entries: most of these names have been removed or claimed.
         found.retain(|_, since| now.duration_since(*since) < UNCLAIMED_AGE_MAX);
         let is_abandoned = |raw: &String| match found.get(raw).copied() {
             Some(since) if now.duration_since(since) > UNCLAIMED_FOR_MIN => found.remove(raw).is_some(),
