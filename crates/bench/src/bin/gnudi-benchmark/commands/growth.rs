@@ -91,7 +91,7 @@ impl Sample {
 
 pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("Throughput, memory and disk of gnudi against what grows");
-    findings.note("disk includes the space that the log of measures reserves, except in the table of full histories");
+    findings.note("disk includes what the log of measures reserves, except in the table of full histories");
     let mut samples = Vec::new();
     if options.only.contains(&Dimension::Metrics) {
         for &metrics in &options.metrics {
