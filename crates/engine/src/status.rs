@@ -20,7 +20,7 @@ use crate::{EngineError, Result};
 
 /// How long the count of a large backlog is cached at least.
 const CACHED_MIN: Duration = Duration::from_secs(1);
-/// It is cached at least so many times as long as the counting took: clients that poll must not slow down the workers.
+/// The count is cached at least this many times as long as it took: clients that poll must not slow down the workers.
 const CACHED_TIMES: u32 = 20;
 /// A backlog up to this size is counted at each request.
 pub const STATUS_FRESH_BYTES_MAX: u64 = 1 << 20;

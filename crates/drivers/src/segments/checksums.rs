@@ -14,7 +14,7 @@ const STRIDE: usize = 256;
 /// The checksums of a frame's ranges.
 pub struct Checksums<'a> {
     bytes: &'a [u8],
-    /// Of the first so many strides; empty until ranges overlap.
+    /// The checksum of the first n strides, for each n; empty until ranges overlap.
     recorded: Vec<u32>,
     /// x^8, and each the square of the one before.
     powers: [u32; 32],
@@ -57,7 +57,7 @@ impl<'a> Checksums<'a> {
         multiply(self.power(rest), self.recorded[strides]) ^ crc(&self.bytes[end - rest..end])
     }
 
-    /// x^(8 * bytes): a checksum is multiplied by it when so many bytes follow.
+    /// x^(8 * bytes): a checksum is multiplied by it when this number of bytes follows.
     fn power(&self, mut bytes: usize) -> u32 {
         let mut product = ONE;
         for power in &self.powers {

@@ -27,7 +27,7 @@ use crate::{
 pub struct Checked {
     pub(super) log: CheckedLog,
     pub(super) aggregates: CheckedAggregates,
-    /// Metrics of which a measure was processed, but nothing is stored.
+    /// Metrics with a processed measure, but without stored data.
     pub(super) missing: Vec<MetricId>,
     /// Whether a head has applied records beyond the log's end.
     pub(super) is_behind: bool,

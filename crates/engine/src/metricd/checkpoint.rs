@@ -15,7 +15,7 @@ use crate::{Engine, EngineError};
 /// How often the incoming store is asked whether it wants a trim.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Full log files that a checkpoint would free, from which on it does not wait.
+/// A checkpoint does not wait once it would free this many full log files.
 const FILES_MAX: usize = 2;
 /// The same while measures are deferred: a checkpoint folds all of them, and each head is cheaper the more it folds.
 const FILES_DEFERRED_MAX: usize = 8;

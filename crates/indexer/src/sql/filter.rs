@@ -212,7 +212,8 @@ pub(super) type Query = Statement;
 /// has a limited number of parameters.
 const VALUES_FILLED_UP_MAX: usize = 1024;
 
-/// Refuses a search with more values than a statement takes: a filter within its own limits may have some of them twice.
+/// Refuses a search with more values than a statement takes. A filter within its own limits may exceed that, since some
+/// values occur twice in the statement.
 pub(super) fn check_values(query: &Query) -> Result<()> {
     let max = query.dialect.values_max();
     if query.values.len() > max {

@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A metric's new head, of so many bytes, or its removal.
+    /// A metric's new head, given by its length, or its removal.
     fn change() -> impl Strategy<Value = (u8, Option<usize>)> {
         let length = prop_oneof![4 => 0..700_usize, 1 => 0..=HEAD_BYTES_MAX];
         (0..40_u8, prop_oneof![5 => length.prop_map(Some), 1 => Just(None)])

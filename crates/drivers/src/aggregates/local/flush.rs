@@ -26,7 +26,7 @@ use crate::{
 /// How many values, and how many bytes of them, are read from the log at once (about).
 const STRETCH_ENTRIES: usize = 4096;
 const STRETCH_BYTES: usize = 1 << 20;
-/// With so many new runs flushes wait for merges: a read looks into each of them.
+/// From this many new runs on, flushes wait for merges: a read looks into each of them.
 const NEW_RUNS_MAX: usize = 16;
 /// How often a flush that waits for merges looks at them.
 const MERGES_POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -67,12 +67,12 @@ pub struct Output {
 /// When to merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// So many new runs, or runs of similar size, are merged.
+    /// The minimum number of new runs, or of runs of similar size, in a merge.
     pub merged_min: usize,
-    /// With so many runs in a level the newest are merged, whatever their sizes.
+    /// From this many runs in a level on, the newest are merged, whatever their sizes.
     pub runs_max: usize,
-    /// A run joins a merge if it is at most so many times as large as all newer runs in it together. The more, the sooner
-    /// superseded values are dropped, and the more often others are copied.
+    /// A run joins a merge if it is at most this many times as large as all newer runs in it together. With a larger ratio
+    /// superseded values are dropped sooner, and the others are copied more often.
     pub size_ratio: u64,
 }
 
