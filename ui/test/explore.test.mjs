@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { fillCloud } from "./support/data.mjs";
+import { fillCloud, folded } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server));
@@ -253,5 +253,31 @@ test("what is shown can be taken along as CSV, JSON, Arrow and as a command", as
   const answer = JSON.parse(execFileSync("bash", ["-c", command], { encoding: "utf8" }));
   const values = new Set(JSON.parse(json)[0].measures.map(([, value]) => value));
   assert.ok(answer.filter(([, , value]) => values.has(value)).length >= rows.length - 2, `${answer.length} points`);
+  await close(page);
+});
+
+test("a metric moved to a finer granularity shows the coarser one where that begins later", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  await server.post("v1/archive_policy", { name: "five minutes", back_window: 0, definition: [{ granularity: "5 minutes", timespan: "30 days" }], aggregation_methods: ["mean"] });
+  const { id } = await server.post("v1/metric", { name: "moved.to.minutes", archive_policy_name: "five minutes" });
+  const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
+  await server.post(`v1/metric/${id}/measures`, minutes(now - 10_800, now - 3600));
+  await folded(server);
+  await server.request("PATCH", `v1/metric/${id}`, { archive_policy_name: "cloud" });
+  await server.post(`v1/metric/${id}/measures`, minutes(now - 3600, now));
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${id}&last=2h`);
+  await page.getByText("mean, 5 minutes a point").waitFor();
+  await waitDrawn(page);
+  // Hours begin no earlier than five minutes do.
+  await page.goto(`${server.url}#/chart?m=${id}&last=12h`);
+  await page.getByText("mean, 5 minutes a point").waitFor();
+  await page.goto(`${server.url}#/chart?m=${id}&last=15m`);
+  await page.getByText("mean, 1 minute a point").waitFor();
+  // What the user chose stays.
+  await page.goto(`${server.url}#/chart?m=${id}&last=2h&gran=60`);
+  await page.locator(".figures", { hasText: "points" }).waitFor();
+  await page.waitForTimeout(500);
+  await page.getByText("mean, 1 minute a point").waitFor();
   await close(page);
 });

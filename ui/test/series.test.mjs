@@ -57,6 +57,19 @@ test("the granularity is the finest that is kept and fits the pixels", () => {
   assert.equal(grain.chooseGrain(grains, { from: now - 7200, to: now - 7100 }, 900, now), 60, "seconds are kept for an hour");
 });
 
+test("only a whole bucket before the first point shows that a granularity begins there", () => {
+  const grains = [60, 300, 3600].map((seconds) => ({ seconds, spanSeconds: Infinity }));
+  const shown = { from: 3600.5, to: 11_000 };
+  assert.deepEqual(grain.beforeFirst({ times: [7200, 7260], values: [1, 2] }, shown), { from: 3600.5, to: 7200 });
+  assert.deepEqual(grain.beforeFirst({ times: [], values: [] }, shown), shown, "without points it has none in the whole range");
+  assert.deepEqual(grain.coarserIn(grains, 60, { from: 3600.5, to: 7200 }), [300], "no whole hour lies in it");
+  assert.deepEqual(grain.coarserIn(grains, 60, { from: 3600, to: 7200 }), [300, 3600]);
+  assert.deepEqual(grain.coarserIn(grains, 300, { from: 3600, to: 7200 }), [3600]);
+  assert.deepEqual(grain.coarserIn(grains, 60, { from: 3600, to: 3540 }), [], "the first point is at the begin");
+  const has = (...times) => grain.hasPointsIn({ times, values: times }, 300, { from: 3600, to: 7200 });
+  assert.deepEqual([has(), has(3300), has(3600), has(6900), has(6901)], [false, false, true, true, false]);
+});
+
 test("the step of a query is the chosen one if the range has it", () => {
   const step = (span, wished) => grain.stepOf({ from: 1_000, to: 1_000 + span }, wished);
   assert.equal(step(3600, 0), 10);

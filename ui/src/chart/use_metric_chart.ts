@@ -8,6 +8,7 @@ import { perSecond } from "../series/format";
 import { chooseGrain } from "../series/grain";
 import { type Range, inWords } from "../series/range";
 import { useColumns } from "../series/use_columns";
+import { useReachingColumns } from "../series/use_reaching_columns";
 import type { Found } from "../api/measures";
 import { useCell } from "../state/cell";
 import { lineColour, theme } from "../state/theme";
@@ -52,15 +53,18 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
   const method = mainMethod(policy.aggregation_methods, settings.method);
   const wished = grains.find(({ seconds }) => seconds === settings.grain)?.seconds;
   const now = Date.now() / 1000;
-  const grain = wished ?? chooseGrain(grains, range, pixels, now);
+  const isFixed = wished !== undefined;
+  const fitting = wished ?? chooseGrain(grains, range, pixels, now);
+  const { loaded: main, grain } = useReachingColumns({ id: metric.id, method, grains, fitting, isFixed });
   const isDense = (range.to - range.from) / grain > pixels * BAND_POINTS_PER_PIXEL_MAX;
   const band = isDense && settings.band === null ? null : bandOf(policy.aggregation_methods, method, settings.band);
-  const main = useColumns({ id: metric.id, methods: [method], grain });
   const edges = useColumns({ id: metric.id, methods: band ? [band.low, band.high] : [], grain, isWanted: main.found !== null });
   const { besideSeconds } = settings;
   const past = { from: range.from - besideSeconds, to: range.to - besideSeconds };
   const pastGrain = wished ?? chooseGrain(grains, past, pixels, now);
-  const beside = useColumns({ id: metric.id, methods: [method], grain: pastGrain, pastSeconds: besideSeconds, isWanted: besideSeconds > 0 });
+  const { loaded: beside } = useReachingColumns({
+    id: metric.id, method, grains, fitting: pastGrain, isFixed, pastSeconds: besideSeconds, isWanted: besideSeconds > 0,
+  });
 
   const made = useMemo(() => {
     if (!main.found) return NOTHING_YET;

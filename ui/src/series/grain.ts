@@ -1,6 +1,7 @@
 // Chooses the granularity or the step that a chart requests.
 
 import type { Grain } from "../api/types";
+import type { Columns } from "./columns";
 import type { Range } from "./range";
 
 /** The maximum density: lines still look exact, and sparse series keep all points. */
@@ -16,6 +17,21 @@ export function chooseGrain(grains: Grain[], range: Range, pixels: number, now: 
   const last = kept[kept.length - 1];
   if (last) return last.seconds;
   return grains.reduce((best, grain) => (grain.spanSeconds > best.spanSeconds ? grain : best), grains[0] ?? { seconds: 60, spanSeconds: 0 }).seconds;
+}
+
+/** The part of a range before the first point; the whole range without points. */
+export function beforeFirst({ times }: Columns, { from, to }: Range): Range {
+  return { from, to: Math.min(times[0] ?? to, to) };
+}
+
+/** The coarser granularities, finest first, that have a whole bucket in a range: only these can prove that a finer one lacks points there. */
+export function coarserIn(grains: Grain[], grain: number, { from, to }: Range): number[] {
+  return grains.map(({ seconds }) => seconds).filter((seconds) => seconds > grain && (Math.ceil(from / seconds) + 1) * seconds <= to);
+}
+
+/** Whether there are points in a range. A bucket that begins or ends outside of it may have its points there. */
+export function hasPointsIn({ times }: Columns, seconds: number, { from, to }: Range): boolean {
+  return times.some((time) => time >= from && time + seconds <= to);
 }
 
 const STEPS_MAX = 600;

@@ -15,6 +15,8 @@ export interface Loaded {
   grain: number;
   /** What to show: while live, the range of `found`, so that a chart moves when its new points are there. */
   range: Range;
+  /** Names the request that `found` answers; `null` if that was an earlier one. */
+  answered: string | null;
   error: string | null;
   isLoading: boolean;
 }
@@ -39,7 +41,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   const shown = useChosenRange();
   const live = useCell(isLive);
   const returned = useCell(returns);
-  const [loaded, setLoaded] = useState<Loaded & { key: string }>({ key: "", found: null, grain, range: shown, error: null, isLoading: true });
+  const [loaded, setLoaded] = useState<Omit<Loaded, "answered"> & { key: string }>({ key: "", found: null, grain, range: shown, error: null, isLoading: true });
   const work = useRef<Work>({ key: "", found: null, isBusy: false });
   const span = live ? `last ${Math.round(shown.to - shown.from)}` : `${shown.from} ${shown.to}`;
   const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${span}`;
@@ -78,7 +80,8 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
     load();
     return live ? ticks.follow(load) : undefined;
   }, [key, isWanted, returned]);
-  return { ...loaded, range: loaded.key === key ? loaded.range : shown, error: isUsed ? loaded.error : null };
+  const isAnswered = loaded.key === key;
+  return { ...loaded, range: isAnswered ? loaded.range : shown, answered: isAnswered ? key : null, error: isUsed ? loaded.error : null };
 }
 
 /** Reload from the second last bucket on: late points may still change it. */
