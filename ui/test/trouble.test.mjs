@@ -139,3 +139,18 @@ test("a metric deleted while it is looked at leaves its neighbours as they are",
   assert.equal(await page.locator(".card .problem").count(), 1);
   await close(page);
 });
+
+test("a request that a limit refuses is not repeated for each metric", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  let requests = 0;
+  await page.route(/\/v1\/aggregates/, (route) => {
+    requests += 1;
+    return route.fulfill({ status: 429, contentType: "application/json", body: '{"code": 429, "title": "Too Many Requests", "description": "slower"}' });
+  });
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read`);
+  await page.locator(".card .problem", { hasText: "slower" }).nth(2).waitFor();
+  await page.waitForTimeout(300);
+  assert.equal(requests, 1);
+  await close(page);
+});

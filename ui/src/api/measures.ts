@@ -34,6 +34,12 @@ function referencesMax({ from, to, grain }: Wanted): number {
   return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
 }
 
+/**
+ * The answers that say nothing of the metrics: of a log-in, a limit, or a proxy whose server is away. Halves would get them too, twice as many
+ * requests as there are metrics.
+ */
+const REFUSES_ALL = new Set([401, 429, 502, 504]);
+
 let waiting: PendingRequest[] = [];
 
 /** The number of requests, and the cost of the last one. */
@@ -97,7 +103,7 @@ async function sendBatch(all: PendingRequest[]): Promise<void> {
     const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
     if (!bad) {
       // One unreadable metric must not fail the others of its batch: split it.
-      if (error instanceof HttpError && all.length > 1) retryInHalves(all);
+      if (error instanceof HttpError && all.length > 1 && !REFUSES_ALL.has(error.status)) retryInHalves(all);
       else for (const pending of all) pending.reject(error);
       return;
     }
