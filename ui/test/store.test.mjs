@@ -67,3 +67,31 @@ test("metrics that cannot be read do not pass for ones with points", async () =>
   assert.equal(await page.locator('section[aria-label="Silent metrics"]').getByText("None.").count(), 0);
   await close(page);
 });
+
+test("damage of the index is a problem, too", async () => {
+  const page = await open(browser, `${server.url}#/resources`);
+  await page.route(/\/metrics$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: (await response.text()).replace(/^gnudi_index_damaged_total .*$/m, "gnudi_index_damaged_total 1") });
+  });
+  await page.goto(`${server.url}#/store`);
+  await page.getByText("Damaged data was found").waitFor();
+  await close(page);
+});
+
+test("a metric of one point a day is not silent on the next day", async () => {
+  await server.post("v1/archive_policy", { name: "days", back_window: 0, definition: [{ granularity: "1 day", timespan: "365 days" }], aggregation_methods: ["mean"] });
+  const day = 86_400;
+  const add = async (name, daysAgo) => {
+    const { id } = await server.post("v1/metric", { name, archive_policy_name: "days" });
+    await server.post(`v1/metric/${id}/measures`, [{ timestamp: Math.floor(Date.now() / 1000) - daysAgo * day, value: 1 }]);
+  };
+  await add("daily.spoken", 3);
+  await add("daily.silent", 20);
+  await folded(server);
+  const page = await open(browser, `${server.url}#/store`);
+  const silent = page.locator('[aria-label="Silent metrics"]');
+  await silent.getByRole("link", { name: "daily.silent" }).first().waitFor();
+  assert.equal(await silent.getByRole("link", { name: "daily.spoken" }).count(), 0);
+  await close(page);
+});

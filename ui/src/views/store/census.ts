@@ -35,6 +35,7 @@ export const COUNTED_DEFAULT = 3000;
 /** A metric is silent without a point for this long, or for this many points of its finest granularity. */
 const SILENT_S = 3600;
 const SILENT_POINTS = 10;
+/** The searched time, at least. */
 const LOOKED_AT_S = 86400;
 
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
@@ -82,10 +83,12 @@ async function silence(metric: Metric): Promise<Silent | null> {
   const grain = (fitting[fitting.length - 1] ?? grains[0])?.seconds ?? 60;
   const method = mainMethod(metric.archive_policy.aggregation_methods);
   try {
-    const found = await measuresOf({ id: metric.id, methods: [method], grain, from: now - LOOKED_AT_S, to: now + 60 });
+    const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
+    // A metric of one point a day may be silent for days before it counts.
+    const from = now - Math.max(LOOKED_AT_S, limit + grain);
+    const found = await measuresOf({ id: metric.id, methods: [method], grain, from, to: now + 60 });
     const times = found[method]?.times ?? [];
     const last = times[times.length - 1] ?? null;
-    const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
     return last === null || last + grain < now - limit ? { metric, last } : null;
   } catch (error) {
     // Deleted meanwhile, or not readable by the user.

@@ -48,12 +48,15 @@ function Health({ now }: { now: Followed }) {
   );
 }
 
+/** The same as in the alert GnudiDamaged. */
+const DAMAGED = ["gnudi_metricd_damaged_total", "gnudi_incoming_damaged_total", "gnudi_aggregates_damaged_total", "gnudi_index_damaged_total"];
+
 /** Problems that an operator should act on. */
 function problemsOf({ samples, cluster }: Followed): string[] {
   const problems: string[] = [];
   const is = (name: string) => (sumOf(samples, name) ?? 0) > 0;
   if (is("gnudi_incoming_poisoned") || is("gnudi_aggregates_poisoned")) problems.push("A disk failure has stopped writes: restart once the disk is sound.");
-  if (is("gnudi_metricd_damaged_total") || is("gnudi_incoming_damaged_total") || is("gnudi_aggregates_damaged_total")) problems.push("Damaged data was found: gnudi verify says what.");
+  if (DAMAGED.some(is)) problems.push("Damaged data was found: gnudi verify says what.");
   if (is("gnudi_metricd_measures_set_aside_total")) problems.push("Measures were set aside, since folding them failed.");
   if (sumOf(samples, "gnudi_disk_reserve_held_bytes") === 0 && is("gnudi_disk_reserve_bytes")) problems.push("The disk is full.");
   if ((sumOf(samples, "gnudi_metricd_oldest_waiting_seconds") ?? 0) > 300) problems.push("Measures wait for more than five minutes.");
