@@ -36,6 +36,25 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await close(page);
 });
 
+test("a view that is opened while the server is away is filled once it is back", async () => {
+  const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
+  await page.getByLabel("Operations").waitFor();
+  const views = [
+    [`chart?m=${cloud[0].metrics["cpu_util"]}&last=1h`, () => waitDrawn(page)],
+    ["resources/instance?last=1h", () => page.getByRole("link", { name: "web 0" }).waitFor()],
+    [`resources/instance/${cloud[0].id}?last=1h`, () => waitDrawn(page, 3)],
+  ];
+  for (const [view, isFilled] of views) {
+    await server.stop();
+    await page.goto(`${server.url}#/${view}`);
+    await page.getByRole("alert").getByText("The server does not answer.").first().waitFor();
+    await server.start();
+    await isFilled();
+    await page.getByRole("alert").first().waitFor({ state: "detached" });
+  }
+  await close(page);
+});
+
 test("a query that cannot be sent keeps its text", async () => {
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   await page.getByLabel("Operations").fill(`(metric ${cloud[0].metrics["cpu_util"]} mean)`);

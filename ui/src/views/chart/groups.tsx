@@ -6,6 +6,7 @@ import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { explain } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
@@ -24,8 +25,11 @@ const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
 /** The metric's resource, and the attributes of its type to group by. */
 function useOwner(metric: Metric): { resource: Resource; attributes: string[] } | null {
   const [owner, setOwner] = useState<{ resource: Resource; attributes: string[] } | null>(null);
+  const [hasFailed, setFailed] = useState(false);
+  const returned = useReturn(hasFailed);
   useEffect(() => {
     let isThere = true;
+    setFailed(false);
     const find = async () => {
       const resource = metric.resource_id ? await lookUp(metric.resource_id) : null;
       if (!resource) return;
@@ -33,9 +37,9 @@ function useOwner(metric: Metric): { resource: Resource; attributes: string[] } 
       const own = types.find(({ name }) => name === resource.type);
       if (isThere) setOwner({ resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] });
     };
-    find().catch(() => undefined); // Without attributes the menu says that there is nothing to group by.
+    find().catch(() => isThere && setFailed(true)); // Without attributes the menu says that there is nothing to group by.
     return () => void (isThere = false);
-  }, [metric.id]);
+  }, [metric.id, returned]);
   return owner;
 }
 
@@ -76,12 +80,13 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const [found, setFound] = useState<Found | null>(null);
   const [error, setError] = useState("");
   const newest = useNewest();
+  const returned = useReturn(error !== "");
   const lastAt = useRef(0);
   const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
   const now = Date.now() / 1000;
   const grain = grains.find(({ seconds }) => seconds === settings.grain)?.seconds ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
   const how = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grain, coarse: coarsest(grains.map(({ seconds }) => seconds), range, grain) };
-  const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`);
+  const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
   const lastKey = useRef("");
   useEffect(() => {
     if (!how.type) return;

@@ -5,6 +5,7 @@ import { getMetric } from "../../api/metrics";
 import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { linkTo, useAddress } from "../../state/address";
@@ -20,6 +21,7 @@ interface Loaded {
 function useMetrics(ids: string[]): Loaded {
   const [loaded, setLoaded] = useState<Loaded>({ metrics: [], errors: [], isLoading: true });
   const key = ids.join(",");
+  const returned = useReturn(loaded.errors.length > 0);
   useEffect(() => {
     const controller = new AbortController();
     const fetched = ids.map((id) => getMetric(id, controller.signal));
@@ -33,7 +35,7 @@ function useMetrics(ids: string[]): Loaded {
       });
     });
     return () => controller.abort();
-  }, [key]);
+  }, [key, returned]);
   return loaded;
 }
 

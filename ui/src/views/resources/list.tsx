@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { listTypes, nameOf, searchResources } from "../../api/resources";
 import type { Resource, ResourceType } from "../../api/types";
 import { HttpError, explain } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import * as language from "../../language/filter";
 import { mistakeOf } from "../../language/problem";
 import { Problem } from "../../parts/problem";
@@ -30,7 +31,11 @@ export function ResourceList({ type: name }: { type: string }) {
   const [draft, setDraft] = useState(filter);
   const [types, setTypes] = useState<ResourceType[]>([]);
   const [typesError, setTypesError] = useState("");
-  useEffect(() => void listTypes().then(setTypes, (error: unknown) => setTypesError(explain(error))), []);
+  const returned = useReturn(typesError !== "");
+  useEffect(() => {
+    setTypesError("");
+    listTypes().then(setTypes, (error: unknown) => setTypesError(explain(error)));
+  }, [returned]);
   useEffect(() => setDraft(filter), [filter, name]);
   const { resources, marker, error, isLoading, more } = useResources(name, filter);
   const type = types.find((one) => one.name === name);
@@ -82,6 +87,7 @@ const BEGIN: Listing = { resources: [], marker: null, error: null, isLoading: tr
 function useResources(type: string, filter: string): Listing & { more: () => void } {
   const [listing, setListing] = useState<Listing>(BEGIN);
   const newest = useNewest();
+  const returned = useReturn(listing.error !== null);
   const fetchPage = (marker: string | null) => {
     setListing((before) => ({ ...before, isLoading: true }));
     newest.start(
@@ -97,6 +103,6 @@ function useResources(type: string, filter: string): Listing & { more: () => voi
   useEffect(() => {
     fetchPage(null);
     return () => newest.stop();
-  }, [type, filter]);
+  }, [type, filter, returned]);
   return { ...listing, more: () => fetchPage(listing.marker) };
 }

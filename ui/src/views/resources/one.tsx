@@ -6,6 +6,7 @@ import { getHistory, getResource, nameOf } from "../../api/resources";
 import type { Metric, Resource } from "../../api/types";
 import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";
@@ -28,10 +29,12 @@ const OWN = new Set(["metrics", "id", "type", "original_resource_id", "revision_
 
 function useResource(type: string, id: string): Loaded {
   const [loaded, setLoaded] = useState<Loaded>({ resource: null, history: [], metrics: [], errors: [] });
+  const returned = useReturn(loaded.errors.length > 0);
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
     const put = (part: Partial<Loaded>) => setLoaded((before) => ({ ...before, ...part }));
+    put({ errors: [] });
     const fail = (error: unknown) => {
       if (!isAborted(error)) setLoaded((before) => ({ ...before, errors: [...new Set([...before.errors, explain(error)])] }));
     };
@@ -40,7 +43,7 @@ function useResource(type: string, id: string): Loaded {
     getHistory(type, id, signal).then((history) => put({ history }), fail);
     get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (setDefaultRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
     return () => controller.abort();
-  }, [type, id]);
+  }, [type, id, returned]);
   return loaded;
 }
 

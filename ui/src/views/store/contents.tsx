@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get } from "../../http/client";
 import { type ArchivePolicy, secondsOf } from "../../api/types";
 import { explain, isAborted } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import { Problem } from "../../parts/problem";
 import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
@@ -22,6 +23,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
   const [census, setCensus] = useState<Census | null>(null);
   const [policies, setPolicies] = useState<ArchivePolicy[]>([]);
   const [error, setError] = useState("");
+  const returned = useReturn(error !== "");
   useEffect(() => {
     const controller = new AbortController();
     const fail = (failure: unknown) => !isAborted(failure) && setError(explain(failure));
@@ -29,7 +31,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
     get<ArchivePolicy[]>("v1/archive_policy", { signal: controller.signal }).then(({ value }) => setPolicies(value), fail);
     takeCensus(most, controller.signal, setCensus).catch(fail);
     return () => controller.abort();
-  }, [most]);
+  }, [most, returned]);
   const progress = census?.isDone ? "" : ", still counting";
   return (
     <>
