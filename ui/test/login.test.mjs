@@ -51,6 +51,29 @@ test("by name and password, kept in memory only; a wrong one loses nothing that 
   });
 });
 
+test("somebody else's log-in leaves nothing of what the first one saw", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
+  for (const user of ["admin", "bob"]) execFileSync(BINARY, ["passwd", file, user], { input: "right\nright\n" });
+  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+    const admin = { Authorization: `Basic ${btoa("admin:right")}` };
+    const { id } = await server.request("POST", "v1/metric", { name: "of.the.admin", archive_policy_name: "low" }, admin);
+    const page = await open(browser, `${server.url}#/chart?m=${id}`, { mayFail: true });
+    const logIn = async (user) => {
+      await page.getByLabel("User", { exact: true }).fill(user);
+      await page.getByLabel("Password").fill("right");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+    };
+    await logIn("admin");
+    await page.getByRole("heading", { name: "of.the.admin" }).waitFor();
+    await page.getByRole("button", { name: "admin" }).click();
+    await logIn("bob");
+    await page.getByRole("alert").first().waitFor();
+    assert.equal(await page.getByRole("heading", { name: "of.the.admin" }).count(), 0);
+    await close(page);
+  });
+});
+
 test("by Keystone; when the token ends the page asks again, and goes on where it was", async () => {
   const keystone = await new Keystone().start();
   try {
