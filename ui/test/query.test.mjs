@@ -130,3 +130,13 @@ test("an answer that comes late does not replace that of a newer query", async (
   assert.match(await page.locator(".cost").textContent(), /^1 series/);
   await close(page);
 });
+
+test("what is taken away is what is shown, not what was typed since", async () => {
+  const page = await open(browser, `${server.url}#/query?type=instance&op=${encodeURIComponent("(aggregate mean (metric cpu_util mean))")}&last=6h`);
+  await page.locator(".cost", { hasText: "1 series," }).waitFor();
+  await page.getByLabel("Operations").fill("(aggregate max (metric cpu_util max))");
+  await page.getByRole("button", { name: "curl" }).click();
+  const command = await page.locator(".command pre").textContent();
+  assert.ok(command.includes("(aggregate mean (metric cpu_util mean))"), command);
+  await close(page);
+});

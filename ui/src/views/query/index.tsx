@@ -110,7 +110,7 @@ export function Query() {
         </div>
       </form>
       {!draft.operations && !isPromql(draft) && <Examples types={types} onChoose={set} />}
-      {outcome.answer && <Shown answer={outcome.answer} tookMs={outcome.tookMs} draft={draft} />}
+      {outcome.answer && <Shown answer={outcome.answer} tookMs={outcome.tookMs} draft={outcome.answered ?? draft} />}
     </div>
   );
 }
@@ -157,6 +157,8 @@ const textOf = (draft: Draft): string => FIELDS.map(([field]) => draft[field]).j
 
 interface Outcome {
   answer: Answer | null;
+  /** The draft of the answer: what is exported belongs to what is shown, not to what was typed since. */
+  answered: Draft | null;
   error: unknown;
   /** The draft of this outcome. */
   ran: string;
@@ -168,7 +170,7 @@ const LIVE_PERIOD_MIN_S = 5;
 
 /** Runs the draft on request, and again while live. */
 function useOutcome(draft: Draft, runs: number): Outcome {
-  const [outcome, setOutcome] = useState<Outcome>({ answer: null, error: null, ran: "", tookMs: 0, isRunning: false });
+  const [outcome, setOutcome] = useState<Outcome>({ answer: null, answered: null, error: null, ran: "", tookMs: 0, isRunning: false });
   const range = useCell(shownRange);
   const live = useCell(isLive);
   const newest = useNewest();
@@ -184,11 +186,12 @@ function useOutcome(draft: Draft, runs: number): Outcome {
     if (isRun) ran.current = draft;
     last.current = { runs, span, at: range.to };
     const began = performance.now();
-    const text = textOf(ran.current);
+    const asked = ran.current;
+    const text = textOf(asked);
     if (isNew) setOutcome((before) => ({ ...before, isRunning: true }));
     newest.start(
-      (signal) => answerOf(ran.current, range, signal),
-      (answer) => setOutcome({ answer, error: null, ran: text, tookMs: performance.now() - began, isRunning: false }),
+      (signal) => answerOf(asked, range, signal),
+      (answer) => setOutcome({ answer, answered: asked, error: null, ran: text, tookMs: performance.now() - began, isRunning: false }),
       (error) => setOutcome((before) => ({ ...before, error, ran: text, isRunning: false })),
     );
   }, [runs, range.from, range.to]);
