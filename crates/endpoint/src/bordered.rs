@@ -1,6 +1,6 @@
 //! Tables with borders, like those of `OpenStack`'s clients.
 
-use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
@@ -10,10 +10,10 @@ pub enum Alignment {
 
 /// A table with a final newline. Every row has a cell per heading, and a cell may have several lines.
 pub fn draw(headings: &[String], rows: &[Vec<String>], alignments: &[Alignment]) -> String {
-    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.width()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            let longest = cell.split('\n').map(|line| line.chars().count()).max();
+            let longest = cell.split('\n').map(UnicodeWidthStr::width).max();
             *width = longest.unwrap_or_default().max(*width);
         }
     }
@@ -33,11 +33,15 @@ fn put_row(row: &[String], widths: &[usize], alignments: &[Alignment], text: &mu
     for line in 0..cells.iter().map(Vec::len).max().unwrap_or_default() {
         for ((cell, width), alignment) in cells.iter().zip(widths).zip(alignments) {
             let content = cell.get(line).copied().unwrap_or_default();
-            match alignment {
-                Alignment::Left => write!(text, "| {content:width$} "),
-                Alignment::Right => write!(text, "| {content:>width$} "),
+            // The padding of `format!` counts characters; some take two columns of a terminal, others none.
+            let padding = " ".repeat(width - content.width());
+            let (before, after) = match alignment {
+                Alignment::Left => ("", padding.as_str()),
+                Alignment::Right => (padding.as_str(), ""),
+            };
+            for part in ["| ", before, content, after, " "] {
+                *text += part;
             }
-            .expect("a String takes it");
         }
         *text += "|\n";
     }
@@ -59,6 +63,24 @@ mod tests {
 | bcdef |    |
 | é     | 12 |
 +-------+----+
+";
+        assert_eq!(draw(&headings, &rows, &[Alignment::Left, Alignment::Right]), expected);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_on_the_terminal() {
+        let headings = ["name", "n"].map(str::to_owned);
+        // The last one has a combining accent.
+        let rows =
+            [["温度計", "7"], ["ab", "12"], ["cafe\u{301}", "3"]].map(|row| row.map(str::to_owned).to_vec());
+        let expected = "\
++--------+----+
+| name   |  n |
++--------+----+
+| 温度計 |  7 |
+| ab     | 12 |
+| cafe\u{301}   |  3 |
++--------+----+
 ";
         assert_eq!(draw(&headings, &rows, &[Alignment::Left, Alignment::Right]), expected);
     }
