@@ -62,7 +62,7 @@ impl From<u64> for Cell {
 
 impl Cell {
     /// As Python's `str` formats it, like Gnocchi's client.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Cell::Json(Value::String(text)) => text.clone(),
             Cell::Json(value) => repr(value),

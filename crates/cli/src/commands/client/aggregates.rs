@@ -93,18 +93,12 @@ fn grouped(answer: Value) -> Result<Listing> {
     Ok(Listing { columns, rows })
 }
 
-/// `host: a, project_id: None`
+/// `enabled: True, host: a, project_id: None`, by attribute.
 fn name_of(group: &Map<String, Value>) -> String {
-    let mut parts: Vec<String> = group
-        .iter()
-        .map(|(name, value)| match value {
-            Value::String(text) => format!("{name}: {text}"),
-            Value::Null => format!("{name}: None"),
-            other => format!("{name}: {other}"),
-        })
-        .collect();
-    parts.sort();
-    parts.join(", ")
+    let mut attributes: Vec<(&String, &Value)> = group.iter().collect();
+    attributes.sort_by_key(|(name, _)| *name);
+    let part = |(name, value): (&String, &Value)| format!("{name}: {}", Cell::from(value.clone()).text());
+    attributes.into_iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// Collects the points of all series in a tree of names: `{"<resource>": {"<metric>": {"mean": [[time, granularity,
@@ -172,5 +166,13 @@ mod tests {
         assert_eq!(columns[0], "group");
         assert_eq!(rows[0][..2], [Cell::from("a: None, b: x"), Cell::from("aggregated")]);
         assert!(grouped(json!({})).is_err() && all(json!([])).is_err());
+    }
+
+    #[test]
+    fn a_group_is_named_as_by_gnocchis_client() {
+        let name = |group: Value| name_of(&object(group).unwrap());
+        assert_eq!(name(json!({"up": true, "load": 1.0, "n": 1e16})), "load: 1.0, n: 1e+16, up: True");
+        assert_eq!(name(json!({"host1": "b", "host": "a"})), "host: a, host1: b", "by attribute");
+        assert_eq!(name(json!({})), "");
     }
 }

@@ -111,6 +111,8 @@ async fn pages(
         let is_enough = limit.is_some_and(|limit| items.len() >= limit);
         next = next_query.filter(|_| !is_enough).map(|query| format!("{path}?{query}"));
     }
+    // The last page is as long as the others: the server's limit, if that is below the one asked for.
+    items.truncate(limit.unwrap_or(usize::MAX));
     Ok(items)
 }
 
@@ -144,7 +146,31 @@ fn record(item: Map<String, Value>) -> Record {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use serde_json::json;
+
     use super::*;
+
+    #[tokio::test]
+    async fn no_more_than_the_limit_is_listed() {
+        for (limit, listed, requests) in [(None, 7, 4), (Some(3), 3, 2), (Some(2), 2, 1), (Some(9), 7, 4)] {
+            let asked = RefCell::new(Vec::new());
+            // Seven items, two on a page, whatever is asked for.
+            let fetch = async |path: String| {
+                let start = asked.borrow().len() * 2;
+                asked.borrow_mut().push(path);
+                let items: Vec<Value> = (start..7).take(2).map(|id| json!({ "id": id })).collect();
+                let next_query = (start + 2 < 7).then(|| format!("marker={start}"));
+                Ok::<_, ClientError>(JsonPage { value: items.into(), next_query })
+            };
+            let items = pages("/v1/metric?limit=9".to_owned(), limit, fetch).await.unwrap();
+            let asked = asked.into_inner();
+            assert_eq!((items.len(), asked.len()), (listed, requests), "{limit:?}");
+            assert_eq!(asked[0], "/v1/metric?limit=9");
+            assert!(asked[1..].iter().all(|path| path.starts_with("/v1/metric?marker=")), "{asked:?}");
+        }
+    }
 
     #[test]
     fn a_refusal_is_told_in_words() {
