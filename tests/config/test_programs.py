@@ -163,6 +163,24 @@ def test_the_injector_posts_to_the_server_of_its_configuration(gnudi, tmp_path):
         assert sum(point[2] for point in series) == 7
 
 
+def test_the_injector_ends_with_an_interrupt_in_any_round(gnudi, tmp_path):
+    """Also while it posts: the second round begins before the first is processed."""
+    server = gnudi()
+    link = tmp_path / "gnocchi-injector"
+    link.symlink_to(program.binary())
+    words = ["--endpoint", f"http://127.0.0.1:{server.port}", "--metrics", "2", "--measures", "100000", "--interval", "0"]
+    with subprocess.Popen([link, *words, "--verbose"], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        for line in running.stderr:
+            if "posted" in line:
+                break
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        try:
+            assert running.wait(timeout=5) == 0
+        finally:
+            running.kill()
+
+
 def test_resource_types_are_made_as_ceilometers_program_makes_them(gnudi, tmp_path):
     server = gnudi()
     config = tmp_path / "ceilometer.conf"

@@ -32,16 +32,26 @@ pub fn run(args: &InjectArgs) -> Result<()> {
             metrics.push(client.create_metric(&spec).await?.id);
         }
         tracing::info!("created {} metrics", metrics.len());
-        loop {
-            post(&client, &metrics, args.measures).await?;
-            tracing::info!("posted {} measures to each of them", args.measures);
-            let Some(seconds) = args.interval else { return Ok(()) };
-            tokio::select! {
-                stop = super::stopped() => return Ok(stop?),
-                () = tokio::time::sleep(Duration::from_secs(u64::from(seconds))) => {}
-            }
+        let Some(seconds) = args.interval else { return post(&client, &metrics, args.measures).await };
+        let pause = Duration::from_secs(u64::from(seconds));
+        tokio::select! {
+            stop = super::stopped() => Ok(stop?),
+            failed = post_repeatedly(&client, &metrics, args.measures, pause) => failed,
         }
     })
+}
+
+/// Until a round fails.
+async fn post_repeatedly(
+    client: &Client,
+    metrics: &[MetricId],
+    measures: u32,
+    pause: Duration,
+) -> Result<()> {
+    loop {
+        post(client, metrics, measures).await?;
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Posts measures to each metric, a second apart, from now on.
@@ -64,5 +74,6 @@ async fn post(client: &Client, metrics: &[MetricId], measures: u32) -> Result<()
     if gathered > 0 {
         client.post_batch(&batch).await?;
     }
+    tracing::info!("posted {measures} measures to each of them");
     Ok(())
 }
