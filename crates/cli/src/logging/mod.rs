@@ -7,6 +7,7 @@ mod file;
 mod oslo;
 
 use std::{
+    ffi::OsStr,
     io::Write as _,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -104,15 +105,21 @@ fn filter(level: &str) -> EnvFilter {
 
 fn start_on_stderr(level: &str, config: &Config) {
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let no_color = std::env::var_os("NO_COLOR");
     tracing_subscriber::fmt()
         .with_env_filter(filter(level))
         .with_writer(std::io::stderr)
-        .with_ansi(terminal)
+        .with_ansi(is_coloured(terminal, no_color.as_deref()))
         .with_target(false)
         // It would report a line that cannot be written by `eprintln`, which panics if standard error is full or closed.
         .log_internal_errors(false)
         .init();
     warn_of(config);
+}
+
+/// Colours are for terminals, unless `NO_COLOR` is set and not empty (no-color.org).
+fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
 fn start_in_file(path: &Path, config: &Config) -> Result<()> {
@@ -148,5 +155,23 @@ fn log_path(config: &Config, command: &str) -> Option<PathBuf> {
         (None, file) => file,
         (Some(directory), Some(file)) => Some(directory.join(file)),
         (Some(directory), None) => Some(directory.join(own_name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_no_colours_gets_none() {
+        for (is_terminal, no_color, expected) in [
+            (true, None, true),
+            (true, Some(""), true),
+            (true, Some("1"), false),
+            (false, None, false),
+            (false, Some("1"), false),
+        ] {
+            assert_eq!(is_coloured(is_terminal, no_color.map(OsStr::new)), expected, "{no_color:?}");
+        }
     }
 }
