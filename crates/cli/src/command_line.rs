@@ -39,7 +39,9 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 /// The command line with all its commands.
 pub fn command() -> clap::Command {
-    let command = Cli::command();
+    // Of an option given several times the last one applies, as with the originals (argparse): scripts append theirs to
+    // those of a wrapper.
+    let command = Cli::command().args_override_self(true);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\nA command's own options: {NAME} COMMAND --help\n",
         grouped(&command)
@@ -107,7 +109,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
 }
 
 /// Gnocchi's client accepts server options before the command (`gnocchi --endpoint URL metric list`): moves them after
-/// it.
+/// it, before its own options, so that the last one on the line still applies.
 pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
     const FIRST: usize = 1;
     let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--"));
@@ -128,9 +130,25 @@ pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
         end += if takes_next { 2 } else { 1 };
     }
     let leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
-    let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let place = match command_end(&words) {
+        FIRST => words.iter().position(|word| word == "--").unwrap_or(words.len()),
+        end => end,
+    };
     words.splice(place..place, leading);
     words
+}
+
+/// The index behind the words that name the command: 3 of `gnudi metric list -f json`.
+fn command_end(words: &[OsString]) -> usize {
+    let root = Cli::command();
+    let mut command = &root;
+    let mut end = 1;
+    while let Some(word) = words.get(end) {
+        let Some(subcommand) = command.find_subcommand(word) else { break };
+        command = subcommand;
+        end += 1;
+    }
+    end
 }
 
 /// The command of a line without the program's name.
@@ -215,6 +233,19 @@ mod tests {
     }
 
     #[test]
+    fn of_an_option_given_twice_the_last_one_applies() {
+        let cli =
+            parse(words("gnocchi-api --port 7 --port 8 -d -d --config-file a --config-file b")).unwrap();
+        assert!(matches!(cli.command, Command::Api(args)
+            if args.port == Some(8) && args.store.program.log.debug && args.store.program.files.named.len() == 2));
+        let cli =
+            parse(words("gnudi --endpoint http://a status --endpoint http://b --watch --watch")).unwrap();
+        assert!(matches!(cli.command, Command::Status(args)
+            if args.server.endpoint.as_deref() == Some("http://b") && args.watch));
+        assert!(parse(words("gnudi metric show m n")).is_err(), "one metric");
+    }
+
+    #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
     }
@@ -249,6 +280,9 @@ mod tests {
         for (line, expected) in [
             ("gnudi --endpoint http://h metric list", "gnudi metric list --endpoint http://h"),
             ("gnudi --insecure --user=me metric show -- -x", "gnudi metric show --insecure --user=me -- -x"),
+            ("gnudi --user a metric show m --user b -f csv", "gnudi metric show --user a m --user b -f csv"),
+            ("gnudi --user a aggregates x y", "gnudi aggregates --user a x y"),
+            ("gnudi --user a fly", "gnudi fly --user a"),
             (
                 "gnudi --os-cacert f --auth-type password metric list",
                 "gnudi metric list --os-cacert f --auth-type password",
