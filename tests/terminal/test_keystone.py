@@ -47,6 +47,14 @@ def test_the_usual_variables_are_enough(stub):
     assert stub.asked[-1][0] == "/inside/v1/metric"
     program.run("metric", "list", "--os-auth-type", "token", "--os-token", "other", "--endpoint", f"{stub.url}/named", env=variables)
     assert stub.asked[-1] == ("/named/v1/metric", "other")
+    # Without a name of the server the token finds it in the catalogue.
+    of_token = {"OS_AUTH_URL": variables["OS_AUTH_URL"], "OS_TOKEN": "other", "OS_PROJECT_ID": "p"}
+    done = program.run("metric", "list", "-f", "json", env=of_token)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+    (login, body), asked = stub.asked[-2:]
+    assert body["auth"]["identity"] == {"methods": ["token"], "token": {"id": "other"}}
+    assert body["auth"]["scope"] == {"project": {"id": "p"}}
+    assert (login, asked) == ("/identity/v3/auth/tokens", ("/metric/v1/metric", "gAAA-token"))
     failed = program.run("metric", "list", "--os-region-name", "R2", env=variables)
     assert failed.returncode == 1 and "--endpoint" in failed.stderr
     assert "secret" not in failed.stderr

@@ -277,7 +277,16 @@ impl ServerArgs {
                 roles: of(&keystone.roles, "GNOCCHI_ROLES").unwrap_or_else(|| "admin".to_owned()),
             })),
             "token" | "v3token" | "admin_token" => {
-                Ok(Caller::Token(token.context("OS_AUTH_TYPE is token, and there is no OS_TOKEN")?))
+                let token = token.context("OS_AUTH_TYPE is token, and there is no OS_TOKEN")?;
+                let has_catalog = kind != "admin_token"
+                    && of(&keystone.os_auth_url, "OS_AUTH_URL").is_some()
+                    && self.named_among(variables).is_none();
+                // The catalogue comes with a new token; a server that is named takes this one.
+                if has_catalog {
+                    Ok(Caller::Keystone(keystone.login(&kind, variables)?))
+                } else {
+                    Ok(Caller::Token(token))
+                }
             }
             "password" | "v3password" | "v3applicationcredential" => {
                 Ok(Caller::Keystone(keystone.login(&kind, variables)?))
@@ -296,13 +305,16 @@ impl KeystoneArgs {
             of(option, name).with_context(|| format!("{name} is needed to log in at Keystone"))
         };
         let auth_url = needed(&self.os_auth_url, "OS_AUTH_URL")?;
-        let credentials = if kind == "v3applicationcredential" {
-            Credentials::ApplicationCredential {
+        let credentials = match kind {
+            "v3applicationcredential" => Credentials::ApplicationCredential {
                 id: needed(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID")?,
                 secret: needed(&self.os_application_credential_secret, "OS_APPLICATION_CREDENTIAL_SECRET")?,
-            }
-        } else {
-            self.password(variables)?
+            },
+            "token" | "v3token" => Credentials::Token {
+                token: needed(&self.os_token, "OS_TOKEN")?,
+                scope: self.scope(variables),
+            },
+            _ => self.password(variables)?,
         };
         let interface = of(&self.os_interface, "OS_INTERFACE");
         Ok(Login {
@@ -320,38 +332,48 @@ impl KeystoneArgs {
 
     fn password(&self, variables: Variables<'_>) -> Result<Credentials> {
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
-        let domain = |id: Option<String>, name: Option<String>| {
-            let default_id = of(&self.os_default_domain_id, "OS_DEFAULT_DOMAIN_ID");
-            let default_name = of(&self.os_default_domain_name, "OS_DEFAULT_DOMAIN_NAME");
-            let own = id.map(DomainRef::Id).or(name.map(DomainRef::Name));
-            let default = default_id.map(DomainRef::Id).or(default_name.map(DomainRef::Name));
-            own.or(default).unwrap_or_else(|| DomainRef::Id("default".to_owned()))
-        };
         let user = match of(&self.os_user_id, "OS_USER_ID") {
             Some(id) => UserRef::Id(id),
             None => UserRef::Name {
                 name: of(&self.os_username, "OS_USERNAME")
                     .context("OS_USERNAME is needed to log in at Keystone")?,
-                domain: domain(
+                domain: self.domain(
                     of(&self.os_user_domain_id, "OS_USER_DOMAIN_ID"),
                     of(&self.os_user_domain_name, "OS_USER_DOMAIN_NAME"),
+                    variables,
                 ),
             },
         };
+        let password =
+            of(&self.os_password, "OS_PASSWORD").context("OS_PASSWORD is needed to log in at Keystone")?;
+        Ok(Credentials::Password { user, password, scope: self.scope(variables) })
+    }
+
+    /// The project of the token.
+    fn scope(&self, variables: Variables<'_>) -> Option<Scope> {
         let named = |option: &Option<String>, names: &[&str]| first(option.as_ref(), names, variables);
         let project = match named(&self.os_project_id, &["OS_PROJECT_ID", "OS_TENANT_ID"]) {
             Some(id) => Some(ProjectRef::Id(id)),
             None => named(&self.os_project_name, &["OS_PROJECT_NAME", "OS_TENANT_NAME"]).map(|name| {
-                let domain = domain(
-                    of(&self.os_project_domain_id, "OS_PROJECT_DOMAIN_ID"),
-                    of(&self.os_project_domain_name, "OS_PROJECT_DOMAIN_NAME"),
+                let domain = self.domain(
+                    named(&self.os_project_domain_id, &["OS_PROJECT_DOMAIN_ID"]),
+                    named(&self.os_project_domain_name, &["OS_PROJECT_DOMAIN_NAME"]),
+                    variables,
                 );
                 ProjectRef::Name { name, domain }
             }),
         };
-        let password =
-            of(&self.os_password, "OS_PASSWORD").context("OS_PASSWORD is needed to log in at Keystone")?;
-        Ok(Credentials::Password { user, password, scope: project.map(Scope::Project) })
+        project.map(Scope::Project)
+    }
+
+    /// The domain with this id or name, else the default one.
+    fn domain(&self, id: Option<String>, name: Option<String>, variables: Variables<'_>) -> DomainRef {
+        let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
+        let default_id = of(&self.os_default_domain_id, "OS_DEFAULT_DOMAIN_ID");
+        let default_name = of(&self.os_default_domain_name, "OS_DEFAULT_DOMAIN_NAME");
+        let own = id.map(DomainRef::Id).or(name.map(DomainRef::Name));
+        let default = default_id.map(DomainRef::Id).or(default_name.map(DomainRef::Name));
+        own.or(default).unwrap_or_else(|| DomainRef::Id("default".to_owned()))
     }
 }
 
@@ -423,6 +445,36 @@ mod tests {
         }
         let token = [("OS_TOKEN", "gAAA"), ("OS_PASSWORD", "secret")];
         assert_eq!(caller(&nobody, &token).unwrap(), Caller::Token("gAAA".to_owned()));
+    }
+
+    #[test]
+    fn a_token_finds_its_server_in_the_catalogue() {
+        let variables = [
+            ("OS_AUTH_URL", "http://k:5000"),
+            ("OS_TOKEN", "gAAA"),
+            ("OS_PROJECT_ID", "p"),
+            ("OS_AUTH_TYPE", ""),
+        ];
+        for kind in ["", "token", "v3token"] {
+            let mut variables = variables;
+            variables[3].1 = kind;
+            let Caller::Keystone(login) = caller(&ServerArgs::default(), &variables).unwrap() else {
+                panic!("a login")
+            };
+            let scope = Some(Scope::Project(ProjectRef::Id("p".to_owned())));
+            assert_eq!(login.credentials, Credentials::Token { token: "gAAA".to_owned(), scope });
+        }
+        let named = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
+        let as_it_is = Caller::Token("gAAA".to_owned());
+        assert_eq!(caller(&named, &variables).unwrap(), as_it_is);
+        assert_eq!(
+            caller(&ServerArgs::default(), &variables[1..]).unwrap(),
+            as_it_is,
+            "there is no catalogue"
+        );
+        let mut of_admin = variables;
+        of_admin[3].1 = "admin_token";
+        assert_eq!(caller(&ServerArgs::default(), &of_admin).unwrap(), as_it_is);
     }
 
     #[test]

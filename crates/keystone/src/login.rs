@@ -47,23 +47,31 @@ pub fn request_body(credentials: &Credentials) -> Value {
                 UserRef::Name { name, domain: owner } => json!({ "name": name, "domain": domain(owner) }),
             };
             named["password"] = password.as_str().into();
-            let mut auth = json!({ "identity": { "methods": ["password"], "password": { "user": named } } });
-            if let Some(scope) = scope {
-                auth["scope"] = match scope {
-                    Scope::Project(ProjectRef::Id(id)) => json!({ "project": { "id": id } }),
-                    Scope::Project(ProjectRef::Name { name, domain: owner }) => {
-                        json!({ "project": { "name": name, "domain": domain(owner) } })
-                    }
-                    Scope::System => json!({ "system": { "all": true } }),
-                };
-            }
-            json!({ "auth": auth })
+            let identity = json!({ "methods": ["password"], "password": { "user": named } });
+            scoped(&identity, scope.as_ref())
+        }
+        Credentials::Token { token, scope } => {
+            scoped(&json!({ "methods": ["token"], "token": { "id": token } }), scope.as_ref())
         }
         Credentials::ApplicationCredential { id, secret } => json!({ "auth": { "identity": {
             "methods": ["application_credential"],
             "application_credential": { "id": id, "secret": secret },
         } } }),
     }
+}
+
+fn scoped(identity: &Value, scope: Option<&Scope>) -> Value {
+    let mut auth = json!({ "identity": identity });
+    if let Some(scope) = scope {
+        auth["scope"] = match scope {
+            Scope::Project(ProjectRef::Id(id)) => json!({ "project": { "id": id } }),
+            Scope::Project(ProjectRef::Name { name, domain: owner }) => {
+                json!({ "project": { "name": name, "domain": domain(owner) } })
+            }
+            Scope::System => json!({ "system": { "all": true } }),
+        };
+    }
+    json!({ "auth": auth })
 }
 
 fn domain(domain: &DomainRef) -> Value {
@@ -162,6 +170,14 @@ mod tests {
             scope: Some(Scope::System),
         };
         assert_eq!(request_body(&of_system)["auth"]["scope"], json!({"system": {"all": true}}));
+        let scope = Some(Scope::Project(ProjectRef::Id("p".into())));
+        let of_token = Credentials::Token { token: "hunter22".into(), scope };
+        assert_eq!(
+            request_body(&of_token),
+            json!({"auth": {"identity": {"methods": ["token"], "token": {"id": "hunter22"}},
+                            "scope": {"project": {"id": "p"}}}})
+        );
+        assert!(!format!("{of_token:?}").contains("hunter22"));
         let credential = Credentials::ApplicationCredential { id: "a".into(), secret: "s".into() };
         let body = request_body(&credential);
         assert_eq!(body["auth"]["identity"]["application_credential"], json!({"id": "a", "secret": "s"}));

@@ -40,6 +40,8 @@ pub enum Credentials {
         /// `None`: unscoped.
         scope: Option<Scope>,
     },
+    /// Another token, for one in a scope and for the catalogue.
+    Token { token: String, scope: Option<Scope> },
     /// An application credential has its own scope.
     ApplicationCredential { id: String, secret: String },
 }
@@ -52,6 +54,9 @@ impl fmt::Debug for Credentials {
                 .field("user", user)
                 .field("scope", scope)
                 .finish_non_exhaustive(),
+            Credentials::Token { scope, .. } => {
+                formatter.debug_struct("Token").field("scope", scope).finish_non_exhaustive()
+            }
             Credentials::ApplicationCredential { id, .. } => {
                 formatter.debug_struct("ApplicationCredential").field("id", id).finish_non_exhaustive()
             }
