@@ -28,6 +28,8 @@ COMMANDS = [
     ["aggregates", "(aggregate mean (metric cpu mean))", "type = 'host'", "--resource-type", "host", "--groupby", "rack"],
     ["aggregates", "(metric cpu mean)", "type = 'host'", "--granularity", "300", "--fill", "0"],
     ["aggregates", "(* 2 (metric ROOM mean))", "--granularity", "60", "--start", f"{HOUR}:50:00"],
+    # The last one applies.
+    ["metric", "list", "--limit", "1", "--limit", "2"],
 ]
 IDS = [" ".join(command) for command in COMMANDS]
 
@@ -198,6 +200,23 @@ def test_a_history_is_shown_to_its_end(gnudi):
                                      env=server_variables(server), timeout_s=60).stdout.split()
     assert ask("--sort", "revision_start:asc") == ["r0", "r7", *(f"new-{rack}" for rack in range(5))]
     assert ask("--sort", "revision_start:desc", "--limit", "1") == ["new-4"]
+
+
+def test_no_more_than_the_limit_is_listed(gnudi):
+    """Gnocchi's client lists whole pages of the server."""
+    server = gnudi(config="[api]\nmax_limit = 2\n")
+    for number in range(5):
+        server.client().post("/v1/metric", {"name": f"m{number}", "archive_policy_name": "low"}).expect(201)
+    listed = lambda limit: program.run("metric", "list", "--sort", "name:asc", "--limit", limit, "-f", "value", "-c", "name",
+                                       env=server_variables(server), timeout_s=60).stdout.split()
+    assert listed(3) == ["m0", "m1", "m2"]
+    assert listed(9) == ["m0", "m1", "m2", "m3", "m4"]
+
+
+def test_wide_characters_keep_tables_straight(server, gnudi_prints, gnocchi_prints):
+    made = server.client().post("/v1/metric", {"name": "温度計 é", "unit": "℃", "archive_policy_name": "low"}).expect(201).json()["id"]
+    assert gnudi_prints("metric", "list", "-f", "table") == gnocchi_prints("metric", "list", "-f", "table")
+    gnudi_prints("metric", "delete", made)
 
 
 def test_a_full_disk_ends_no_work(server, tmp_path):
