@@ -35,7 +35,7 @@ pub fn select(findings: &mut Findings, names: &[String]) -> Result<()> {
 /// The findings as text, with a final newline.
 pub fn text(findings: &Findings, format: Format) -> Result<String> {
     let Findings { figures, tables, plots, notes, partial, .. } = findings;
-    let output = Output { format, columns: Vec::new() };
+    let output = Output::of(format);
     let mut record: Record =
         figures.iter().map(|figure| (figure.name.clone(), cell(&figure.value))).collect();
     record.extend(partial.iter().map(|why| ("partial".to_owned(), Cell::from(why.as_str()))));

@@ -4,6 +4,7 @@
 //! Requests are sent by `gnudi_client`, logins by `gnudi_keystone`.
 
 mod bordered;
+mod csv;
 pub mod output;
 mod server_args;
 

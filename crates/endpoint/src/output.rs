@@ -3,20 +3,27 @@
 //! Compatible with scripts for Gnocchi's client. The order of columns does not depend on the order of `--column`.
 //! Tables are never wrapped, so ids stay whole.
 
-use std::io::{ErrorKind, Write as _};
+use std::{
+    cmp::Ordering,
+    io::{ErrorKind, Write as _},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use gnudi_model::python;
 use serde_json::Value;
 
-use crate::bordered::{self, Alignment};
+use crate::{
+    bordered::{self, Alignment},
+    csv::{self, Field, Quote},
+};
 
 /// The heading of these options in `--help`.
 const HEADING: &str = "Output";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    #[default]
     Table,
     Json,
     Value,
@@ -24,7 +31,8 @@ pub enum Format {
 }
 
 /// Output options.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of OpenStack's clients")]
 pub struct Output {
     /// Output format.
     #[arg(short, long, help_heading = HEADING, value_enum, default_value_t = Format::Table)]
@@ -32,6 +40,30 @@ pub struct Output {
     /// Only this column; can be repeated.
     #[arg(short, long = "column", help_heading = HEADING, value_name = "NAME")]
     pub columns: Vec<String>,
+    /// Listings: sort by this column; can be repeated, the first one counts most.
+    #[arg(long = "sort-column", help_heading = HEADING, value_name = "NAME", hide_short_help = true)]
+    sort_columns: Vec<String>,
+    /// With --sort-column: the least value first (the default).
+    #[arg(long, help_heading = HEADING, overrides_with = "sort_descending", hide_short_help = true)]
+    sort_ascending: bool,
+    /// With --sort-column: the greatest value first.
+    #[arg(long, help_heading = HEADING, overrides_with = "sort_ascending", hide_short_help = true)]
+    sort_descending: bool,
+    /// CSV: which fields are quoted.
+    #[arg(long, help_heading = HEADING, value_enum, default_value_t, hide_short_help = true)]
+    quote: Quote,
+    /// JSON: on one line.
+    #[arg(long, help_heading = HEADING, hide_short_help = true)]
+    noindent: bool,
+    /// Table: print the headings of an empty listing.
+    #[arg(long, help_heading = HEADING, hide_short_help = true)]
+    print_empty: bool,
+    /// No effect: tables are never wrapped.
+    #[arg(long, hide = true, value_name = "N", allow_negative_numbers = true)]
+    max_width: Option<i64>,
+    /// No effect: tables are never wrapped.
+    #[arg(long, hide = true)]
+    fit_width: bool,
 }
 
 /// One value.
@@ -85,21 +117,77 @@ impl Cell {
         matches!(self, Cell::Float(_) | Cell::Json(Value::Number(_)))
     }
 
-    /// Numbers bare, everything else quoted; a missing value is an empty text.
-    fn csv(&self) -> String {
+    /// The same on one line, with Python's blanks.
+    fn json_on_a_line(&self) -> String {
         match self {
-            Cell::Json(Value::Null) => quoted(""),
-            Cell::Json(Value::Bool(_)) => self.text(),
-            cell if cell.is_number() => cell.text(),
-            cell => quoted(&cell.text()),
+            Cell::Float(_) => self.json(""),
+            Cell::Json(value) => on_a_line(value),
+        }
+    }
+
+    /// A missing value is an empty text.
+    fn field(&self) -> Field {
+        match self {
+            Cell::Json(Value::Null) => Field { text: String::new(), is_number: false },
+            cell => {
+                let is_number = cell.is_number() || matches!(cell, Cell::Json(Value::Bool(_)));
+                Field { text: cell.text(), is_number }
+            }
+        }
+    }
+
+    /// A number or a flag, which Python compares as a number.
+    fn number(&self) -> Option<f64> {
+        let number = match self {
+            Cell::Float(number) => Some(*number),
+            Cell::Json(Value::Number(number)) => number.as_f64(),
+            Cell::Json(Value::Bool(is)) => Some(f64::from(u8::from(*is))),
+            Cell::Json(_) => None,
+        };
+        // Both zeros are equal.
+        number.map(|number| number + 0.0)
+    }
+
+    fn as_str(&self) -> Option<&str> {
+        match self {
+            Cell::Json(Value::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self, Cell::Json(Value::Null))
+    }
+
+    /// Missing values come last; `None`: the values cannot be compared.
+    fn order(&self, other: &Self) -> Option<Ordering> {
+        match (self.is_null(), other.is_null()) {
+            (false, false) => {}
+            (one, other) => return Some(one.cmp(&other)),
+        }
+        match (self.number(), other.number()) {
+            (Some(one), Some(other)) => Some(one.total_cmp(&other)),
+            (None, None) => Some(self.as_str()?.cmp(other.as_str()?)),
+            _ => None,
         }
     }
 }
 
-/// As Python's `csv` writes a text for Gnocchi's client, whose escape character is a backslash: that is escaped itself,
-/// but quotes are doubled.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""))
+fn on_a_line(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(on_a_line).collect::<Vec<_>>().join(", ")),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(name, value)| (name.as_str(), on_a_line(value)));
+            object_on_a_line(entries)
+        }
+        other => other.to_string(),
+    }
+}
+
+fn object_on_a_line<'a>(entries: impl Iterator<Item = (&'a str, String)>) -> String {
+    let entries: Vec<String> =
+        entries.map(|(name, value)| format!("{}: {value}", Value::from(name))).collect();
+    format!("{{{}}}", entries.join(", "))
 }
 
 /// Python's `repr` of a JSON value.
@@ -138,6 +226,11 @@ pub struct Listing {
 pub type Record = Vec<(String, Cell)>;
 
 impl Output {
+    /// All columns in this format.
+    pub fn of(format: Format) -> Self {
+        Output { format, ..Output::default() }
+    }
+
     pub fn print_listing(&self, listing: Listing) -> Result<()> {
         put(&self.listing(listing)?)
     }
@@ -148,21 +241,24 @@ impl Output {
 
     /// The listing as text, with a final newline.
     pub fn listing(&self, listing: Listing) -> Result<String> {
-        let Listing { columns, rows } = self.select(listing)?;
+        let Listing { columns, rows } = self.select(self.sorted(listing))?;
         Ok(match self.format {
             // Gnocchi's client prints an empty line for an empty listing.
-            Format::Table if rows.is_empty() => "\n".to_owned(),
+            Format::Table if rows.is_empty() && !self.print_empty => "\n".to_owned(),
             Format::Table => table(&columns, &rows),
             Format::Json if rows.is_empty() => "[]\n".to_owned(),
+            Format::Json if self.noindent => {
+                let rows: Vec<String> = rows.iter().map(|row| row_on_a_line(&columns, row)).collect();
+                format!("[{}]\n", rows.join(", "))
+            }
             Format::Json => {
                 let rows: Vec<String> =
                     rows.iter().map(|row| format!("  {}", object(&columns, row, "  "))).collect();
                 format!("[\n{}\n]\n", rows.join(",\n"))
             }
             Format::Csv => {
-                let heads = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(",");
-                let line = |row: &Vec<Cell>| row.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n";
-                heads + "\n" + &rows.iter().map(line).collect::<String>()
+                let heads: Vec<Cell> = columns.iter().map(|column| Cell::from(column.as_str())).collect();
+                self.csv(&heads) + &rows.iter().map(|row| self.csv(row)).collect::<String>()
             }
             Format::Value => {
                 let line = |row: &Vec<Cell>| row.iter().map(Cell::text).collect::<Vec<_>>().join(" ") + "\n";
@@ -186,13 +282,46 @@ impl Output {
                     fields().iter().map(|row| row.iter().map(shown).collect()).collect();
                 bordered::draw(&["Field", "Value"].map(str::to_owned), &cells, &[Alignment::Left; 2])
             }
+            Format::Json if self.noindent => row_on_a_line(&columns, &row) + "\n",
             Format::Json => object(&columns, &row, "") + "\n",
             Format::Csv => {
-                let line = |row: &Vec<Cell>| row.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n";
-                "\"Field\",\"Value\"\n".to_owned() + &fields().iter().map(line).collect::<String>()
+                let heads = ["Field", "Value"].map(Cell::from);
+                self.csv(&heads) + &fields().iter().map(|row| self.csv(row)).collect::<String>()
             }
             Format::Value => row.iter().map(|cell| cell.text() + "\n").collect(),
         })
+    }
+
+    fn csv(&self, row: &[Cell]) -> String {
+        let fields: Vec<Field> = row.iter().map(Cell::field).collect();
+        csv::row(&fields, self.quote)
+    }
+
+    /// Sorted by the columns of `--sort-column`. As with the clients, columns that the listing does not have, and those
+    /// whose values cannot be compared, are left out.
+    fn sorted(&self, mut listing: Listing) -> Listing {
+        for name in self.sort_columns.iter().rev() {
+            let columns = &listing.columns;
+            let place = columns.iter().position(|column| column == name);
+            let place = place.or_else(|| columns.iter().position(|column| normal(column) == normal(name)));
+            let Some(place) = place else { continue };
+            // Texts can be compared with texts, and numbers with numbers: it is enough to look at neighbours.
+            let known = || listing.rows.iter().map(|row| &row[place]).filter(|cell| !cell.is_null());
+            if known().zip(known().skip(1)).any(|(one, next)| one.order(next).is_none()) {
+                let column = &listing.columns[place];
+                // `eprintln` panics if that fails.
+                let _ = writeln!(std::io::stderr(), "not sorted by {column}: its values cannot be compared");
+                continue;
+            }
+            let order = |a: &Vec<Cell>, b: &Vec<Cell>| a[place].order(&b[place]).unwrap_or(Ordering::Equal);
+            // Rows with the same value keep their order, also in the reverse one.
+            if self.sort_descending {
+                listing.rows.sort_by(|a, b| order(b, a));
+            } else {
+                listing.rows.sort_by(order);
+            }
+        }
+        listing
     }
 
     fn select(&self, listing: Listing) -> Result<Listing> {
@@ -207,15 +336,16 @@ impl Output {
 /// Which columns the names select, one result each; all without names. Case and the difference of blanks and underscores
 /// are ignored.
 pub fn chosen(columns: &[&str], names: &[String]) -> Result<Vec<bool>> {
-    fn normal(name: &str) -> String {
-        name.trim().to_lowercase().replace(' ', "_")
-    }
     let wanted: Vec<String> = names.iter().map(|name| normal(name)).collect();
     let chosen: Vec<bool> =
         columns.iter().map(|column| names.is_empty() || wanted.contains(&normal(column))).collect();
     let found = names.is_empty() || chosen.contains(&true);
     ensure!(found, "No recognized column names in {names:?}. Recognized columns are {columns:?}.");
     Ok(chosen)
+}
+
+fn normal(name: &str) -> String {
+    name.trim().to_lowercase().replace(' ', "_")
 }
 
 fn kept<T>(items: Vec<T>, chosen: &[bool]) -> Vec<T> {
@@ -239,10 +369,16 @@ fn shown(cell: &Cell) -> String {
 /// Columns whose first value is a number are right-aligned.
 fn table(columns: &[String], rows: &[Vec<Cell>]) -> String {
     let side = |cell: &Cell| if cell.is_number() { Alignment::Right } else { Alignment::Left };
-    let alignments: Vec<Alignment> =
-        rows.first().map(|row| row.iter().map(side).collect()).unwrap_or_default();
+    let alignments: Vec<Alignment> = match rows.first() {
+        Some(row) => row.iter().map(side).collect(),
+        None => vec![Alignment::Left; columns.len()],
+    };
     let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
     bordered::draw(columns, &cells, &alignments)
+}
+
+fn row_on_a_line(columns: &[String], row: &[Cell]) -> String {
+    object_on_a_line(columns.iter().map(String::as_str).zip(row.iter().map(Cell::json_on_a_line)))
 }
 
 fn object(columns: &[String], row: &[Cell], indent: &str) -> String {
@@ -276,7 +412,8 @@ mod tests {
     use super::*;
 
     fn output(format: Format, columns: &[&str]) -> Output {
-        Output { format, columns: columns.iter().map(|&name| name.to_owned()).collect() }
+        let columns = columns.iter().map(|&name| name.to_owned()).collect();
+        Output { format, columns, ..Output::default() }
     }
 
     fn listing() -> Listing {
@@ -353,6 +490,66 @@ mod tests {
         );
         let error = output(Format::Value, &["name"]).listing(listing()).unwrap_err().to_string();
         assert!(error.contains("Recognized columns are"), "{error}");
+    }
+
+    #[test]
+    fn listings_are_sorted_as_by_the_clients() {
+        let rows = [
+            (json!("b"), json!(2)),
+            (json!("a"), json!(10)),
+            (Value::Null, json!(2.0)),
+            (json!("a"), json!(-1)),
+        ];
+        let listing = || Listing {
+            columns: ["Name", "n", "odd"].map(str::to_owned).to_vec(),
+            rows: rows
+                .iter()
+                .map(|(name, n)| vec![name.clone().into(), n.clone().into(), name.clone().into()])
+                .collect(),
+        };
+        let sorted = |columns: &[&str], sort_descending| {
+            let sort_columns = columns.iter().map(|&name| name.to_owned()).collect();
+            let output = Output { sort_columns, sort_descending, ..output(Format::Value, &["name", "n"]) };
+            output.listing(listing()).unwrap().replace('\n', "; ")
+        };
+        assert_eq!(sorted(&["name"], false), "a 10; a -1; b 2; None 2.0; ");
+        assert_eq!(sorted(&["name", "n"], false), "a -1; a 10; b 2; None 2.0; ");
+        assert_eq!(sorted(&["n"], true), "a 10; b 2; None 2.0; a -1; ", "the same value in the same order");
+        assert_eq!(sorted(&["name"], true), "None 2.0; b 2; a 10; a -1; ");
+        assert_eq!(sorted(&["colour"], false), "b 2; a 10; None 2.0; a -1; ");
+        let mut mixed = listing();
+        mixed.rows[1][0] = Cell::from(7);
+        let output = Output { sort_columns: vec!["name".to_owned()], ..output(Format::Value, &["n"]) };
+        assert_eq!(
+            output.listing(mixed).unwrap(),
+            "2\n10\n2.0\n-1\n",
+            "texts and numbers cannot be compared"
+        );
+    }
+
+    #[test]
+    fn further_options_of_the_formats() {
+        let output = |format| Output {
+            quote: Quote::Minimal,
+            noindent: true,
+            print_empty: true,
+            ..output(format, &["unit", "metrics"])
+        };
+        let text = |format| output(format).listing(listing()).unwrap();
+        assert_eq!(text(Format::Csv), "unit,metrics\n,{'cpu': 'x'}\nTrue,\"[1, 2.0]\"\n");
+        assert_eq!(
+            text(Format::Json),
+            r#"[{"unit": null, "metrics": {"cpu": "x"}}, {"unit": true, "metrics": [1, 2.0]}]"#.to_owned()
+                + "\n"
+        );
+        let nothing = Listing { rows: Vec::new(), ..listing() };
+        assert_eq!(
+            output(Format::Table).listing(nothing).unwrap(),
+            "+------+---------+\n| unit | metrics |\n+------+---------+\n+------+---------+\n"
+        );
+        let record =
+            vec![("unit".to_owned(), Cell::from("x")), ("metrics".to_owned(), Cell::Float(f64::NAN))];
+        assert_eq!(output(Format::Json).record(record).unwrap(), "{\"unit\": \"x\", \"metrics\": NaN}\n");
     }
 
     #[test]
