@@ -60,6 +60,29 @@ def test_other_formats_are_gnocchis(server, gnudi_prints, gnocchi_prints, comman
     assert gnudi_prints(*asked) == gnocchi_prints(*asked)
 
 
+@pytest.mark.parametrize("options", [
+    ["-f", "csv", "--quote", "all"],
+    ["-f", "csv", "--quote", "minimal"],
+    ["-f", "csv", "--quote", "none", "-c", "name", "-c", "resource_id", "-c", "unit"],
+    ["-f", "value", "--sort-column", "name", "--sort-column", "id", "--sort-descending"],
+    ["-f", "value", "--sort-column", "Resource ID", "--sort-column", "colour", "--sort-ascending"],
+    ["--marker", "ROOM", "--sort", "id:asc", "--print-empty", "--max-width", "0"],
+    ["--marker", "ROOM", "--sort", "id:asc", "--fit-width"],
+])
+def test_options_of_the_formats_are_gnocchis(server, gnudi_prints, gnocchi_prints, options):
+    asked = words(["metric", "list", *options], server)
+    assert gnudi_prints(*asked) == gnocchi_prints(*asked)
+
+
+def test_json_on_a_line(server, gnudi_prints, gnocchi_prints):
+    for command in (["resource", "show", HOST], ["metric", "list"]):
+        assert gnudi_prints(*command, "-f", "json", "--noindent") == gnocchi_prints(*command, "-f", "json", "--noindent")
+
+
+def test_how_much_the_client_logs_is_no_matter(server, gnudi_prints):
+    assert gnudi_prints("--debug", "-v", "--quiet", "metric", "show", server.room, "-f", "value", "-c", "name") == "room.temperature\n"
+
+
 def test_columns_are_chosen(server, gnudi_prints, gnocchi_prints):
     asked = ["metric", "list", "-c", "name", "--column", "id", "-f", "value"]
     assert gnudi_prints(*asked) == gnocchi_prints(*asked)

@@ -31,7 +31,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
 /// The groups of commands in `--help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Servers", &["serve", "api", "metricd", "statsd", "amqpd", "agent"]),
-    ("What a server holds", &["metric", "measures", "resource", "aggregates"]),
+    ("What a server holds", &OF_THE_CLIENT),
     ("Operation", &["status", "upgrade", "split-sacks", "change-sack-size", "config", "passwd"]),
     ("The store", &["backup", "restore", "verify", "move", "import", "export"]),
     ("Tools", &["benchmark", "profile", "completion", "man"]),
@@ -108,17 +108,28 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Cli::from_arg_matches_mut(&mut matches)
 }
 
+/// How much Gnocchi's client logs. Those commands of gnudi's that are the client's log nothing.
+const VERBOSITY: [&str; 5] = ["-v", "--verbose", "-q", "--quiet", "--debug"];
+
+/// The commands of Gnocchi's client.
+const OF_THE_CLIENT: [&str; 4] = ["metric", "measures", "resource", "aggregates"];
+
 /// Gnocchi's client accepts server options before the command (`gnocchi --endpoint URL metric list`): moves them after
 /// it, before its own options, so that the last one on the line still applies.
 pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
     const FIRST: usize = 1;
-    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with("--"));
+    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
     if !words.get(FIRST).is_some_and(is_option) {
         return words;
     }
+    let is_verbosity = |word: &OsString| word.to_str().is_some_and(|word| VERBOSITY.contains(&word));
     let options = ServerArgs::augment_args(clap::Command::new(NAME));
     let mut end = FIRST;
     while let Some(text) = words.get(end).and_then(|word| word.to_str()) {
+        if VERBOSITY.contains(&text) {
+            end += 1;
+            continue;
+        }
         let Some(text) = text.strip_prefix("--") else { break };
         let (name, has_value) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
         let is_called = |option: &&clap::Arg| {
@@ -129,7 +140,11 @@ pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
         let takes_next = option.get_action().takes_values() && !has_value;
         end += if takes_next { 2 } else { 1 };
     }
-    let leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
+    let mut leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
+    let command = words.get(FIRST).and_then(|word| word.to_str());
+    if command.is_some_and(|command| OF_THE_CLIENT.contains(&command)) {
+        leading.retain(|word| !is_verbosity(word));
+    }
     let place = match command_end(&words) {
         FIRST => words.iter().position(|word| word == "--").unwrap_or(words.len()),
         end => end,
@@ -283,6 +298,11 @@ mod tests {
             ("gnudi --user a metric show m --user b -f csv", "gnudi metric show --user a m --user b -f csv"),
             ("gnudi --user a aggregates x y", "gnudi aggregates --user a x y"),
             ("gnudi --user a fly", "gnudi fly --user a"),
+            ("gnudi --debug -v --user a -q metric list", "gnudi metric list --user a"),
+            ("gnudi --debug status", "gnudi status --debug"),
+            ("gnudi -v", "gnudi -v"),
+            ("gnudi -V", "gnudi -V"),
+            ("gnudi -h", "gnudi -h"),
             (
                 "gnudi --os-cacert f --auth-type password metric list",
                 "gnudi metric list --os-cacert f --auth-type password",
