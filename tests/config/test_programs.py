@@ -144,7 +144,7 @@ def test_why_a_service_ended_is_in_its_log(tmp_path):
 
 def test_the_sample_file_is_written(tmp_path):
     sample = tmp_path / "gnocchi.conf"
-    done = program.run("--output-file", sample, "--wrap-width", 80, name="gnocchi-config-generator", directory=tmp_path)
+    done = program.run("--output-file", sample, "--wrap-width", 80, "--format", "ini", name="gnocchi-config-generator", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sample.read_text() == program.run("config").stdout
 

@@ -207,6 +207,9 @@ pub struct ConfigGeneratorArgs {
     pub minimal: bool,
     #[arg(long)]
     pub summarize: bool,
+    /// `ini` is what programs read.
+    #[arg(long, value_name = "FORMAT", value_parser = ["ini"])]
+    pub format: Option<String>,
 }
 
 /// Arguments of `gnocchi-injector`.
