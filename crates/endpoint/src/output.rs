@@ -306,7 +306,7 @@ impl Output {
             let place = place.or_else(|| columns.iter().position(|column| normal(column) == normal(name)));
             let Some(place) = place else { continue };
             // Texts can be compared with texts, and numbers with numbers: it is enough to look at neighbours.
-            let known = || listing.rows.iter().map(|row| &row[place]).filter(|cell| !cell.is_null());
+            let known = || listing.rows.iter().map(move |row| &row[place]).filter(|cell| !cell.is_null());
             if known().zip(known().skip(1)).any(|(one, next)| one.order(next).is_none()) {
                 let column = &listing.columns[place];
                 // `eprintln` panics if that fails.
