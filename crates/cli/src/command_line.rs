@@ -258,6 +258,8 @@ mod tests {
         assert!(matches!(cli.command, Command::Status(args)
             if args.server.endpoint.as_deref() == Some("http://b") && args.watch));
         assert!(parse(words("gnudi metric show m n")).is_err(), "one metric");
+        // As for the clients, which verify nothing then.
+        assert!(parse(words("gnudi metric list --os-cacert f --insecure")).is_ok());
     }
 
     #[test]

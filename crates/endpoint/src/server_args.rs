@@ -43,8 +43,8 @@ pub struct ServerArgs {
     /// Trust the certificates in this file (PEM) instead of the system's, for https URLs [default: `OS_CACERT`].
     #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
     pub cacert: Option<PathBuf>,
-    /// Do not verify the server's certificate, for https URLs.
-    #[arg(long, help_heading = SERVER, conflicts_with = "cacert", hide_short_help = true)]
+    /// Do not verify the server's certificate, for https URLs, whatever is trusted otherwise.
+    #[arg(long, help_heading = SERVER, hide_short_help = true)]
     pub insecure: bool,
     /// Timeout of a request [default: 60].
     #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
