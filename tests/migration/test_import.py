@@ -7,7 +7,7 @@ import pytest
 
 from migration import sources
 from migration.test_follow import change_definitions, change_kind
-from migration.world import World, check_same, metadata, ordered, series
+from migration.world import START_S, World, check_same, metadata, ordered, series
 from support import gnudi as program
 from support.engines import parameters, sections
 
@@ -70,6 +70,28 @@ def test_an_imported_gnocchi_answers_the_same(gnocchi, gnudi, seed, tmp_path, re
     ours.client().get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
     different = verified(theirs, ours)
     assert different.returncode == 1 and metric in different.stdout, different.stdout + different.stderr
+
+
+def test_what_waits_is_taken_as_one_pass(gnocchi, gnudi, tmp_path):
+    """Of several measures of one time Gnocchi keeps the smallest of a pass. A pass begins at its first measure, also at one that is known:
+    then the next one has a rate, however late it is."""
+    theirs = gnocchi()
+    client = theirs.client()
+    world = World(client, random.Random("waits"))
+    known = {"timestamp": START_S, "value": 1}
+    later = lambda value: {"timestamp": START_S + 30, "value": value}
+    metrics = {}
+    for policy in ("plain", "rates"):
+        for first in ([], [known]):
+            metric = client.post("/v1/metric", {"archive_policy_name": policy}).expect(201).json()["id"]
+            metrics[metric] = policy
+            client.post(f"/v1/metric/{metric}/measures", [known]).expect(202)
+            client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
+            for waits in (first + [later(9), later(2)], [later(5)]):
+                client.post(f"/v1/metric/{metric}/measures", waits).expect(202)
+    imported(theirs, world, "--data-dir", tmp_path / "data")
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
+    check_same(series(ours.client(), metrics), series(theirs.client(), metrics), "series")
 
 
 def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_path, request):

@@ -200,13 +200,7 @@ async fn read(
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }
     }
-    // Of measures with the same time the last one counts, also over an earlier value in the head.
-    measures.reverse();
-    measures.sort_by_key(|measure| measure.timestamp);
-    measures.dedup_by_key(|measure| measure.timestamp);
-    let mut missing = head.missing(&measures);
-    outcome.measures += missing.len() as u64;
-    head.fold_import(layout, &mut missing);
+    outcome.measures += head.fold_waiting(layout, measures) as u64;
     let blocks = head.take_sealed(layout).into_iter().map(|block| {
         let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
         (key, block.bytes.into())

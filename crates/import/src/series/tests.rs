@@ -234,7 +234,7 @@ fn layout(back_window: u64) -> Layout {
 }
 
 /// Requests close in time, with late points that are never too late: which of those Gnocchi drops depends on its
-/// passes.
+/// passes. So does which value of a time it keeps, unless later requests have smaller ones.
 fn requests() -> impl Strategy<Value = Vec<Vec<Measure>>> {
     let request = (
         (0i64..14).prop_map(|step| step * 5),
@@ -242,11 +242,14 @@ fn requests() -> impl Strategy<Value = Vec<Vec<Measure>>> {
     );
     prop::collection::vec(request, 1..12).prop_map(|requests| {
         let mut now = 100_000;
+        let mut lowest: BTreeMap<i64, i32> = BTreeMap::new();
         let moved = |(step, points): (i64, BTreeMap<i64, i32>)| {
             now += step;
-            let point = |(offset, value)| Measure {
-                timestamp: Timestamp((now + offset) * SECOND),
-                value: f64::from(value),
+            let point = |(offset, value): (i64, i32)| {
+                let time = now + offset;
+                let value = lowest.get(&time).map_or(value, |before| value.min(before - 1));
+                lowest.insert(time, value);
+                Measure { timestamp: Timestamp(time * SECOND), value: f64::from(value) }
             };
             points.into_iter().map(point).collect()
         };
@@ -402,6 +405,64 @@ async fn a_metric_whose_points_are_gone_stays_also_if_measures_wait() {
     assert_eq!((outcome.measures, outcome.skipped.len()), (3, 0));
     let head = Head::decode(&outcome.write.unwrap().head).unwrap();
     assert_eq!(head.last(), Some(Timestamp::from_secs(102)));
+}
+
+/// A request of these seconds and values that waits.
+fn wait(shared: &Shared, points: &[(i64, f64)]) {
+    let bytes =
+        |(second, value): &(i64, f64)| [(second * SECOND).to_le_bytes(), value.to_le_bytes()].concat();
+    let bytes: Vec<u8> = points.iter().flat_map(bytes).collect();
+    shared.0.lock().waiting.push(StoredMeasures { place: String::new(), bytes: bytes.into() });
+}
+
+/// What an import with the backlog reads.
+async fn imported(shared: &Arc<Shared>, layout: &Layout) -> BTreeMap<Column, Buckets> {
+    let source = source_of(shared, HashSet::from([METRIC]), true);
+    let outcome = read(&source, METRIC, layout, None).await.unwrap().unwrap();
+    assert_eq!((outcome.finalised, outcome.skipped), (0, Vec::new()));
+    let write = outcome.write.unwrap();
+    let blocks = write.blocks.iter();
+    let blocks: Vec<_> =
+        blocks.map(|(key, bytes)| (key.granularity, key.first, key.last, &bytes[..])).collect();
+    columns(layout, &Head::decode(&write.head).unwrap(), &blocks)
+}
+
+fn buckets(values: &[(i64, f64)]) -> Buckets {
+    values.iter().map(|(second, value)| (Timestamp::from_secs(*second), *value)).collect()
+}
+
+#[tokio::test]
+async fn of_waiting_measures_of_one_time_the_smallest_counts() {
+    let (layout, shared) = (layout(0), empty());
+    wait(&shared, &[(100, 9.0), (100, 4.0)]);
+    wait(&shared, &[(100, 1.0), (101, 7.0)]);
+    wait(&shared, &[(100, 5.0)]);
+    let last: Column = (Timespan(SECOND), "last".parse().unwrap());
+    assert_eq!(imported(&shared, &layout).await[&last], buckets(&[(100, 1.0), (101, 7.0)]));
+}
+
+#[tokio::test]
+async fn a_pass_over_waiting_measures_begins_with_one_that_is_known() {
+    let [mean, rate] = ["mean", "rate:mean"].map(|name| name.parse::<AggregationMethod>().unwrap());
+    let item = |seconds| ArchivePolicyItem::new(Some(Timespan(seconds * SECOND)), None, None).unwrap();
+    let policy = ArchivePolicy::new("p".to_owned(), 0, vec![item(1), item(60)], [mean, rate].into()).unwrap();
+    let layout = Layout::of(&policy);
+    // With the measure before it in the same pass, that of 110 s has a rate in all granularities, as in Gnocchi.
+    for (request, expected) in
+        [(vec![(100, 1.0), (110, 5.0)], vec![(110, 4.0)]), (vec![(110, 5.0)], Vec::new())]
+    {
+        let shared = empty();
+        {
+            let mut gnocchi = shared.0.lock();
+            gnocchi.points = Some(buckets(&[(100, 1.0)]));
+            gnocchi.splits.insert((Timespan(SECOND), mean), buckets(&[(100, 1.0)]));
+            gnocchi.splits.insert((Timespan(COARSEST), mean), buckets(&[(60, 1.0)]));
+        }
+        wait(&shared, &request);
+        let found = imported(&shared, &layout).await;
+        assert_eq!(found[&(Timespan(SECOND), rate)], buckets(&expected));
+        assert_eq!(found[&(Timespan(COARSEST), rate)], buckets(&[(60, 4.0)]));
+    }
 }
 
 #[test]

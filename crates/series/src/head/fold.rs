@@ -75,6 +75,20 @@ impl Head {
         outcome
     }
 
+    /// Applies the measures that wait in the store that the head was imported from, as one pass over all of
+    /// them does there. Returns how many of them the head does not have with the same value: an earlier import
+    /// may have taken some.
+    pub fn fold_waiting(&mut self, layout: &Layout, mut points: Vec<Measure>) -> usize {
+        sort_and_dedup(&mut points);
+        let missing = self.missing(&points);
+        let count = missing.len();
+        // A pass begins at its first point, also at one that came once more. (Such a head is always made of the
+        // other store's data alone: [`Head::follows`].)
+        let mut points = if layout.depends_on_passes() { points } else { missing };
+        self.fold_import(layout, &mut points);
+        count
+    }
+
     /// Queues the late points that the policy accepts, with raw points or by adding them to buckets. Returns
     /// the number of dropped points.
     fn take_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
