@@ -121,7 +121,8 @@ def change_definitions(world):
     kind, and required from now on."""
     for name, back_window in (("plain", 1), ("window", 1)):
         definition = world.client.get(f"/v1/archive_policy/{name}").expect(200).json()["definition"]
-        items = [{"granularity": item["granularity"], "points": item["points"]} for item in definition]
+        # In another order, which Gnocchi keeps.
+        items = [{"granularity": item["granularity"], "points": item["points"]} for item in reversed(definition)]
         world.client.patch(f"/v1/archive_policy/{name}", {"definition": items, "back_window": back_window}).expect(200)
     patch_type(world, [
         {"op": "add", "path": "/attributes/zone", "value": {"type": "string", "required": True, "options": {"fill": "z1"}}},

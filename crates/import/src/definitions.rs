@@ -46,10 +46,11 @@ pub(crate) async fn refuse_others(
 }
 
 /// Whether changing the timespans of the target's policy `there`, and its back window if `with_window`, makes it equal
-/// to `policy`.
+/// to `policy`. A change of timespans in Gnocchi may bring the granularities in another order, too.
 fn may_become(there: &ArchivePolicy, policy: &ArchivePolicy, with_window: bool) -> bool {
-    let granularities =
-        |policy: &ArchivePolicy| policy.definition.iter().map(|item| item.granularity).collect::<Vec<_>>();
+    let granularities = |policy: &ArchivePolicy| {
+        policy.definition.iter().map(|item| item.granularity).collect::<BTreeSet<_>>()
+    };
     let back_window = if with_window { policy.back_window } else { there.back_window };
     let definition = policy.definition.clone();
     granularities(there) == granularities(policy)
@@ -328,7 +329,28 @@ pub(crate) async fn delete_unused(
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::{ArchivePolicyItem, Timespan};
+
     use super::*;
+
+    #[test]
+    fn a_policy_may_get_other_timespans_in_another_order() {
+        let policy = |back_window, items: &[(i64, u64)]| {
+            let item = |(seconds, points): &(i64, u64)| {
+                ArchivePolicyItem::new(Some(Timespan::from_secs(*seconds)), Some(*points), None).unwrap()
+            };
+            let methods = ArchivePolicy::default_methods();
+            let definition = items.iter().map(item).collect();
+            ArchivePolicy::new("p".to_owned(), back_window, definition, methods).unwrap()
+        };
+        let there = policy(0, &[(1, 10), (60, 20)]);
+        assert!(may_become(&there, &policy(0, &[(60, 30), (1, 40)]), false));
+        assert!(may_become(&there, &policy(2, &[(60, 20), (1, 10)]), true));
+        assert!(!may_become(&there, &policy(2, &[(60, 20), (1, 10)]), false));
+        for other in [&[(60, 20)][..], &[(1, 10), (300, 20)][..], &[(1, 10), (60, 20), (300, 5)][..]] {
+            assert!(!may_become(&there, &policy(0, other), true), "{other:?}");
+        }
+    }
 
     #[test]
     fn an_attribute_that_came_back_has_one_value_or_none() {
