@@ -80,18 +80,29 @@ def test_what_waits_is_taken_as_one_pass(gnocchi, gnudi, tmp_path):
     world = World(client, random.Random("waits"))
     known = {"timestamp": START_S, "value": 1}
     later = lambda value: {"timestamp": START_S + 30, "value": value}
+    # Ten seconds after what is known, and before what waits, which revokes the end.
+    ended = {"id": "ended", "started_at": "2023-11-14T00:00:00+00:00", "ended_at": "2023-11-14T22:13:30+00:00"}
+    resource = client.post("/v1/resource/generic", ended).expect(201).json()["id"]
+    world.resources[resource] = "generic"
     metrics = {}
     for policy in ("plain", "rates"):
         for first in ([], [known]):
-            metric = client.post("/v1/metric", {"archive_policy_name": policy}).expect(201).json()["id"]
+            body = {"archive_policy_name": policy, "resource_id": resource, "name": f"m{len(metrics)}"}
+            metric = client.post("/v1/metric", body).expect(201).json()["id"]
             metrics[metric] = policy
             client.post(f"/v1/metric/{metric}/measures", [known]).expect(202)
             client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
             for waits in (first + [later(9), later(2)], [later(5)]):
                 client.post(f"/v1/metric/{metric}/measures", waits).expect(202)
+    path = f"/v1/resource/generic/{resource}"
+    assert client.get(path).expect(200).json()["ended_at"] == ended["ended_at"]
+    imported(theirs, world, "--data-dir", tmp_path / "data")
+    # What was revived has a revision that Gnocchi lacks: it is imported anew.
     imported(theirs, world, "--data-dir", tmp_path / "data")
     ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"])
     check_same(series(ours.client(), metrics), series(theirs.client(), metrics), "series")
+    revived = [server.client().get(path).expect(200).json()["ended_at"] for server in (ours, theirs)]
+    assert revived == [None, None]
 
 
 def test_engines_that_are_shared_are_imported_into(gnocchi, cloud, seed, tmp_path, request):

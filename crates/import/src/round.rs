@@ -13,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use gnudi_drivers::aggregates::Fence;
@@ -53,6 +53,8 @@ pub struct Import<'a> {
     has_unnamed: bool,
     /// What the rounds so far have left out of metrics and resources, by their ids: what is unchanged is not read again.
     skipped: HashMap<Uuid, BTreeSet<String>>,
+    /// Resources with a measure of the backlog, and its time.
+    measured: Vec<(Uuid, Timestamp)>,
     /// When Gnocchi had last changed the types of the target.
     types: HashMap<Text, Timestamp>,
     /// Whether policies and types of the target are from an earlier import.
@@ -76,8 +78,8 @@ impl<'a> Import<'a> {
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
         let has_unnamed = !resources.is_empty();
-        let (skipped, types) = (HashMap::new(), HashMap::new());
-        Ok(Import { source, target, metrics, resources, has_unnamed, skipped, types, is_continued })
+        let (skipped, measured, types) = (HashMap::new(), Vec::new(), HashMap::new());
+        Ok(Import { source, target, metrics, resources, has_unnamed, skipped, measured, types, is_continued })
     }
 
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
@@ -120,6 +122,8 @@ impl<'a> Import<'a> {
             self.skipped.iter().filter(|(id, _)| is_there(id)).flat_map(|(_, all)| all).cloned().collect();
         if is_last {
             self.settle(&series, in_motion, &mut report).await?;
+            let measured = std::mem::take(&mut self.measured);
+            resources::revive(self.target.indexer, measured, SystemTime::now().into()).await?;
             add_missing(&mut report.skipped, skipped);
         }
         self.target.aggregates.sync().await?;
@@ -290,6 +294,7 @@ impl<'a> Import<'a> {
             for (id, reason) in imported.skipped {
                 import.skipped.entry(id.0).or_default().insert(reason);
             }
+            import.measured.extend(imported.measured);
             in_motion.extend(imported.in_motion);
             imported.held
         };
@@ -320,7 +325,7 @@ impl<'a> Import<'a> {
 
     /// Repeats reading metrics that Gnocchi is processing until it is done.
     async fn settle(
-        &self,
+        &mut self,
         series: &Arc<SeriesSource>,
         mut in_motion: Vec<NewMetric>,
         report: &mut Report,
@@ -331,7 +336,9 @@ impl<'a> Import<'a> {
             let mut still = Vec::new();
             for some in series::groups(series, &in_motion) {
                 let reads = series::begin(series, self.target, some.to_vec()).await?;
-                still.extend(reads.finish(self.target, Incomplete::Written, report).await?.in_motion);
+                let imported = reads.finish(self.target, Incomplete::Written, report).await?;
+                self.measured.extend(imported.measured);
+                still.extend(imported.in_motion);
             }
             in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
             if in_vain >= LOOKS_IN_VAIN_MAX {

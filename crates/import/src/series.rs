@@ -15,6 +15,7 @@ use gnudi_indexer::NewMetric;
 use gnudi_model::{AggregationMethod, ArchivePolicy, MetricId, Timespan, Timestamp};
 use gnudi_series::head::{Head, ImportedGrain, Layout};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 use crate::{
     ImportError, Report, Target, carbonara,
@@ -83,6 +84,8 @@ struct Outcome {
     buckets: u64,
     measures: u64,
     finalised: u64,
+    /// The time of the newest measure of the backlog, if it is imported.
+    newest_waiting: Option<Timestamp>,
     /// Whether a later round must read it again: it has a backlog, which Gnocchi may be processing, or its points are gone.
     is_waited_for: bool,
     skipped: Vec<String>,
@@ -99,6 +102,8 @@ pub(crate) struct Imported {
     pub held: Vec<NewMetric>,
     /// What was left out of metrics, and why.
     pub skipped: Vec<(MetricId, String)>,
+    /// Resources, each with the time of a measure of the backlog of one of its metrics.
+    pub measured: Vec<(Uuid, Timestamp)>,
 }
 
 /// What to do with metrics of which a part is left out. A later import takes a written metric for complete. So an import
@@ -158,6 +163,7 @@ impl Reads {
             if !outcome.is_waited_for {
                 imported.complete.push(metric.id);
             }
+            imported.measured.extend(metric.resource_id.zip(outcome.newest_waiting));
             report.metrics_unchanged += u64::from(outcome.write.is_none() && outcome.is_continued);
             report.metrics_continued += u64::from(outcome.write.is_some() && outcome.is_continued);
             report.buckets += outcome.buckets;
@@ -200,6 +206,7 @@ async fn read(
             Err(damaged) => outcome.skipped.push(format!("{}: {damaged}", stored.place)),
         }
     }
+    outcome.newest_waiting = measures.iter().map(|measure| measure.timestamp).max();
     outcome.measures += head.fold_waiting(layout, measures) as u64;
     let blocks = head.take_sealed(layout).into_iter().map(|block| {
         let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
