@@ -154,6 +154,21 @@ def test_what_gnocchi_has_left_of_a_resource_is_reported(gnocchi, tmp_path):
     assert f"resource {left}: Gnocchi has deleted its attributes as a machine, and left the rest" in done.stdout, done.stdout
 
 
+def test_an_attribute_may_have_a_question_mark_in_its_name(gnocchi, gnudi, tmp_path):
+    """Gnocchi checks the first character only."""
+    theirs = gnocchi()
+    client = theirs.client()
+    attributes = {name: {"type": "string", "required": False} for name in ("up?", "two words")}
+    client.post("/v1/resource_type", {"name": "odd", "attributes": attributes}).expect(201)
+    resource = client.post("/v1/resource/odd", {"id": "odd", "up?": "yes", "two words": "a b"}).expect(201).json()["id"]
+    client.patch(f"/v1/resource/odd/{resource}", {"up?": "no"}).expect(200)
+    done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", tmp_path / "data", timeout_s=120)
+    assert done.returncode == 0 and "0 left out" in done.stdout, done.stdout + done.stderr
+    ours = gnudi(data_dir=tmp_path / "data", arguments=["--skip-archive-policies-creation"]).client()
+    history = ours.get(f"/v1/resource/odd/{resource}/history?sort=revision_start:asc").expect(200).json()
+    assert [(revision["up?"], revision["two words"]) for revision in history] == [("yes", "a b"), ("no", "a b")]
+
+
 @pytest.mark.long
 def test_names_in_capitals_are_the_same_in_mariadb(gnocchi, gnudi, tmp_path, request):
     """MySQL and MariaDB compare names without regard to case, and Gnocchi stores what a request says."""

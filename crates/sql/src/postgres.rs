@@ -67,13 +67,23 @@ pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, PgArgument
     sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(statement.is_kept)
 }
 
-/// Replaces question marks by numbered parameters.
+/// Replaces question marks by numbered parameters, except in quotes: a name or a text may have some.
 fn numbered(sql: &str, marks: usize) -> String {
     let mut text = String::with_capacity(sql.len() + marks * 4);
-    for (number, part) in sql.split('?').enumerate() {
-        if number > 0 {
+    let (mut number, mut quote) = (0, None);
+    for (index, part) in sql.split('?').enumerate() {
+        if index > 0 && quote.is_some() {
+            text.push('?');
+        } else if index > 0 {
+            number += 1;
             write!(text, "${number}").expect("a string takes all");
         }
+        let quotes = part.bytes().filter(|byte| matches!(byte, b'"' | b'\''));
+        quote = quotes.fold(quote, |open, found| match open {
+            None => Some(found),
+            Some(open) if open == found => None,
+            open => open,
+        });
         text.push_str(part);
     }
     text
@@ -91,5 +101,8 @@ mod tests {
     fn marks_are_numbered() {
         assert_eq!(numbered("SELECT 1", 0), "SELECT 1");
         assert_eq!(numbered("?, (?, ?)", 3), "$1, ($2, $3)");
+        // A doubled quote within quotes, and a quote of the other kind.
+        let quoted = r#"a."up?", a."""?'", '?''"?', "#;
+        assert_eq!(numbered(&format!("?, {quoted}?"), 2), format!("$1, {quoted}$2"));
     }
 }
