@@ -62,6 +62,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(world, tmp_path, 
         ([(url, newer)], "the schema deadbeef0000 is none that Gnocchi 4.3 to 4.7 has: upgrade Gnocchi first"),
         ([(url, nobody)], "refused"),
         ([(f"file_basepath = {world.server.directory}/store", "file_basepath = /nonexistent/store")], "/nonexistent/store"),
+        ([(f"file_basepath = {world.server.directory}/store", f"file_basepath = {tmp_path}")], "no storage of Gnocchi: there is no folder tmp in it"),
     ]
     for replacements, text in cases:
         conf = changed(world, tmp_path, *replacements)

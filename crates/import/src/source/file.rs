@@ -34,6 +34,13 @@ impl FileStorage {
     /// If the folder is not a storage or cannot be read, or its settings are invalid.
     pub fn open(base: &Path) -> io::Result<Self> {
         fs::read_dir(base)?;
+        // Gnocchi writes no file of a metric without it. Of a wrong folder all metrics would be imported empty.
+        if !base.join("tmp").is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "no storage of Gnocchi: there is no folder tmp in it",
+            ));
+        }
         let subdir_characters = match if_there(fs::read(base.join("tmp").join(STORAGE_SETTINGS)))? {
             Some(settings) => {
                 let settings: serde_json::Value = serde_json::from_slice(&settings)?;
@@ -161,4 +168,23 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 
 fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_something_else_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let refused = FileStorage::open(root.path()).unwrap_err().to_string();
+        assert!(refused.starts_with("no storage of Gnocchi"), "{refused}");
+        fs::create_dir(root.path().join("tmp")).unwrap();
+        let of_metric = |storage: &FileStorage| storage.metric_dir(MetricId(uuid::Uuid::from_u128(5)));
+        let storage = FileStorage::open(root.path()).unwrap();
+        assert!(of_metric(&storage).starts_with(root.path().join("00/00")));
+        fs::write(root.path().join("tmp").join(STORAGE_SETTINGS), "{\"subdir_len\": 0}").unwrap();
+        let storage = FileStorage::open(root.path()).unwrap();
+        assert_eq!(of_metric(&storage).parent(), Some(root.path()));
+    }
 }
