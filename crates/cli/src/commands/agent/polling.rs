@@ -292,6 +292,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
         }
         (_, Some(cloud)) => Arc::new(compute::NovaInstances::new(
             cloud.clone(),
+            inspector,
             host.to_owned(),
             nova(config).to_owned(),
             config.text("service_types", "glance").unwrap_or("image").to_owned(),

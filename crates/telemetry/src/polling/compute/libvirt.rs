@@ -188,15 +188,24 @@ impl LibvirtInspector {
         if now.value < before { now.value } else { now.value - before }
     }
 
-    /// All instances, running or not.
+    /// All instances, running or not, without those that libvirt fails to describe. An error if it describes none.
     pub async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError> {
-        let domains = self
-            .call(|_, connection| connection.domains()?.iter().map(describe).collect::<Result<Vec<_>, _>>())
+        let (domains, is_complete) = self
+            .call(|_, connection| {
+                let domains = connection.domains()?;
+                let each = domains.iter().map(|domain| (domain.uuid().unwrap_or_default(), describe(domain)));
+                described(each).map_err(Failure::from)
+            })
             .await?;
-        let domains: Vec<DomainDescription> = domains.into_iter().flatten().collect();
-        // Forget the interfaces of instances that are gone.
-        self.0.before.lock().retain(|(_, uuid, _), _| domains.iter().any(|domain| domain.uuid == *uuid));
+        if is_complete {
+            self.forget_others(|uuid| domains.iter().any(|domain| domain.uuid == uuid));
+        }
         Ok(domains)
+    }
+
+    /// Forgets the interfaces of instances that are no longer there.
+    pub fn forget_others(&self, is_there: impl Fn(&str) -> bool) {
+        self.0.before.lock().retain(|(_, uuid, _), _| is_there(uuid));
     }
 
     pub async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError> {
@@ -287,21 +296,40 @@ fn parse(xml: &str) -> Result<Element, Failure> {
     Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
 }
 
-/// `Ok(None)` if the domain is gone.
-fn describe(domain: &Domain) -> Result<Option<DomainDescription>, Failure> {
-    let description = || -> Result<DomainDescription, Error> {
-        Ok(DomainDescription {
-            uuid: domain.uuid()?,
-            name: domain.name()?,
-            state: domain.info()?.state,
-            xml: domain.xml()?,
-            metadata_xml: nova_metadata(domain)?,
-        })
-    };
-    match description() {
-        Err(error) if error.is_no_domain() => Ok(None),
-        description => Ok(Some(description?)),
+/// The domains that could be described, and whether these are all that exist: one that fails must not hide the others.
+///
+/// # Errors
+/// The connection is broken, or domains exist and none could be described.
+fn described(
+    domains: impl Iterator<Item = (String, Result<DomainDescription, Error>)>,
+) -> Result<(Vec<DomainDescription>, bool), Error> {
+    let (mut found, mut failed) = (Vec::new(), None);
+    for (uuid, domain) in domains {
+        match domain {
+            Ok(domain) => found.push(domain),
+            // Gone since it was listed.
+            Err(error) if error.is_no_domain() => {}
+            Err(error) if error.is_disconnection() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, instance = uuid, "an instance is left out");
+                failed = Some(error);
+            }
+        }
     }
+    match failed {
+        Some(error) if found.is_empty() => Err(error),
+        failed => Ok((found, failed.is_none())),
+    }
+}
+
+fn describe(domain: &Domain) -> Result<DomainDescription, Error> {
+    Ok(DomainDescription {
+        uuid: domain.uuid()?,
+        name: domain.name()?,
+        state: domain.info()?.state,
+        xml: domain.xml()?,
+        metadata_xml: nova_metadata(domain)?,
+    })
 }
 
 fn nova_metadata(domain: &Domain) -> Result<Option<String>, Error> {
@@ -366,14 +394,54 @@ fn interface(interface: &Element) -> Option<Vnic> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_meter_has_its_own_increases() {
-        let inspector = LibvirtInspector::new(LibvirtOptions {
+    fn unconnected() -> LibvirtInspector {
+        LibvirtInspector::new(LibvirtOptions {
             uri: String::new(),
             library: PathBuf::new(),
             timeout: Duration::ZERO,
             report_stopped: false,
-        });
+        })
+    }
+
+    #[test]
+    fn a_domain_that_fails_hides_no_other() {
+        let described_as = |domains: &[Result<&str, (i32, i32)>]| {
+            let each = domains.iter().map(|domain| {
+                let domain = domain.map_err(|(code, domain)| Error::Failed {
+                    operation: "read".to_owned(),
+                    code,
+                    domain,
+                    message: "no".to_owned(),
+                });
+                let description = |uuid: &str| DomainDescription {
+                    uuid: uuid.to_owned(),
+                    name: String::new(),
+                    state: 1,
+                    xml: String::new(),
+                    metadata_xml: None,
+                };
+                ("any".to_owned(), domain.map(description))
+            });
+            let uuids = |found: Vec<DomainDescription>| -> Vec<String> {
+                found.into_iter().map(|domain| domain.uuid).collect()
+            };
+            described(each).map(|(found, is_complete)| (uuids(found), is_complete)).ok()
+        };
+        let (gone, damaged, disconnected) = (Err((42, 10)), Err((1, 10)), Err((38, 7)));
+        let found = |uuids: &[&str], is_complete: bool| {
+            Some((uuids.iter().map(|uuid| (*uuid).to_owned()).collect::<Vec<_>>(), is_complete))
+        };
+        assert_eq!(described_as(&[Ok("a"), gone, Ok("b")]), found(&["a", "b"], true));
+        assert_eq!(described_as(&[damaged, gone, Ok("b")]), found(&["b"], false));
+        assert_eq!(described_as(&[]), found(&[], true));
+        assert_eq!(described_as(&[gone]), found(&[], true));
+        assert_eq!(described_as(&[damaged, gone]), None);
+        assert_eq!(described_as(&[Ok("a"), disconnected]), None);
+    }
+
+    #[test]
+    fn each_meter_has_its_own_increases() {
+        let inspector = unconnected();
         let increase = |meter: &'static str, name: &str, time: f64, value: i64| {
             inspector.increase(meter, "uuid", name, TimedCounter { time, value })
         };
@@ -390,6 +458,10 @@ mod tests {
         // A reset.
         assert_eq!(increase("in", "a", 5.0, 4), 4);
         assert_eq!(increase("in", "a", 6.0, 4), 0);
+        inspector.forget_others(|uuid| uuid == "uuid");
+        assert_eq!(inspector.0.before.lock().len(), 3);
+        inspector.forget_others(|uuid| uuid != "uuid");
+        assert!(inspector.0.before.lock().is_empty());
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! The instances on this machine as listed by Nova, for clouds that do not store instance metadata in libvirt.
 //!
-//! Nova is asked at most once per round; flavors and images are cached. The jitter of rounds spreads hosts that start
-//! together.
+//! Nova is asked at most once per round; flavors and images are cached, with a lifetime. The jitter of rounds spreads
+//! hosts that start together.
 
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 
+use super::LibvirtInspector;
 use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
@@ -16,6 +21,10 @@ use crate::polling::{
     resource::Resource,
 };
 
+/// Cache lifetime: names and properties of images may change.
+const LIFETIME: Duration = Duration::from_hours(1);
+/// Pause after a failure, in which what is cached counts as valid.
+const PAUSE: Duration = Duration::from_mins(1);
 /// Maximum number of cached flavors and images.
 const REMEMBERED_MAX: usize = 4096;
 /// Image fields that are not properties.
@@ -36,6 +45,8 @@ const NAMES: [(&str, &str); 9] = [
 /// `local_instances`, from Nova.
 pub struct NovaInstances {
     cloud: Cloud,
+    /// Measures the instances, and forgets those that are gone.
+    inspector: LibvirtInspector,
     host: String,
     compute: String,
     image: String,
@@ -48,14 +59,28 @@ pub struct NovaInstances {
 struct Cache {
     instances: Vec<Resource>,
     asked: Option<Instant>,
+    flavors: HashMap<String, Document>,
+    images: HashMap<String, Document>,
+}
+
+/// A flavor or an image.
+struct Document {
     /// Null if deleted.
-    flavors: HashMap<String, Value>,
-    images: HashMap<String, Value>,
+    found: Value,
+    /// When it is requested again.
+    due: Instant,
 }
 
 impl NovaInstances {
-    pub fn new(cloud: Cloud, host: String, compute: String, image: String, interval: Duration) -> Self {
-        NovaInstances { cloud, host, compute, image, interval, known: Mutex::default() }
+    pub fn new(
+        cloud: Cloud,
+        inspector: LibvirtInspector,
+        host: String,
+        compute: String,
+        image: String,
+        interval: Duration,
+    ) -> Self {
+        NovaInstances { cloud, inspector, host, compute, image, interval, known: Mutex::default() }
     }
 
     async fn list(&self, known: &mut Cache) -> Result<Vec<Resource>, CloudError> {
@@ -79,7 +104,7 @@ impl NovaInstances {
         &self,
         base: &str,
         server: &mut Value,
-        known: &mut HashMap<String, Value>,
+        known: &mut HashMap<String, Document>,
     ) -> Result<(), CloudError> {
         let Some(id) = server.pointer("/flavor/id").and_then(Value::as_str).map(str::to_owned) else {
             return Ok(());
@@ -106,7 +131,7 @@ impl NovaInstances {
     async fn add_image(
         &self,
         server: &mut Value,
-        known: &mut HashMap<String, Value>,
+        known: &mut HashMap<String, Document>,
     ) -> Result<(), CloudError> {
         let Some(id) = server.pointer("/image/id").and_then(Value::as_str).map(str::to_owned) else {
             // For an instance booted from a volume it is an empty text.
@@ -126,25 +151,45 @@ impl NovaInstances {
         Ok(())
     }
 
-    /// The document at a URL, cached; null if there is none.
+    /// The document at a URL, cached; null if there is none. If it cannot be requested again, the cached one is valid
+    /// for a while longer: an outage of Glance must not hide instances whose image is known.
     async fn cached<'a>(
         &self,
-        known: &'a mut HashMap<String, Value>,
+        known: &'a mut HashMap<String, Document>,
         id: &str,
         url: &str,
     ) -> Result<&'a Value, CloudError> {
-        if !known.contains_key(id) {
-            let found = match self.cloud.get_json(url, &[]).await {
-                Err(CloudError::Refused { status: 404, .. }) => Value::Null,
-                found => found?,
+        if known.get(id).is_none_or(|document| document.due <= Instant::now()) {
+            let answer = match self.cloud.get_json(url, &[]).await {
+                Err(CloudError::Refused { status: 404, .. }) => Ok(Value::Null),
+                answer => answer,
             };
-            if known.len() >= REMEMBERED_MAX {
+            keep(known, id, answer)?;
+        }
+        Ok(&known[id].found)
+    }
+}
+
+/// Caches an answer, or extends the lifetime of the cached one if there is none. `Err` if nothing is cached either.
+fn keep(
+    known: &mut HashMap<String, Document>,
+    id: &str,
+    answer: Result<Value, CloudError>,
+) -> Result<(), CloudError> {
+    match answer {
+        Ok(found) => {
+            if known.len() >= REMEMBERED_MAX && !known.contains_key(id) {
                 known.clear();
             }
-            known.insert(id.to_owned(), found);
+            known.insert(id.to_owned(), Document { found, due: Instant::now() + LIFETIME });
         }
-        Ok(&known[id])
+        Err(error) => {
+            let Some(document) = known.get_mut(id) else { return Err(error) };
+            tracing::warn!(%error, "what was requested before is used");
+            document.due = Instant::now() + PAUSE;
+        }
     }
+    Ok(())
 }
 
 /// An image's plain properties as texts, as in Nova's notifications; empty if the image is gone.
@@ -188,7 +233,32 @@ impl Discovery for NovaInstances {
         if known.asked.is_none_or(|asked| asked.elapsed() >= self.interval) {
             known.instances = self.list(&mut known).await?;
             known.asked = Some(Instant::now());
+            let ids: HashSet<&str> = known.instances.iter().map(|instance| &*instance.id).collect();
+            self.inspector.forget_others(|uuid| ids.contains(uuid));
         }
         Ok(known.instances.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn images_are_requested_again_and_outlive_an_outage() {
+        let away = || Err(CloudError::Failed("away".to_owned()));
+        let mut known = HashMap::new();
+        assert_eq!(keep(&mut known, "i", away()), Err(CloudError::Failed("away".to_owned())));
+        keep(&mut known, "i", Ok(Value::from("old"))).unwrap();
+        assert_eq!((&known["i"].found, known["i"].due), (&Value::from("old"), Instant::now() + LIFETIME));
+        tokio::time::sleep(LIFETIME).await;
+        keep(&mut known, "i", away()).unwrap();
+        assert_eq!((&known["i"].found, known["i"].due), (&Value::from("old"), Instant::now() + PAUSE));
+        keep(&mut known, "i", Ok(Value::from("new"))).unwrap();
+        assert_eq!((&known["i"].found, known["i"].due), (&Value::from("new"), Instant::now() + LIFETIME));
+        for number in 0..REMEMBERED_MAX {
+            keep(&mut known, &number.to_string(), Ok(Value::Null)).unwrap();
+        }
+        assert!(known.len() <= REMEMBERED_MAX);
     }
 }
