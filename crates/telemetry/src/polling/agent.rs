@@ -248,9 +248,10 @@ impl PollingAgent {
             waiting: Vec::new(),
             samples: 0,
             shown: self.exporter.as_ref().map(|_| Vec::new()),
+            failure: None,
         };
         let polled = pollster.poll(&round.cycle, &resources, &mut outlet).await;
-        let polled = match outlet.flush().await {
+        let polled = match outlet.finish().await {
             Ok(()) => polled,
             Err(error) => polled.and(Err(error)),
         };

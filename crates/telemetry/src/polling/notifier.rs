@@ -69,6 +69,7 @@ impl SampleSender for SampleNotifier {
             self.options.version,
         )
         .into();
+        let mut outcome = Ok(());
         for topic in &self.options.topics {
             let message = Outgoing {
                 exchange: self.options.exchange.clone(),
@@ -78,11 +79,17 @@ impl SampleSender for SampleNotifier {
             };
             let late =
                 |_| PollError(format!("the broker has not confirmed {} samples in time", samples.len()));
-            let published = tokio::time::timeout(self.options.timeout, self.outbox.publish(&message));
-            published.await.map_err(late)?.map_err(|error| PollError(error.to_string()))?;
-            self.messages.fetch_add(1, Ordering::Relaxed);
+            let published = tokio::time::timeout(self.options.timeout, self.outbox.publish(&message)).await;
+            let published = published
+                .map_err(late)
+                .and_then(|published| published.map_err(|error| PollError(error.to_string())));
+            if published.is_ok() {
+                self.messages.fetch_add(1, Ordering::Relaxed);
+            }
+            // The queue of one topic may be full: the others get the message.
+            outcome = outcome.and(published);
         }
-        Ok(())
+        outcome
     }
 }
 
@@ -93,5 +100,58 @@ pub struct Nowhere;
 impl SampleSender for Nowhere {
     async fn send(&self, _: &[Sample<'_>]) -> Result<(), PollError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, time::Duration};
+
+    use parking_lot::Mutex;
+    use serde_json::{Map, Value};
+
+    use super::*;
+    use crate::{messaging::MessagingError, polling::pollster::Meter};
+
+    /// Confirms no message to the topic `full`.
+    #[derive(Default)]
+    struct Full(Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl Outbox for Full {
+        async fn publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            if message.routing_key.starts_with("full.") {
+                pending::<()>().await;
+            }
+            self.0.lock().push(message.routing_key.clone());
+            Ok(())
+        }
+
+        async fn try_publish(&self, message: &Outgoing) -> Result<(), MessagingError> {
+            self.publish(message).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_topic_that_takes_nothing_costs_no_other() {
+        let outbox = Arc::new(Full::default());
+        let notifier = SampleNotifier {
+            options: SampleNotifierOptions {
+                exchange: "ceilometer".to_owned(),
+                topics: ["a", "full", "b"].map(str::to_owned).to_vec(),
+                version: Version::Two,
+                timeout: Duration::from_secs(60),
+            },
+            signer: Signer::new(""),
+            outbox: outbox.clone(),
+            now: Box::new(|| Timestamp(0)),
+            new_id: Box::new(|| "an-id".to_owned()),
+            messages: AtomicU64::default(),
+        };
+        let sample = Meter::gauge("a", "").sample("r".to_owned(), Value::from(1), Map::new());
+        let error = notifier.send(&[sample]).await.unwrap_err();
+        assert!(error.0.contains("has not confirmed 1 samples"), "{error}");
+        assert_eq!(*outbox.0.lock(), ["a.sample", "b.sample"]);
+        assert_eq!(notifier.messages.load(Ordering::Relaxed), 2);
     }
 }

@@ -28,6 +28,8 @@ pub struct Outlet<'a> {
     pub(super) samples: u64,
     /// Series for the exporter; `None` without one.
     pub(super) shown: Option<Vec<ExportedSeries>>,
+    /// Why samples were not sent, while the exporter still gets the rest: nothing more is sent in this round.
+    pub(super) failure: Option<PollError>,
 }
 
 impl Outlet<'_> {
@@ -40,7 +42,7 @@ impl Outlet<'_> {
         if self.waiting.len() >= self.batch_size.max(1) { self.flush().await } else { Ok(()) }
     }
 
-    /// Sends the batch.
+    /// Sends the batch. With an exporter a failure is kept for [`Outlet::finish`], since the pollster would end with it.
     pub async fn flush(&mut self) -> Result<(), PollError> {
         let mut samples = std::mem::take(&mut self.waiting);
         if samples.is_empty() {
@@ -53,6 +55,20 @@ impl Outlet<'_> {
         if let Some(shown) = &mut self.shown {
             shown.extend(samples.iter().filter_map(ExportedSeries::of));
         }
-        self.sender.send(&samples).await
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let sent = self.sender.send(&samples).await;
+        if self.shown.is_none() {
+            return sent;
+        }
+        self.failure = sent.err();
+        Ok(())
+    }
+
+    /// Sends the last batch, and returns the failure of any.
+    pub async fn finish(&mut self) -> Result<(), PollError> {
+        self.flush().await?;
+        self.failure.take().map_or(Ok(()), Err)
     }
 }

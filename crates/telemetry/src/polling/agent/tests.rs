@@ -296,3 +296,37 @@ async fn what_another_agent_polls_is_no_longer_shown() {
     moving.poll_once().await;
     assert_eq!(shown(), [false, true]);
 }
+
+/// Fails from the second message on.
+#[derive(Default)]
+struct Once(Mutex<usize>);
+
+#[async_trait]
+impl SampleSender for Once {
+    async fn send(&self, _: &[Sample<'_>]) -> Result<(), PollError> {
+        let mut messages = self.0.lock();
+        *messages += 1;
+        if *messages > 1 { Err(PollError("the broker is away".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn what_the_broker_does_not_take_is_shown_all_the_same() {
+    let (numbers, kept) = parts(120);
+    let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
+    let (exporter, once) = (Arc::new(Exporter::default()), Arc::new(Once::default()));
+    let mut shown = PollingAgent {
+        sender: Arc::clone(&once) as _,
+        exporter: Some(Arc::clone(&exporter)),
+        ..agent(sources, &numbers, &kept)
+    };
+    shown.options.batch_size = 10;
+    let outcome = shown.poll_once().await;
+    assert_eq!(exporter.text().lines().filter(|line| line.starts_with("ceilometer_a{")).count(), 120);
+    // It failed all the same, and did not try each message.
+    assert_eq!((outcome.polled, outcome.failed, *once.0.lock()), (0, 1, 2));
+    // Without an exporter nobody needs the rest.
+    shown.exporter = None;
+    let outcome = shown.poll_once().await;
+    assert_eq!((outcome.failed, *once.0.lock(), shown.counts.lock().samples), (1, 3, 130));
+}
