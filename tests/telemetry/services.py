@@ -139,6 +139,8 @@ class Services(HttpStandIn):
         self.containers = CONTAINERS
         #: The last page of a list has a link to its second one.
         self.is_circular = False
+        #: How often pages after the first are refused: the item that such a page follows is deleted.
+        self.pages_lost = 0
         #: Of this host, and of others: these are in no list.
         self.servers, self.elsewhere = [], []
         self.delay_s = 0.0
@@ -206,6 +208,9 @@ class Services(HttpStandIn):
         pages = self.lists.get((service, name))
         if pages is None:
             return 404, {}, b'{"itemNotFound": {"code": 404, "message": "no such thing"}}'
+        if "marker" in query and self.pages_lost > 0:
+            self.pages_lost -= 1
+            return 404, {}, b'{"itemNotFound": {"code": 404, "message": "marker not found"}}'
         return 200, {}, json.dumps(self._page(service, name, pages, int(query.get("marker", 0)), path)).encode()
 
     def _account(self, rest, query):

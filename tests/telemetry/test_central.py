@@ -226,6 +226,20 @@ def test_links_that_lead_back_end_a_list(reader, configure, services):
         services.lists["image", "images"][page][0]["id"] for page in (0, 1))
 
 
+def test_a_list_is_read_again_if_a_page_is_gone(reader, configure, services):
+    services.pages_lost = 2
+    polling.poll_once(configure("central-lost", meters=["volume.size"]), "central")
+    assert services.pages_lost == 0 and len(samples(reader.silent("central-lost"))) == 3
+    # Three times in a row is no chance: that is told, and is no cloud without volumes.
+    services.pages_lost = 3
+    try:
+        ended = polling.polled(configure("central-gone", meters=["volume.size"]), "central")
+    finally:
+        services.pages_lost = 0
+    assert ended.returncode == 1 and "resources could not be discovered, and were not polled: volumes" in ended.stdout, ended.stdout
+    assert "marker not found" in ended.stdout, ended.stdout
+
+
 def test_one_page_of_containers_is_asked_for(configure, services):
     """As by Ceilometer, also if it is full."""
     services.containers = [{"name": f"{number:05}", "count": 1, "bytes": 1} for number in range(10_000)]

@@ -15,6 +15,9 @@ use crate::messaging::surrogates::parse;
 /// Maximum number of pages, against endless lists.
 const PAGES_MAX: usize = 10_000;
 
+/// How often a list is read whose later pages are refused.
+const LIST_TRIES_MAX: u32 = 3;
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
@@ -127,8 +130,34 @@ impl Cloud {
     }
 
     /// All items of a paginated list. A link back to a page that was read ends it.
+    ///
+    /// Services refuse a page whose link names an item that was deleted meanwhile: then the list is read again. That is
+    /// never `Refused`, which says that there is no such list.
     pub async fn list(&self, url: &str, key: &str, headers: Headers<'_>) -> Result<Vec<Value>, CloudError> {
-        let mut items = Vec::new();
+        let mut tries = 1;
+        loop {
+            let mut items = Vec::new();
+            match self.add_pages(&mut items, url, key, headers).await {
+                Ok(()) => return Ok(items),
+                Err(error @ CloudError::Refused { .. }) if !items.is_empty() => {
+                    if tries >= LIST_TRIES_MAX || !is_lost_page(&error) {
+                        return Err(CloudError::Failed(error.to_string()));
+                    }
+                    tries += 1;
+                    tracing::debug!(%error, "a page of a list is gone: the list is read again");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn add_pages(
+        &self,
+        items: &mut Vec<Value>,
+        url: &str,
+        key: &str,
+        headers: Headers<'_>,
+    ) -> Result<(), CloudError> {
         let mut page_url = url.to_owned();
         let mut asked = HashSet::from([page_url.clone()]);
         for _ in 0..PAGES_MAX {
@@ -141,11 +170,16 @@ impl Cloud {
             let next = next.filter(|_| !is_empty).and_then(|next| same_origin(&page_url, &next));
             match next.filter(|next| asked.insert(next.clone())) {
                 Some(next) => page_url = next,
-                None => return Ok(items),
+                None => return Ok(()),
             }
         }
         Err(CloudError::Failed(format!("{url}: a list without an end")))
     }
+}
+
+/// Whether a service may refuse a page so because its first item was deleted: Cinder and Glance answer 404, Nova 400.
+fn is_lost_page(error: &CloudError) -> bool {
+    matches!(error, CloudError::Refused { status: 400 | 404, .. })
 }
 
 /// The headers of a request, each once: the agent's token, the caller's headers, and the usual ones that these lack.

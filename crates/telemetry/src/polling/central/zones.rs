@@ -8,7 +8,7 @@ use super::{
     meters::{ZONE, metadata},
 };
 use crate::polling::{
-    cloud::Cloud,
+    cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
     pollster::{Meter, Polled, Pollster, owned},
@@ -42,7 +42,13 @@ impl Pollster for RecordsetCount {
         let base = self.cloud.versioned(&self.service, "v2").await?;
         for zone in resources {
             let url = format!("{base}/zones/{}/recordsets", zone.id);
-            let recordsets = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await?;
+            let recordsets = match self.cloud.list(&url, "recordsets", ALL_PROJECTS).await {
+                Err(CloudError::Refused { status: 404, .. }) => {
+                    tracing::debug!(zone = %zone.id, "the zone was deleted since it was listed");
+                    continue;
+                }
+                recordsets => recordsets?,
+            };
             let volume = recordsets.len().into();
             let mut sample = RECORDSETS.sample(zone.id.to_string(), volume, metadata(&zone.body, ZONE));
             sample.project_id = owned(zone.text("project_id"));
