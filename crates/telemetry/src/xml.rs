@@ -6,8 +6,11 @@
 
 use roxmltree::{Document, Node, NodeType, ParsingOptions};
 
-/// Maximum nesting of elements.
-const DEPTH_MAX: usize = 64;
+/// Maximum nesting of elements in documents of hypervisors: libvirt nests the images below a disk's own, up to 200.
+const DEPTH_MAX: usize = 256;
+
+/// The same in documents of services, which may become metadata: readers of JSON accept fewer than 128 levels.
+const DEPTH_AS_WRITTEN_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
@@ -27,8 +30,8 @@ pub struct Element {
 pub enum XmlError {
     #[error("XML: {0}")]
     Syntax(#[from] roxmltree::Error),
-    #[error("XML: elements are more than {DEPTH_MAX} deep")]
-    Depth,
+    #[error("XML: elements are more than {0} deep")]
+    Depth(usize),
     #[error("XML: the document declares entities")]
     Entities,
 }
@@ -60,8 +63,12 @@ impl Element {
     }
 
     fn of(node: Node<'_, '_>, names: Names, depth: usize) -> Result<Element, XmlError> {
-        if depth >= DEPTH_MAX {
-            return Err(XmlError::Depth);
+        let depth_max = match names {
+            Names::Local => DEPTH_MAX,
+            Names::AsWritten => DEPTH_AS_WRITTEN_MAX,
+        };
+        if depth >= depth_max {
+            return Err(XmlError::Depth(depth_max));
         }
         let attribute = |attribute: roxmltree::Attribute<'_, '_>| {
             (attribute.name().to_owned(), attribute.value().to_owned())
@@ -186,10 +193,26 @@ mod tests {
         assert_eq!(Element::parse(text).unwrap().name, "a");
     }
 
+    fn nested(levels: usize) -> String {
+        format!("{}{}", "<a>".repeat(levels), "</a>".repeat(levels))
+    }
+
+    #[test]
+    fn elements_may_be_as_deep_as_images_below_a_disk() {
+        assert!(Element::parse(&nested(DEPTH_MAX)).is_ok());
+        let too_deep = |parsed: Result<Element, XmlError>| parsed.unwrap_err().to_string();
+        assert_eq!(too_deep(Element::parse(&nested(DEPTH_MAX + 1))), "XML: elements are more than 256 deep");
+        assert!(Element::parse_as_written(&nested(DEPTH_AS_WRITTEN_MAX)).is_ok());
+        assert_eq!(
+            too_deep(Element::parse_as_written(&nested(DEPTH_AS_WRITTEN_MAX + 1))),
+            "XML: elements are more than 64 deep"
+        );
+    }
+
     #[test]
     fn what_is_no_document_is_an_error() {
         let deep = "<a>".repeat(100_000);
-        let deep_and_whole = format!("{}{}", "<a>".repeat(65), "</a>".repeat(65));
+        let deep_and_whole = nested(DEPTH_MAX + 1);
         for text in [
             "",
             "x",
