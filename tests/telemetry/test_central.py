@@ -1,8 +1,11 @@
 """What services tell: our polling agent and Ceilometer's ask the same stand-ins, which a real Keystone's catalogue names."""
 
+import json
+
 import pytest
 
 from support.keystone import unique
+from support.process import wait_until
 from telemetry import polling
 from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source
 from telemetry.services import ACCESS_KEY, CONTAINERS, PATHS, SECRET_KEY, Services, server
@@ -200,6 +203,19 @@ def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):
             sample["resource_metadata"].get("image_meta", {}).pop(name, None)
     polling.assert_alike(found, expected, told=told)
     assert len([asked for asked in services.asked if "servers/detail" in asked]) == 2, "once for each agent"
+
+
+def test_a_service_that_is_registered_later_is_polled(reader, configure, services, keystone, region, tmp_path):
+    """Long before the agent logs in again, which brings it a new catalogue."""
+    kind = unique("image")
+    conf = configure("central-later", {"service_types": {"glance": kind}}, meters=["image.size"], jitter=0)
+    conf.with_name("polling.yaml").write_text(json.dumps({"sources": [source("image.size", interval=1)]}))
+    agent = polling.ours(conf, tmp_path / "gnudi.log", namespace="central")
+    with polling.ending(agent):
+        wait_until(lambda: "the catalogue has no such service" in agent.log(), 20, "what is missing")
+        made = keystone.request("POST", "/services", {"service": {"type": kind, "name": kind}}).expect(201).json()
+        keystone.endpoint(made["service"]["id"], "public", f"{services.url}/image", region)
+        reader.until("central-later", lambda got: len(got) >= 2)
 
 
 def test_no_more_requests_are_under_way_than_allowed(reader, configure, services):

@@ -58,12 +58,11 @@ impl Cloud {
 
     /// A service's URL in the catalogue, without a trailing slash.
     pub async fn endpoint(&self, service: &str) -> Result<Arc<str>, CloudError> {
-        let endpoint = self.session.endpoint(service).await;
-        let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
-        endpoint.ok_or_else(|| CloudError::NoService(service.to_owned()))
+        self.endpoint_named(Some(service), None).await
     }
 
-    /// The URL of a service by its type, its name, or both.
+    /// The URL of a service by its type, its name, or both. A service that is missing is looked up anew the next time:
+    /// it may be registered later than this agent is started.
     pub async fn endpoint_named(
         &self,
         service: Option<&str>,
@@ -71,7 +70,10 @@ impl Cloud {
     ) -> Result<Arc<str>, CloudError> {
         let endpoint = self.session.endpoint_named(service, name).await;
         let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
-        endpoint.ok_or_else(|| CloudError::NoService(service.or(name).unwrap_or_default().to_owned()))
+        endpoint.ok_or_else(|| {
+            self.session.forget_endpoints();
+            CloudError::NoService(service.or(name).unwrap_or_default().to_owned())
+        })
     }
 
     /// Waits for a permit to send a request; the permit is released on drop.

@@ -161,7 +161,11 @@ impl Queue {
 
     async fn access(&self) -> Result<(Arc<str>, Arc<str>), String> {
         let endpoint = self.session.endpoint(SERVICE).await.map_err(|error| error.to_string())?;
-        let endpoint = endpoint.ok_or_else(|| format!("the catalogue has no service {SERVICE}"))?;
+        let Some(endpoint) = endpoint else {
+            // It may be registered later than this agent is started.
+            self.session.forget_endpoints();
+            return Err(format!("the catalogue has no service {SERVICE}"));
+        };
         let token = self.session.token().await.map_err(|error| error.to_string())?;
         Ok((endpoint, token))
     }
