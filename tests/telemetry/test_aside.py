@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from support.gnudi import binary
-from support.process import Process, wait_until
+from support.process import Process, free_port, wait_until
 from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample
 from telemetry.receivers import Requests
 
@@ -47,6 +47,14 @@ def queue(rabbitmq):
     """Empty before and after."""
     yield rabbitmq
     rabbitmq.forget()
+
+
+def test_it_lies_at_a_broker_that_is_consumed_from(queue, agent):
+    """Nobody listens where `transport_url` leads."""
+    ours = agent(queue, config=f"{QUICK}messaging_urls = {queue.url()}\n", transport_url=f"rabbit://127.0.0.1:{free_port()}/").start()
+    raw_bus(queue, [(QUEUE, b"\xffnothing")])
+    waiting(queue, 1)
+    assert [one["reason"] for one in listed(ours)] == ["not UTF-8"]
 
 
 def test_what_was_set_aside_is_looked_at_replayed_and_dropped(queue, agent):

@@ -183,11 +183,11 @@ fn walk(program: &ProgramArgs, mut visit: impl AsyncFnMut(&Browser, Aside) -> Re
     let config = Config::load_project(Project::Ceilometer, program)?;
     logging::start_quietly(program, &config);
     let queue = notification::aside_options(&config)?.queue;
-    let broker = broker::main_broker(&config, &format!("gnudi agent aside on {}", super::host(&config)))?;
+    let broker = broker::aside_broker(&config, &format!("gnudi agent aside on {}", super::host(&config)))?;
     crate::commands::runtime(&config, "aside", Some(1))?.block_on(async {
         let outbox = AmqpOutbox::new(broker);
         let browser = Browser::open(&outbox, &queue).await;
-        let Some(mut browser) = browser.context("the broker of `transport_url`")? else { return Ok(()) };
+        let Some(mut browser) = browser.context("the broker of what was set aside")? else { return Ok(()) };
         let outcome = async {
             while let Some(held) = browser.next().await? {
                 visit(&browser, Aside::new(held)).await?;

@@ -38,6 +38,17 @@ pub fn brokers(config: &Config, name: &str) -> Result<Vec<BrokerOptions>> {
     urls.iter().map(|url| broker(config, url.parse().with_context(place)?, name)).collect()
 }
 
+/// The broker with the queue of messages that are set aside: `transport_url` if the agent consumes from it, otherwise the
+/// first one that it does consume from. Those of all brokers are there, and a replay finds the queues of the agent.
+pub fn aside_broker(config: &Config, name: &str) -> Result<BrokerOptions> {
+    let main = main_broker(config, name)?;
+    let consumed = brokers(config, name)?;
+    if consumed.iter().any(|broker| broker.url == main.url) {
+        return Ok(main);
+    }
+    Ok(consumed.into_iter().next().unwrap_or(main))
+}
+
 fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOptions> {
     let seconds = |name| Duration::from_secs(config.size(RABBIT, name) as u64);
     let number = |name| u32::try_from(config.size(RABBIT, name)).unwrap_or(u32::MAX);
@@ -105,4 +116,38 @@ fn distinct(mut names: Vec<String>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::{Files, Project},
+        program_args::ProgramArgs,
+    };
+
+    fn config(text: &str) -> Config {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let files = Files::of(&[file.path().to_owned()]);
+        Config::load_project(Project::Ceilometer, &ProgramArgs { files, ..ProgramArgs::default() }).unwrap()
+    }
+
+    #[test]
+    fn what_is_set_aside_stays_where_it_is_consumed() {
+        for (text, host) in [
+            ("", "localhost"),
+            ("[DEFAULT]\ntransport_url = rabbit://a/\n", "a"),
+            ("[notification]\nmessaging_urls = rabbit://b/\nmessaging_urls = rabbit://c/\n", "b"),
+            (
+                "[DEFAULT]\ntransport_url = rabbit://c/\n[notification]\nmessaging_urls = rabbit://b/\n\
+                 messaging_urls = rabbit://c/\n",
+                "c",
+            ),
+            ("[DEFAULT]\ntransport_url = rabbit://a/\n[notification]\nmessaging_urls = rabbit://b/\n", "b"),
+        ] {
+            let broker = aside_broker(&config(text), "test").unwrap();
+            assert_eq!(broker.url.hosts[0].name, host, "{text}");
+        }
+    }
 }

@@ -87,7 +87,7 @@ impl NotificationService {
             aside: aside.clone(),
             graceful_timeout: crate::commands::graceful_timeout(config),
         };
-        let outbox = Arc::new(AmqpOutbox::new(broker::main_broker(config, &name)?));
+        let outbox = Arc::new(AmqpOutbox::new(broker::aside_broker(config, &name)?));
         let agent = NotificationAgent::new(handler, outbox.clone(), options);
         let mut consumers = Vec::new();
         for broker in broker::brokers(config, &name)? {
