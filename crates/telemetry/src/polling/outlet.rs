@@ -25,6 +25,7 @@ pub struct Outlet<'a> {
     /// Samples per message; 0 sends each in a message of its own.
     pub(super) batch_size: usize,
     pub(super) waiting: Vec<Sample<'static>>,
+    /// Number of samples sent.
     pub(super) samples: u64,
     /// Series for the exporter; `None` without one.
     pub(super) shown: Option<Vec<ExportedSeries>>,
@@ -51,7 +52,6 @@ impl Outlet<'_> {
         if let Some(names) = self.names {
             names.complete(&mut samples).await;
         }
-        self.samples += samples.len() as u64;
         if let Some(shown) = &mut self.shown {
             shown.extend(samples.iter().filter_map(ExportedSeries::of));
         }
@@ -59,6 +59,9 @@ impl Outlet<'_> {
             return Ok(());
         }
         let sent = self.sender.send(&samples).await;
+        if sent.is_ok() {
+            self.samples += samples.len() as u64;
+        }
         if self.shown.is_none() {
             return sent;
         }

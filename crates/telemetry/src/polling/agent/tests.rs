@@ -328,5 +328,5 @@ async fn what_the_broker_does_not_take_is_shown_all_the_same() {
     // Without an exporter nobody needs the rest.
     shown.exporter = None;
     let outcome = shown.poll_once().await;
-    assert_eq!((outcome.failed, *once.0.lock(), shown.counts.lock().samples), (1, 3, 130));
+    assert_eq!((outcome.failed, *once.0.lock(), shown.counts.lock().samples), (1, 3, 10));
 }
