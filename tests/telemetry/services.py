@@ -136,6 +136,8 @@ class Services(HttpStandIn):
     def __init__(self, accounts):
         super().__init__()
         self.accounts = set(accounts)
+        #: Those of them that Swift cannot reach.
+        self.unreachable = set()
         self.containers = CONTAINERS
         #: The last page of a list has a link to its second one.
         self.is_circular = False
@@ -217,6 +219,8 @@ class Services(HttpStandIn):
         project = rest[-1].removeprefix("AUTH_")
         if project not in self.accounts:
             return 404, {}, b""
+        if project in self.unreachable:
+            return 503, {}, b""
         return 200, ACCOUNT, json.dumps([] if "marker" in query else self.containers).encode()
 
     def _radosgw(self, rest, query, is_signed):

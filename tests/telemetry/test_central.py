@@ -256,6 +256,19 @@ def test_a_list_is_read_again_if_a_page_is_gone(reader, configure, services):
     assert "marker not found" in ended.stdout, ended.stdout
 
 
+def test_an_account_that_is_away_costs_no_other(reader, configure, services):
+    for number, away in enumerate(sorted(services.accounts)):
+        topic = f"central-away-{number}"
+        services.unreachable = {away}
+        try:
+            ended = polling.polled(configure(topic, meters=["storage.objects"]), "central")
+        finally:
+            services.unreachable = set()
+        assert "503" in ended.stdout and away in ended.stdout, ended.stdout
+        found = {sample["resource_id"] for sample in samples(reader.silent(topic))}
+        assert found == services.accounts - {away}
+
+
 def test_one_page_of_containers_is_asked_for(configure, services):
     """As by Ceilometer, also if it is full."""
     services.containers = [{"name": f"{number:05}", "count": 1, "bytes": 1} for number in range(10_000)]

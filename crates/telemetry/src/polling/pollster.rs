@@ -22,6 +22,38 @@ impl From<CloudError> for PollError {
     }
 }
 
+/// So many resources that fail one after the other are a service that fails: the rest is not polled.
+const FAILURES_IN_A_ROW_MAX: usize = 3;
+
+/// The failures of single resources, each with a request of its own: they cost no other resource its samples.
+#[derive(Debug, Default)]
+pub struct ResourceFailures {
+    first: Option<PollError>,
+    in_a_row: usize,
+}
+
+impl ResourceFailures {
+    pub fn succeeded(&mut self) {
+        self.in_a_row = 0;
+    }
+
+    /// Logs a failure. `Err` after too many in a row: the pollster should end.
+    pub fn failed(&mut self, meter: &str, resource: &str, error: PollError) -> Polled {
+        self.in_a_row += 1;
+        if self.in_a_row >= FAILURES_IN_A_ROW_MAX {
+            return Err(error);
+        }
+        tracing::warn!(%error, meter, resource, "no sample");
+        self.first.get_or_insert(error);
+        Ok(())
+    }
+
+    /// The result of the pollster: the first failure, if there was any.
+    pub fn outcome(self) -> Polled {
+        self.first.map_or(Ok(()), Err)
+    }
+}
+
 /// One meter, or a few that share a name in polling files.
 #[async_trait]
 pub trait Pollster: Send + Sync {
@@ -98,4 +130,25 @@ impl Meter {
 /// An owned text, for the owner of a sample.
 pub fn owned(text: Option<&str>) -> Option<Cow<'static, str>> {
     text.map(|text| Cow::Owned(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_of_resources_until_they_come_in_a_row() {
+        let error = |text: &str| PollError(text.to_owned());
+        let mut failures = ResourceFailures::default();
+        for text in ["a", "b"] {
+            assert_eq!(failures.failed("m", "r", error(text)), Ok(()));
+        }
+        failures.succeeded();
+        for text in ["c", "d"] {
+            assert_eq!(failures.failed("m", "r", error(text)), Ok(()));
+        }
+        assert_eq!(failures.failed("m", "r", error("e")), Err(error("e")));
+        assert_eq!(failures.outcome(), Err(error("a")));
+        assert_eq!(ResourceFailures::default().outcome(), Ok(()));
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
         cloud::{Cloud, CloudError},
         cycle::Cycle,
         outlet::Outlet,
-        pollster::{Meter, Polled, Pollster, owned},
+        pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
         resource::Resource,
     },
     time::now,
@@ -220,6 +220,7 @@ impl Pollster for RadosgwAccount {
     }
 
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
+        let mut failures = ResourceFailures::default();
         for project in resources {
             let volumes = match self.volumes(cycle, &project.id).await {
                 Ok(Some(volumes)) => volumes,
@@ -231,15 +232,19 @@ impl Pollster for RadosgwAccount {
                     tracing::warn!(service, meter = self.name, "the catalogue has no such service");
                     return Ok(());
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    failures.failed(self.name, &project.id, error.into())?;
+                    continue;
+                }
             };
+            failures.succeeded();
             for (id, volume) in volumes {
                 let mut sample = self.meter.sample(id, volume.into(), Map::new());
                 sample.project_id = owned(Some(&project.id));
                 outlet.push(sample).await?;
             }
         }
-        Ok(())
+        failures.outcome()
     }
 }
 

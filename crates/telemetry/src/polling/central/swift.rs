@@ -11,7 +11,7 @@ use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, Polled, Pollster, owned},
+    pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
     resource::Resource,
 };
 
@@ -116,6 +116,7 @@ impl Pollster for SwiftAccount {
     }
 
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
+        let mut failures = ResourceFailures::default();
         for project in resources {
             let volumes = match self.volumes(cycle, &project.id).await {
                 Ok(volumes) => volumes,
@@ -131,8 +132,12 @@ impl Pollster for SwiftAccount {
                     tracing::error!(%error, project = %project.id, "the agent may not look into the account");
                     continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    failures.failed(self.meter.name, &project.id, error.into())?;
+                    continue;
+                }
             };
+            failures.succeeded();
             for (volume, container) in volumes {
                 let (id, metadata) = match container {
                     None => (project.id.to_string(), Map::new()),
@@ -148,6 +153,6 @@ impl Pollster for SwiftAccount {
                 outlet.push(sample).await?;
             }
         }
-        Ok(())
+        failures.outcome()
     }
 }

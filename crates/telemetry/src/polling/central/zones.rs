@@ -11,7 +11,7 @@ use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, Polled, Pollster, owned},
+    pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
     resource::Resource,
 };
 
@@ -40,6 +40,7 @@ impl Pollster for RecordsetCount {
 
     async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let base = self.cloud.versioned(&self.service, "v2").await?;
+        let mut failures = ResourceFailures::default();
         for zone in resources {
             let url = format!("{base}/zones/{}/recordsets", zone.id);
             let recordsets = match self.cloud.list(&url, "recordsets", ALL_PROJECTS).await {
@@ -47,13 +48,18 @@ impl Pollster for RecordsetCount {
                     tracing::debug!(zone = %zone.id, "the zone was deleted since it was listed");
                     continue;
                 }
-                recordsets => recordsets?,
+                Err(error) => {
+                    failures.failed(RECORDSETS.name, &zone.id, error.into())?;
+                    continue;
+                }
+                Ok(recordsets) => recordsets,
             };
+            failures.succeeded();
             let volume = recordsets.len().into();
             let mut sample = RECORDSETS.sample(zone.id.to_string(), volume, metadata(&zone.body, ZONE));
             sample.project_id = owned(zone.text("project_id"));
             outlet.push(sample).await?;
         }
-        Ok(())
+        failures.outcome()
     }
 }
