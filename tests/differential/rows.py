@@ -63,6 +63,7 @@ ROWS = {
     "An attribute may be called": [f"{D}_resources.py::test_an_attribute_that_every_resource_has_already"],
     "A change of `started_at`": [f"{D}_resources.py::test_a_start_after_the_end_is_told_with_the_end"],
     "With basic authentication, listings": [f"{D}_resources.py::test_listings_need_a_user"],
+    "Links have the quotes": [f"{D}_queries.py::test_links_name_the_host_of_a_proxy_without_quotes"],
     "A caller who may not create a resource type": [f"{D}_resources.py::test_who_may_not_create_a_type_is_told_so_first"],
     "A search of a type's history": [f"{D}_resources.py::test_a_search_of_the_history_goes_by_the_whole_filter"],
     "500 where a filter orders by null": [f"{D}_resources.py::test_filters_without_a_meaning", BAD],

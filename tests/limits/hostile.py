@@ -237,7 +237,7 @@ def queries():
                   "granularity=1e-400", "granularity=-1", "granularity=0",
                   "granularity=" + "9" * 400, "granularity=nan", "aggregation=" + "a" * 5000, "aggregation=rate:rate:mean",
                   "aggregation=101pct", "aggregation=-1pct", "aggregation=%ff",
-                  "resample=0", "resample=1e-9", "resample=inf", "refresh=perhaps", "start=1;drop", "start=2020-99-99",
+                  "resample=0", "resample=1e-9", "resample=inf", "refresh=perhaps", "start=1%3Bdrop", "start=2020-99-99",
                   "start='1'--", "resample=" + "9" * 30):
         yield request(f"read: {query[:24]}", (400, 404), "GET", f"{measures}?{query}")
     for query in ("seconds=0", "seconds=-1", "seconds=1e9", "seconds=99999999999999999999", "frequency=0", "frequency=1000000",

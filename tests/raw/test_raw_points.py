@@ -146,10 +146,11 @@ def test_the_policy_is_shown_and_changed(gnudi):
     assert read_rows(client, metric, "count", HOUR)[0][1] == 1
     change = {"definition": POLICY["definition"], "raw": {"timespan": "1 day"}}
     assert client.patch("/v1/archive_policy/kept", change).expect(200).json()["raw"] == {"timespan": "1 day, 0:00:00"}
-    # What came before is gone but for the back window; what comes from now on is kept, and late points are taken back to there.
+    # What came before is gone but for the back window and the point before it, from which rates count; what comes from now on is
+    # kept, and late points are taken back to there.
     client.post(f"/v1/metric/{metric}/measures", points(8 * HOUR)).expect(202)
     client.post(f"/v1/metric/{metric}/measures", points(5 * HOUR, 60)).expect(202)
-    assert [at // 10**9 - START for at, _ in read_raw(client, metric)] == [4 * HOUR, 5 * HOUR, 8 * HOUR]
+    assert [at // 10**9 - START for at, _ in read_raw(client, metric)] == [0, 4 * HOUR, 5 * HOUR, 8 * HOUR]
     assert client.patch("/v1/archive_policy/kept", {"definition": POLICY["definition"]}).expect(200).json()["raw"]
 
 

@@ -5,7 +5,9 @@ mod support;
 use std::sync::Arc;
 
 use gnudi_app::ApiOptions;
-use gnudi_indexer::{CacheOptions, CachedIndexer, MemoryIndexer, ResourceChange, Resources as _};
+use gnudi_indexer::{
+    CacheOptions, CachedIndexer, MemoryIndexer, NewRevision, ResourceChange, Resources as _,
+};
 use gnudi_model::Timestamp;
 use support::{Answer, NOW, POLICY, Request, Server, app, engine_of};
 
@@ -115,7 +117,7 @@ async fn conditions_hold_when_it_is_done() {
 fn theirs() -> ResourceChange {
     ResourceChange {
         user_id: Some(Some("theirs".to_owned())),
-        create_revision: true,
+        revision: NewRevision::IfChanged,
         now: Timestamp(NOW.0 + 1_000_000_000),
         ..ResourceChange::default()
     }

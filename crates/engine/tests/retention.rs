@@ -19,8 +19,8 @@ use gnudi_engine::{
     retention::{Activity, ClockTimes},
 };
 use gnudi_indexer::{
-    MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
-    Resources, conformance::new_resource,
+    MemoryIndexer, Metrics, MetricsChange, NewNamedMetric, NewResource, NewRevision, ResourceChange,
+    ResourceListing, Resources, conformance::new_resource,
 };
 use gnudi_model::{Measure, MetricId, Resource, Timespan, Timestamp, resource_type::GENERIC};
 use support::{batch_of, indexer, sacks, store::Tapped};
@@ -94,7 +94,7 @@ impl House {
     async fn end(&self, id: u128, ended_at: Timestamp) {
         let change = ResourceChange {
             ended_at: Some(Some(ended_at)),
-            create_revision: true,
+            revision: NewRevision::IfChanged,
             now: ended_at,
             ..ResourceChange::default()
         };
@@ -281,7 +281,7 @@ async fn resources_that_ended_long_ago_go() {
         house.create(id, 1, at(0)).await;
         let change = ResourceChange {
             ended_at: ended.map(|hours| Some(at(hours))),
-            create_revision: true,
+            revision: NewRevision::IfChanged,
             now: at(0),
             ..ResourceChange::default()
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gnudi_indexer::{Indexer, IndexerError, NewResource, ResourceChange};
+use gnudi_indexer::{Indexer, IndexerError, NewResource, NewRevision, ResourceChange};
 use gnudi_model::{MetricId, Timespan, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
@@ -91,7 +91,7 @@ fn change(revision: &SourceRevision) -> ResourceChange {
         attributes: revision.attributes.clone(),
         metrics: None,
         append_metrics: true,
-        create_revision: true,
+        revision: NewRevision::Always,
         of_revision: None,
         now: revision.revision_start,
     }

@@ -12,8 +12,9 @@ use std::{
 };
 
 use gnudi_indexer::{
-    CacheOptions, CachedIndexer, Indexer, MetricsChange, NewNamedMetric, NewResource, ResourceChange,
-    ResourceTypeChange, ResourceTypes, SqlIndexer, SqliteOptions, create_default_archive_policies,
+    CacheOptions, CachedIndexer, Indexer, MetricsChange, NewNamedMetric, NewResource, NewRevision,
+    ResourceChange, ResourceTypeChange, ResourceTypes, SqlIndexer, SqliteOptions,
+    create_default_archive_policies,
 };
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
@@ -188,7 +189,7 @@ async fn update<I: Indexer>(indexer: &Arc<I>, ids: &[Uuid]) {
     let changes = ids.iter().map(|id| {
         let change = ResourceChange {
             attributes: [("host".into(), AttributeValue::String("compute999".into()))].into(),
-            create_revision: true,
+            revision: NewRevision::IfChanged,
             now: now(),
             ..ResourceChange::default()
         };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use gnudi_indexer::{
-    Comparison, Filter, FilterValue, NewResource, ResourceChange, ResourceListing, ResourcePage,
+    Comparison, Filter, FilterValue, NewResource, NewRevision, ResourceChange, ResourceListing, ResourcePage,
     ResourceSort, ResourceTypes, Resources, SortDirection, SqlIndexer, SqliteOptions,
 };
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Timestamp};
@@ -88,7 +88,7 @@ async fn populate(index: &SqlIndexer, count: u64) {
         let changes = (first..first + 100).map(|number| {
             let change = ResourceChange {
                 project_id: Some(Some(format!("{:032x}", number % 400))),
-                create_revision: true,
+                revision: NewRevision::IfChanged,
                 now: now(count + number),
                 ..ResourceChange::default()
             };

@@ -40,8 +40,8 @@ pub use metric::{
     SortKey,
 };
 pub use resource::{
-    DeletedResources, MetricsChange, NewNamedMetric, NewResource, ResourceChange, ResourceListing,
-    ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
+    DeletedResources, MetricsChange, NewNamedMetric, NewResource, NewRevision, ResourceChange,
+    ResourceListing, ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
 pub use sql::{FeedEntry, OpenError, SqlIndexer};

@@ -140,6 +140,27 @@ impl NewNamedMetric {
     }
 }
 
+/// When a change keeps the previous state in the history, ending now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewRevision {
+    #[default]
+    Never,
+    /// If a value changes. If only metrics change, there is no new revision.
+    IfChanged,
+    /// Always: Gnocchi has revisions that are equal but for their times.
+    Always,
+}
+
+impl NewRevision {
+    pub(crate) fn is_created(self, has_changed: bool) -> bool {
+        match self {
+            NewRevision::Never => false,
+            NewRevision::IfChanged => has_changed,
+            NewRevision::Always => true,
+        }
+    }
+}
+
 /// A change of a resource; `None` means unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceChange {
@@ -152,8 +173,7 @@ pub struct ResourceChange {
     pub metrics: Option<Vec<(String, MetricsChange)>>,
     /// Whether to keep the resource's other metrics; otherwise they are detached and stay active.
     pub append_metrics: bool,
-    /// Whether to keep the previous state in the history, ending now. If only metrics change, there is no new revision.
-    pub create_revision: bool,
+    pub revision: NewRevision,
     /// The start of the only revision that may be changed; of another, the change is refused.
     pub of_revision: Option<Timestamp>,
     pub now: Timestamp,
@@ -162,7 +182,12 @@ pub struct ResourceChange {
 impl ResourceChange {
     /// Sets or removes the end, with a new revision.
     pub(crate) fn of_end(ended_at: Option<Timestamp>, now: Timestamp) -> Self {
-        ResourceChange { ended_at: Some(ended_at), create_revision: true, now, ..ResourceChange::default() }
+        ResourceChange {
+            ended_at: Some(ended_at),
+            revision: NewRevision::IfChanged,
+            now,
+            ..ResourceChange::default()
+        }
     }
 }
 
@@ -359,7 +384,7 @@ pub(crate) fn changed(resource: &Resource, change: &ResourceChange) -> Resource 
         attributes,
         metrics: _,
         append_metrics: _,
-        create_revision: _,
+        revision: _,
         of_revision: _,
         now: _,
     } = change;

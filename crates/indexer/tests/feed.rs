@@ -12,8 +12,8 @@ use engines::database::{Database, Kind};
 use fastrand::Rng;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, FollowOptions,
-    Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
-    ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
+    Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, NewRevision,
+    ResourceChange, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
     conformance::{new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
@@ -212,7 +212,12 @@ async fn play(cache: &Cache, random: &mut Rng, time: i64) {
         }
         5 => {
             let user_id = Some(Some(format!("user{}", random.u64(..9))));
-            let change = ResourceChange { user_id, now, create_revision: true, ..ResourceChange::default() };
+            let change = ResourceChange {
+                user_id,
+                now,
+                revision: NewRevision::IfChanged,
+                ..ResourceChange::default()
+            };
             drop(cache.update_resource("generic", resource, change).await);
         }
         6 => drop(cache.delete_resources(&[resource]).await),

@@ -5,7 +5,8 @@ mod playing;
 
 use gnudi_indexer::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
-    NewResource, Page, ResourceChange, ResourceListing, ResourceTypeChange, create_default_archive_policies,
+    NewResource, NewRevision, Page, ResourceChange, ResourceListing, ResourceTypeChange,
+    create_default_archive_policies,
 };
 use gnudi_model::{
     ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
@@ -200,7 +201,7 @@ fn change() -> impl Strategy<Value = ResourceChange> {
                 attributes: attributes.into_iter().collect(),
                 metrics,
                 append_metrics: flags.0,
-                create_revision: flags.1,
+                revision: if flags.1 { NewRevision::IfChanged } else { NewRevision::Never },
                 of_revision: None,
                 now,
             }

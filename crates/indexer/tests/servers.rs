@@ -19,8 +19,8 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use gnudi_indexer::{
     DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
-    NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceTypeChange, ResourceTypes,
-    Resources, SqlIndexer,
+    NewNamedMetric, NewResource, NewRevision, OpenError, Page, ResourceChange, ResourceTypeChange,
+    ResourceTypes, Resources, SqlIndexer,
     conformance::{new_metric, new_resource},
     create_default_archive_policies,
 };
@@ -330,7 +330,7 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
                     metrics: Some(vec![("disk".to_owned(), of_metric)]),
                     append_metrics: true,
                     user_id: Some(Some(step.to_string())),
-                    create_revision: true,
+                    revision: NewRevision::IfChanged,
                     now: Timestamp::from_secs(1_700_000_001),
                     ..ResourceChange::default()
                 };

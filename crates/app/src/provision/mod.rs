@@ -254,7 +254,6 @@ async fn carry_out(
                 let change = ResourceChange {
                     metrics: Some(metrics),
                     append_metrics: true,
-                    create_revision: false,
                     now,
                     ..ResourceChange::default()
                 };

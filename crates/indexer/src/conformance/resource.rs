@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::resource_metric::named;
 use super::{create, create_low, create_type, id, instance, new_metric, new_resource, shown, text};
 use crate::{
-    Indexer, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource, ResourceChange,
-    ResourceListing, UpdatedResource,
+    Indexer, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource, NewRevision,
+    ResourceChange, ResourceListing, UpdatedResource,
 };
 
 pub(super) fn uuid(number: u128) -> Uuid {
@@ -25,7 +25,7 @@ pub(super) fn at(second: i64) -> Timestamp {
 }
 
 pub(super) fn change(second: i64) -> ResourceChange {
-    ResourceChange { create_revision: true, now: at(second), ..ResourceChange::default() }
+    ResourceChange { revision: NewRevision::IfChanged, now: at(second), ..ResourceChange::default() }
 }
 
 pub(super) fn creating(number: u128) -> MetricsChange {
@@ -248,7 +248,7 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     // An attribute can be set to null; without a revision the current one changes.
     let nulled = ResourceChange {
         attributes: [("vcpus".into(), AttributeValue::Null)].into(),
-        create_revision: false,
+        revision: NewRevision::Never,
         ..change(3)
     };
     let third = indexer.update_resource("instance", uuid(1), nulled).await.unwrap().resource;
@@ -257,10 +257,13 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     let unended = ResourceChange { ended_at: Some(None), of_revision: Some(at(2)), ..change(4) };
     let fourth = updated(indexer, 1, unended).await.resource;
     assert_eq!((fourth.ended_at, fourth.attributes.len()), (None, 0));
+    assert_eq!(updated(indexer, 1, change(5)).await.resource.revision_start, at(4));
+    let equal = ResourceChange { revision: NewRevision::Always, ..change(6) };
+    assert_eq!(updated(indexer, 1, equal).await.resource.revision_start, at(6));
 
     let history = revisions(indexer, 1).await;
     let spans: Vec<_> = history.iter().map(|was| (was.revision_start, was.revision_end)).collect();
-    assert_eq!(spans, [(at(0), Some(at(2))), (at(2), Some(at(4))), (at(4), None)]);
+    assert_eq!(spans, [(at(0), Some(at(2))), (at(2), Some(at(4))), (at(4), Some(at(6))), (at(6), None)]);
     let oldest = Resource { revision_end: None, revision: Resource::CURRENT, ..Resource::clone(&history[0]) };
     assert_eq!(oldest, *before);
     assert_eq!(history[1].attributes, third.attributes);

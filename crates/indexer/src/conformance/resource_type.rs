@@ -6,7 +6,9 @@ use gnudi_model::{
 use uuid::Uuid;
 
 use super::{create_type, instance, new_resource, shown, text};
-use crate::{Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceTypeChange};
+use crate::{
+    Indexer, IndexerError, NewResource, NewRevision, ResourceChange, ResourceListing, ResourceTypeChange,
+};
 
 fn attribute(kind: AttributeKind) -> Attribute {
     Attribute { kind, required: false, fill: None }
@@ -49,7 +51,7 @@ async fn in_revisions(indexer: &dyn Indexer, number: u128, attribute: &str) -> V
 async fn rename(indexer: &dyn Indexer, number: u128, name: &str) {
     let change = ResourceChange {
         attributes: [("display_name".into(), text(name))].into(),
-        create_revision: true,
+        revision: NewRevision::IfChanged,
         now: Timestamp::from_secs(1_700_000_100),
         ..ResourceChange::default()
     };

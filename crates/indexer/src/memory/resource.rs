@@ -151,7 +151,7 @@ impl Tables {
             let detached = if change.append_metrics { &[][..] } else { &before };
             self.change_metrics(&current, detached, metrics, change.now)?;
         }
-        if change.create_revision && resource != current {
+        if change.revision.is_created(resource != current) {
             self.revisions += 1;
             let revision = self.revisions;
             resource.revision_start = change.now.max(current.revision_start);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use gnudi_indexer::{
-    DatabaseOptions, MemoryIndexer, NewResource, ResourceChange, ResourceTypeChange, ResourceTypes,
-    Resources, SqlIndexer,
+    DatabaseOptions, MemoryIndexer, NewResource, NewRevision, ResourceChange, ResourceTypeChange,
+    ResourceTypes, Resources, SqlIndexer,
 };
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Text, Timestamp};
 use uuid::Uuid;
@@ -210,7 +210,7 @@ impl World {
                 .one_in(4)
                 .then(|| (!chance.one_in(3)).then(|| resource.started_at.max(chance.time()))),
             attributes: attributes.into_iter().filter(|_| chance.one_in(2)).collect(),
-            create_revision: !chance.one_in(4),
+            revision: chance.pick(&[NewRevision::IfChanged, NewRevision::Never, NewRevision::Always]),
             now: self.now,
             ..ResourceChange::default()
         };

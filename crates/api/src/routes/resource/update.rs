@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use gnudi_indexer::{IndexerError, ResourceChange};
+use gnudi_indexer::{IndexerError, NewRevision, ResourceChange};
 use gnudi_model::Resource;
 use hyper::StatusCode;
 
@@ -52,7 +52,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         metrics,
         append_metrics: false,
         // Only if a value changes: the index knows.
-        create_revision: true,
+        revision: NewRevision::IfChanged,
         of_revision: Version::of(&resource).required_by(call.parts),
         now,
     };

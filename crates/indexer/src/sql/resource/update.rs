@@ -129,11 +129,13 @@ impl UpdateResource {
             .map_err(Failure::Refused)?;
         let mut resource = changed(&current.resource, &self.change);
         check_times(&self.resource_type, &resource).map_err(Failure::Refused)?;
-        if resource != current.resource {
-            if self.change.create_revision {
-                resource.revision_start = self.change.now.max(current.resource.revision_start);
-            }
-            self.write(connection, current, &resource, self.change.create_revision).await?;
+        let has_changed = resource != current.resource;
+        let creates_revision = self.change.revision.is_created(has_changed);
+        if creates_revision {
+            resource.revision_start = self.change.now.max(current.resource.revision_start);
+        }
+        if has_changed || creates_revision {
+            self.write(connection, current, &resource, creates_revision).await?;
         }
         Ok(resource)
     }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    Comparison, Filter, FilterValue, NewResource, ResourceChange, ResourcePage, ResourceSort, ResourceTypes,
-    Resources, SortDirection, SqliteOptions,
+    Comparison, Filter, FilterValue, NewResource, NewRevision, ResourceChange, ResourcePage, ResourceSort,
+    ResourceTypes, Resources, SortDirection, SqliteOptions,
 };
 
 const COUNT: u128 = 4000;
@@ -54,7 +54,7 @@ async fn populated() -> (tempfile::TempDir, SqlIndexer) {
     let changes = (0..COUNT).step_by(2).map(|number| {
         let change = ResourceChange {
             user_id: Some(None),
-            create_revision: true,
+            revision: NewRevision::IfChanged,
             now: at(number + COUNT),
             ..ResourceChange::default()
         };
