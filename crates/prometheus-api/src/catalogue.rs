@@ -35,7 +35,7 @@ pub enum CatalogueError {
     /// More series match than a query may select.
     #[error("more than {0} series match")]
     TooManySeries(usize),
-    /// Testing the regular expression on it would take minutes.
+    /// Testing the regular expression on a label value would take minutes.
     #[error("a label value is too long for the regular expression")]
     TooLong,
     #[error("the search took too long")]
@@ -66,8 +66,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The index. Threads that serve requests do not wait here for a change that itself waits for a long search:
-    /// `follow` lets no new searches pass meanwhile, so that changes get their turn.
+    /// The index, locked for reading. A change may wait for a long search; this does not wait for that change, since it runs
+    /// on request threads. `follow` holds new searches back meanwhile, so that changes get their turn.
     fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.series.read_recursive()
     }

@@ -81,7 +81,7 @@ pub struct Gathering<'c> {
     known: Vec<(MetricId, Range<usize>)>,
     parcels: Parcels,
     unknown_series: Vec<UnknownSeries>,
-    /// By metric name; what the store has already is left out.
+    /// By metric name, without what the metadata store has already.
     metadata: HashMap<String, Metadata<'static>>,
     exemplars: Vec<StoredExemplar>,
     samples: u64,
@@ -134,8 +134,8 @@ impl<'c> Gathering<'c> {
         series
     }
 
-    /// Adds the samples of a series; returns whether they are stored only if the policy allows the caller its metric.
-    /// False without samples, and for end markers of an unknown series, which are dropped if it does not exist.
+    /// Adds the samples of a series. Returns true if the policy is certainly checked for the metric before they are stored.
+    /// False without samples, and if there are only end markers of an unknown series: they are dropped if it does not exist.
     /// `labels` is called only if needed.
     pub fn add<'a>(
         &mut self,
@@ -223,8 +223,8 @@ impl<'c> Gathering<'c> {
         }
     }
 
-    /// Adds exemplars of a series. Invalid ones are ignored, and all if it is not known that the policy allows its
-    /// metric (`is_checked`), and it denies the caller a metric of the series' name.
+    /// Adds exemplars of a series. Invalid ones are ignored. All are ignored if the policy is not checked for the series'
+    /// metric anyway (`is_checked`) and denies the caller a metric of the series' name.
     pub fn add_exemplars<'a>(
         &mut self,
         is_checked: bool,

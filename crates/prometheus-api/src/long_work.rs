@@ -29,7 +29,7 @@ impl Drop for StopOnDrop {
 /// The number of items that are sorted and encoded in a few milliseconds.
 const FEW_ITEMS_MAX: usize = 1_000;
 
-/// Sorts or encodes this many items: many of them leave the request threads.
+/// Runs work that sorts or encodes this many items: off the request threads if there are many.
 pub async fn on_items<T: Send + 'static>(
     engine: &Engine,
     items: usize,

@@ -143,7 +143,8 @@ impl<'c> Reader<'c> {
         Ok(read)
     }
 
-    /// What `evaluate` makes of each series that has samples, with the number of points that it holds.
+    /// Reads the series of a selection and returns what `evaluate` makes of each that has samples. `evaluate` also returns how
+    /// many points its result holds in memory.
     async fn each_series<T: Send + 'static>(
         &mut self,
         selection: &Selection<'_>,

@@ -1,4 +1,5 @@
-//! Warnings and infos of an evaluation, each with where in the query it arose. A text is kept once, with the last place, up to a limit.
+//! Warnings and infos of an evaluation, each with its position in the query. Equal texts are kept once, with the last position. Their
+//! number is limited.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use crate::functions::date;
 use crate::numbers::{general, general_below};
 use crate::syntax::Position;
 
-/// Texts of one severity that are kept. Prometheus' API shows ten.
+/// The maximum number of texts of each severity. Prometheus' API shows ten.
 const TEXTS_MAX: usize = 100;
 
-/// Where classic histograms were not monotonic.
+/// A correction of a classic histogram whose counts were not monotonic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Repair {
     pub time: i64,
@@ -29,7 +30,7 @@ struct Repairs {
     at: usize,
 }
 
-/// Texts, and the byte of the query at which what they are about begins.
+/// Texts, each with the byte of the query at which the expression begins that it is about.
 type Texts = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]

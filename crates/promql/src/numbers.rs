@@ -14,12 +14,12 @@ pub(crate) fn add_compensated(term: f64, sum: f64, compensation: f64) -> (f64, f
     }
 }
 
-/// The mean of values that come one by one. It is a compensated sum, divided at the end; where that sum would overflow, a mean that
-/// is updated with each value.
+/// The mean of values that come one by one: a compensated sum, divided at the end. Once that sum would overflow, the mean itself is
+/// updated with each value (`incremental`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mean {
     count: f64,
-    /// The sum; the mean if it is updated with each value.
+    /// The sum; the mean if `incremental`.
     state: f64,
     compensation: f64,
     incremental: bool,
@@ -117,7 +117,7 @@ pub(crate) fn general(value: f64) -> String {
     general_below(6, value)
 }
 
-/// The same with an exponent from this power of ten on.
+/// As [`general`], with an exponent for numbers from this power of ten on.
 pub(crate) fn general_below(exponent_end: i32, value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return plain(value);

@@ -19,10 +19,10 @@ pub struct Series {
     pub labels: Labels,
     pub times_ms: Vec<i64>,
     pub values: Vec<f64>,
-    /// How long a sample of this series counts, if not for the default lookback: in instant vectors, and beyond the
-    /// borders of `anchored` and `smoothed` selectors.
+    /// The lookback of this series, if it is not the default one. It applies in instant vectors, and beyond the borders of
+    /// `anchored` and `smoothed` selectors.
     pub lookback_ms: Option<i64>,
-    /// If each value is a sum: of how many measurements. `count_over_time` and `avg_over_time` use it.
+    /// If the values are sums: the number of measurements in each. `count_over_time` and `avg_over_time` use it.
     pub counts: Option<Vec<f64>>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct RangeSeries<'a> {
     pub drop_name: bool,
     pub times: Cow<'a, [i64]>,
     pub values: Cow<'a, [f64]>,
-    /// These two as in `Series`.
+    /// This and `counts` are as in [`Series`].
     pub lookback_ms: Option<i64>,
     pub counts: Option<Cow<'a, [f64]>>,
 }

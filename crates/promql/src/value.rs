@@ -43,7 +43,7 @@ impl Value {
 pub struct Usage {
     /// Samples read by the steps; overlapping windows count repeatedly.
     pub queried_samples: u64,
-    /// The same, overlapping windows count once.
+    /// Samples read by the steps; overlapping windows count once.
     pub read_samples: u64,
     /// Maximum samples in memory.
     pub peak_samples: usize,

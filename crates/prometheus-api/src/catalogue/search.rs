@@ -15,7 +15,7 @@ use gnudi_promql::{METRIC_NAME, Matcher};
 use super::{Catalogue, CatalogueError, Shared};
 use crate::long_work;
 
-/// The number of tests that take a few milliseconds, as their series do. More leave the thread of the request.
+/// The maximum work of a short search, see [`Index::work`]: a few milliseconds. Longer searches leave the request threads.
 const SHORT_WORK_MAX: usize = 5_000;
 
 /// What is searched for.

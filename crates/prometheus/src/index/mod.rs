@@ -65,7 +65,7 @@ pub struct FoundSeries {
 #[derive(Clone, Copy, Debug)]
 pub enum Condition<'a> {
     Matcher(&'a Matcher),
-    /// The same, with the values on which it was tested before. Others are tested when they are found.
+    /// A matcher with the results of earlier tests. Values that were not tested are tested when they are found.
     Tested(&'a Matcher, &'a Tested),
     /// The series was not written with its labels, and this is the name that Ceilometer's exporters give its metric
     /// name. It is returned under this name.

@@ -23,11 +23,11 @@ use super::{
 };
 use crate::labels::is_exported_as;
 
-/// A regular expression with this many states counts as one more test: most take the same time whatever their size, but
-/// the worst take time in proportion to it.
+/// A test counts once more for every so many states of its regular expression: most expressions take the same time whatever
+/// their size, but the worst take time in proportion to it.
 const STATES_PER_TEST: usize = 64;
 
-/// A test of a regular expression counts once more for each of this many bytes of the value.
+/// A test of a regular expression counts once more for every so many bytes of the value.
 const VALUE_BYTES_PER_TEST: usize = 1_024;
 
 impl Index {
@@ -160,8 +160,8 @@ impl Index {
         Ok(values)
     }
 
-    /// Like [`Index::label_values`], by the values of another label, `by`. A value of it without any value of the label
-    /// is there, too.
+    /// Like [`Index::label_values`], grouped by the values of another label, `by`. A value of `by` is listed even if no series
+    /// with it has the label.
     ///
     /// # Errors
     /// `stops` was true.
@@ -243,7 +243,7 @@ struct Test<'c> {
     prefix: String,
     /// Whether values match, by address: a cache of the slow tests.
     cache: RefCell<HashMap<usize, bool>>,
-    /// As how many tests of a short regular expression one of this counts.
+    /// The cost of one test, in tests of a short regular expression.
     weight: usize,
 }
 
@@ -349,18 +349,18 @@ impl<'c> Query<'c> {
     }
 }
 
-/// What tests restrict the series of a part to, by posting lists.
+/// The series of a part that can pass the tests, as far as posting lists restrict them.
 struct Narrowed {
     /// The index of the test that the fewest series pass, and the pairs that pass it.
     best: Option<(usize, Vec<u32>)>,
-    /// The number of these series; of all without a test.
+    /// The number of series that pass that test; of all series if there is none.
     fewest: usize,
     /// The indexes of tests that exactly one pair passes, with the number of that pair.
     singles: Vec<(usize, u32)>,
 }
 
 impl Narrowed {
-    /// By the tests whose values can be listed. `None` if no series can pass all tests.
+    /// Restricts by the tests whose values can be listed. `None` if no series can pass all tests.
     fn by_lists(part: &Part, tests: &[(&Test<'_>, u32)]) -> Option<Self> {
         let mut narrowed = Narrowed { best: None, fewest: part.len(), singles: Vec::new() };
         for (at, (test, name)) in tests.iter().enumerate() {
@@ -373,7 +373,7 @@ impl Narrowed {
         Some(narrowed)
     }
 
-    /// By all tests for which that is worthwhile. `None` if no series can pass all tests.
+    /// Restricts by all tests for which that is worthwhile. `None` if no series can pass all tests.
     fn find(part: &Part, tests: &[(&Test<'_>, u32)], stops: Stops<'_>) -> Result<Option<Self>, SearchError> {
         let Some(mut narrowed) = Self::by_lists(part, tests) else { return Ok(None) };
         for (at, (test, name)) in tests.iter().enumerate() {

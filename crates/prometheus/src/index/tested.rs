@@ -12,7 +12,7 @@ use super::{SearchError, Stops, poll, texts::address};
 #[derive(Debug, Default)]
 pub struct LabelValues {
     values: Vec<Arc<str>>,
-    /// By address. An index does not free texts that are in use elsewhere, so no other one gets an address.
+    /// The index of each value in `values`, by address. `values` keeps the texts alive, so an address stays that of its text.
     places: HashMap<usize, u32>,
 }
 
@@ -30,7 +30,7 @@ impl LabelValues {
 #[derive(Debug)]
 pub struct Tested {
     values: Arc<LabelValues>,
-    /// The places of those that match.
+    /// The indexes of the values that match.
     matching: RoaringBitmap,
 }
 

@@ -37,7 +37,7 @@ impl Histogram {
     }
 }
 
-/// A bound as Go reads it: `+Inf`, `1e3` and so on. NaN is none; Go's hexadecimal numbers are not read.
+/// A bound as Go reads it: `+Inf`, `1e3` and so on. NaN is no bound. Go's hexadecimal numbers are not supported.
 fn bound(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (!number.is_nan()).then_some(number)

@@ -20,12 +20,12 @@ fn identity(labels: &Labels) -> Labels {
 }
 
 impl Info {
-    /// Info series themselves stay as they are.
+    /// Whether a series is an info series itself: such series are returned unchanged.
     fn is_info(&self, labels: &Labels) -> bool {
         self.names.iter().all(|matcher| matcher.matches(labels.metric_name()))
     }
 
-    /// What a series gets of the info series that belong to it.
+    /// The labels that a series gets from its info series.
     fn labels(&self, labels: &Labels, infos: &[&Labels]) -> Result<Labels> {
         let mut added: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
         for info in infos {

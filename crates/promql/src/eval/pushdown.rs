@@ -26,7 +26,7 @@ pub enum Selected {
 pub struct EvaluatedSeries {
     count: usize,
     uses: usize,
-    /// Taken by their use if there is one only.
+    /// Moved out by the selector's only use; cloned for each if there are several.
     series: Mutex<Vec<StepSeries>>,
     usage: Usage,
 }
@@ -150,11 +150,11 @@ impl Plan {
 
 /// A use of a selector.
 enum Use {
-    /// Of samples, or of several series together.
+    /// Needs the samples, or several series together.
     Samples,
-    /// As an instant vector.
+    /// Reads it as an instant vector.
     Itself,
-    /// By a function of a range vector, whose other arguments are numbers (their bits).
+    /// Passes it to a function of range vectors, whose other arguments are numbers (here their bits).
     Function { name: &'static str, apply: OverTime, numbers: Vec<u64> },
 }
 

@@ -70,7 +70,7 @@ impl<'a> Context<'a> {
         self.times_of(selector, self.plan.selectors[selector].window, grid)
     }
 
-    /// The same as `timestamp` has them: with `@`, Prometheus reads samples with the offset, but evaluates without it.
+    /// The times that the function `timestamp` returns: with `@`, Prometheus reads samples with the offset, but evaluates without it.
     pub(super) fn timestamps(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let mut window = self.plan.selectors[selector].window;
         if window.at.is_some() {

@@ -20,7 +20,7 @@ use date::Civil;
 pub(crate) struct Samples<'a> {
     pub times: &'a [i64],
     pub values: &'a [f64],
-    /// If each value is a sum: of how many measurements.
+    /// If the values are sums: the number of measurements in each.
     pub counts: Option<&'a [f64]>,
     /// The step. Milliseconds, as all times here.
     pub time: i64,
@@ -102,7 +102,7 @@ impl Function {
         }
     }
 
-    /// The value depends on the evaluation time, whatever the arguments.
+    /// Whether the value depends on the evaluation time even if the arguments do not.
     pub(crate) fn reads_time(&self) -> bool {
         match self.kind {
             Kind::Date(_) | Kind::Time | Kind::Timestamp | Kind::StartTimestamp => true,
@@ -116,7 +116,7 @@ impl Function {
         self.name == "last_over_time" || self.name == "first_over_time"
     }
 
-    /// Expects a counter, recognised by its name.
+    /// Whether the function expects a counter. Counters are recognised by their names.
     pub(crate) fn expects_counter(&self) -> bool {
         self.name == "rate" || self.name == "increase"
     }

@@ -1,5 +1,5 @@
-//! What the text of a matcher's regular expression shows: the values that it can match, so that an index can skip all
-//! others, its size, and which of it are groups.
+//! Analyses the regular expression of a matcher: which values it can match, so that an index can skip all others, how many
+//! states it has, and where its groups are.
 
 use std::ops::Range;
 
@@ -53,8 +53,8 @@ pub(super) fn hir(text: &str) -> Result<Hir, String> {
     parser.parse(text).map_err(|error| error.to_string())
 }
 
-/// About how many states an automaton of a regular expression (in the syntax of `regex`) has, once more for each of its
-/// groups: a search may keep the place of each group for each state. 0 if it is invalid.
+/// About how many states an automaton of a regular expression (in the syntax of `regex`) has, times one more than the number
+/// of its groups: a search may store the position of each group for each state. 0 if the expression is invalid.
 pub(crate) fn expression_states(text: &str) -> usize {
     hir(text).map_or(0, |hir| {
         let groups = hir.properties().explicit_captures_len();
@@ -62,12 +62,13 @@ pub(crate) fn expression_states(text: &str) -> usize {
     })
 }
 
-/// As [`expression_states`] without groups, of which a mere test keeps no places.
+/// As [`expression_states`], but without the factor for groups: a test that only asks whether a value matches stores no positions.
 pub(super) fn tested_states(text: &str) -> usize {
     hir(text).map_or(0, |hir| states(&hir))
 }
 
-/// The same expression (in the syntax of `regex`) with groups that capture nothing: a search keeps no places for them. An invalid one stays as it is.
+/// The expression (in the syntax of `regex`) with all groups made non-capturing, so that a search stores no positions of groups. An
+/// invalid expression is returned unchanged.
 pub(super) fn without_captures(text: &str) -> String {
     let Ok(ast) = Parser::new().parse(text) else { return text.to_owned() };
     let mut openings = Vec::new();
@@ -82,7 +83,7 @@ pub(super) fn without_captures(text: &str) -> String {
     plain
 }
 
-/// Adds the bytes that open each capturing group, in order. The depth is limited by the parser.
+/// Appends the range of bytes that opens each capturing group, in order. The parser limits the depth.
 fn push_openings(ast: &Ast, openings: &mut Vec<Range<usize>>) {
     match ast {
         Ast::Group(group) => {
@@ -194,7 +195,7 @@ mod tests {
             r"[\pL\pN]{40}",
             "(?i)(a|b){1,1000}",
             &"host-0123456789|".repeat(2_000),
-            // A test keeps no places of groups.
+            // A test stores no positions of groups.
             &"()".repeat(2_000),
             &"(a|b)".repeat(1_000),
         ] {
@@ -202,7 +203,7 @@ mod tests {
         }
         let error = parsed(&[r"[\pL\pN]{40}"; 20]).unwrap_err();
         assert!(error.text.ends_with("the regular expressions are too large"), "{error}");
-        // Together with the group around it this would be valid.
+        // Inside the group that is put around it, this would be valid.
         assert!(parsed(&["a)|(?:b"]).is_err());
     }
 
@@ -221,11 +222,11 @@ mod tests {
         ] {
             assert_eq!(without_captures(text), expected, "{text}");
         }
-        // As Prometheus' test: the groups are not asked for.
+        // Whether a value matches does not depend on what the groups capture.
         for (text, value, expected) in [("=~\"(a)(b|c)+\"", "abcb", true), ("!~\"(?P<x>a|b)\"", "b", false)] {
             assert_eq!(with_matcher(text, |matcher| matcher.matches(value)), expected, "{text}");
         }
-        // An error shows what was written.
+        // An error shows the expression as it was written.
         let error = Matcher::new(MatchKind::Matches, "x", r"(\p{Nope})").unwrap_err();
         assert!(error.text.contains(r"(\p{Nope})") && !error.text.contains("(?:"), "{error}");
     }

@@ -30,7 +30,7 @@ struct Lowering {
 }
 
 impl Lowering {
-    /// `function` is the one that reads the expression's value.
+    /// `function` is the function or aggregation directly around the expression.
     fn node(&mut self, expr: &Expr, function: Option<&'static str>) -> Result<Node> {
         Ok(match &expr.kind {
             ExprKind::Number { value, .. } => Node::Number(*value),
@@ -244,16 +244,16 @@ fn info_names(asked: Vec<Matcher>) -> Result<Vec<Matcher>> {
     Ok([any].into_iter().chain(asked).collect())
 }
 
-/// The times at which an expression reads its series, relative to its evaluation: offset and `@`.
+/// The offset and `@` with which an expression reads each of its series.
 struct References<'l> {
     lowering: &'l Lowering,
     found: Vec<(i64, Option<i64>)>,
-    /// A part of it reads no series.
+    /// Whether a part of the expression reads no series.
     is_free: bool,
 }
 
 impl References<'_> {
-    /// Whether an expression reads series; `shifts` are those of the subqueries around it.
+    /// Collects the offsets of an expression; returns whether it reads series. `shifts` are those of the subqueries around it.
     fn walk(&mut self, expr: &Expr, shifts: &mut Vec<Window>) -> Result<bool> {
         if !matches!(expr.kind(), ValueKind::Vector | ValueKind::Matrix) {
             return Ok(false);
@@ -293,7 +293,7 @@ impl References<'_> {
         Ok(reads)
     }
 
-    /// The one shared by all, if there is one.
+    /// The offset and `@` of all series, if they are equivalent.
     fn shared(&self) -> Option<(i64, Option<i64>)> {
         let first = *self.found.first()?;
         let absolute = |(offset, at): (i64, Option<i64>)| (at.map_or(offset, |at| at - offset), at.is_some());

@@ -82,12 +82,12 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A label has this value.
+    /// The condition that a label has this value.
     pub fn equal(name: &str, value: &str) -> Matcher {
         Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal, states: 0 }
     }
 
-    /// A matcher that no query's text has. Regular expressions match the whole value.
+    /// A matcher from its parts. Regular expressions match the whole value.
     pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
         let translated = re2::translated(value);
         let regex = || -> Result<Regex> {
@@ -95,7 +95,7 @@ impl Matcher {
             // An error shows the expression with its groups.
             let regex = regex.or_else(|_| Regex::new(&anchored(&translated)));
             let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
-            // It must not close the group around it.
+            // The expression must be valid on its own: it must not close the group that `anchored` puts around it.
             literals::hir(&translated).map_err(Error::bad_data)?;
             Ok(regex)
         };
@@ -143,10 +143,10 @@ impl Matcher {
     }
 }
 
-/// The most bytes of a value, times the states of the expression that is searched in it: some seconds.
+/// The maximum of a value's bytes times the states of the expression: a search at this limit takes some seconds.
 const SEARCH_MAX: usize = 1 << 30;
 
-/// Whether a search with this many states may take longer.
+/// Whether a search of a value with this many states exceeds [`SEARCH_MAX`].
 pub(crate) fn takes_long(states: usize, value: &str) -> bool {
     states.saturating_mul(value.len()) > SEARCH_MAX
 }
@@ -156,12 +156,12 @@ pub(crate) fn whole(pattern: &str) -> String {
     anchored(&re2::translated(pattern))
 }
 
-/// The same for one that is translated already.
+/// As [`whole`], for an expression that is in the syntax of `regex` already.
 fn anchored(translated: &str) -> String {
     format!("^(?s:{translated})$")
 }
 
-/// About how many states the automata of a request's regular expressions may have; they take some 100 MB.
+/// The maximum number of states of all regular expressions of a request, estimated; they take some 100 MB.
 const REGEX_STATES_MAX: usize = 1_000_000;
 
 /// Counts the states of a request's regular expressions: one as short as `\pL{40}` takes megabytes.
@@ -169,15 +169,15 @@ const REGEX_STATES_MAX: usize = 1_000_000;
 pub struct RegexStates(usize);
 
 impl RegexStates {
-    /// Counts those of a matcher.
+    /// Adds the states of a matcher.
     ///
     /// # Errors
-    /// There are too many now.
+    /// The sum exceeds the limit.
     pub fn add(&mut self, matcher: &Matcher) -> Result<()> {
         self.add_states(matcher.states())
     }
 
-    /// Counts those of the regular expression of `label_replace`. An invalid one is reported by the evaluation.
+    /// Adds the states of the regular expression of `label_replace`. The evaluation reports an invalid one.
     pub(crate) fn add_replaced(&mut self, pattern: &str) -> Result<()> {
         self.add_states(expression_states(&whole(pattern)))
     }

@@ -1,5 +1,5 @@
-//! Regular expressions of Go, which are those of RE2, as the crate `regex` writes them. The crate has the same matches, but another syntax:
-//! `{id}` is a fault there, `\d` has the digits of all scripts, and `[` or `&&` within brackets nest classes.
+//! Translates regular expressions from Go's syntax, which is that of RE2, to the syntax of the crate `regex`. In `regex`, `{id}` is an
+//! error, `\d` matches the digits of all scripts, and `[` and `&&` within brackets have a meaning: they nest and intersect classes.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use regex_syntax::is_meta_character;
 enum Place {
     Outside,
     Class,
-    /// Behind the hyphen of a range, where only a character is valid.
+    /// After the hyphen of a range, where only a character is valid.
     RangeEnd,
 }
 
-/// The same expression in the syntax of `regex`. One that Go refuses is passed on as it is; most of them are refused there, too.
+/// The expression in the syntax of `regex`. What Go refuses is passed on unchanged: `regex` refuses most of it, too.
 pub(super) fn translated(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
@@ -36,7 +36,7 @@ pub(super) fn translated(pattern: &str) -> String {
     out
 }
 
-/// Whether a brace, behind which this text stands, begins a number of repetitions. It is a character otherwise.
+/// Whether a left brace begins a number of repetitions; `text` is what follows the brace. Otherwise the brace is a character.
 fn is_repetition(text: &str) -> bool {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
     let (counts, after) = text.split_at(end);
@@ -61,7 +61,7 @@ fn literal(c: char, out: &mut String) {
     out.push(c);
 }
 
-/// The classes of ASCII characters that have an escape.
+/// The class of ASCII characters that an escape stands for.
 fn class_of_escape(c: char) -> Option<&'static str> {
     Some(match c {
         'd' => "[0-9]",
@@ -74,7 +74,7 @@ fn class_of_escape(c: char) -> Option<&'static str> {
     })
 }
 
-/// Translates an escape, whose backslash stands before the text; returns what follows it.
+/// Translates an escape; `text` is what follows its backslash. Returns what follows the escape.
 fn escape<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
     let Some(c) = text.chars().next() else {
         out.push('\\');
@@ -86,7 +86,7 @@ fn escape<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
         return after;
     }
     match c {
-        // Words are of ASCII characters.
+        // In Go, words consist of ASCII characters.
         'b' | 'B' if place == Place::Outside => {
             out.push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
             after
@@ -121,13 +121,14 @@ fn escape<'t>(text: &'t str, place: Place, out: &mut String) -> &'t str {
     }
 }
 
-/// A character by up to three octal digits. A single one is a reference to a group, which there is not, except for zero.
+/// Translates up to three octal digits to a character. A single digit other than 0 would refer to a group, which neither Go nor `regex`
+/// supports: it is passed on, and refused.
 fn octal<'t>(text: &'t str, out: &mut String) -> &'t str {
     let length = text.bytes().take(3).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
     let (digits, after) = text.split_at(length);
     match u32::from_str_radix(digits, 8) {
         Ok(code) if length > 1 || code == 0 => {
-            // A String takes all that is written.
+            // Writing to a String cannot fail.
             let _ = write!(out, r"\x{{{code:x}}}");
         }
         _ => {
@@ -138,7 +139,7 @@ fn octal<'t>(text: &'t str, out: &mut String) -> &'t str {
     after
 }
 
-/// A class of Unicode, by one letter or a name in braces, which a circumflex negates.
+/// Translates a Unicode class: a letter, or a name in braces. A circumflex before the name negates the class.
 fn of_unicode<'t>(letter: char, after: &'t str, out: &mut String) -> &'t str {
     let length = if after.starts_with('{') {
         after.find('}').map_or(after.len(), |end| end + 1)
@@ -158,7 +159,7 @@ fn of_unicode<'t>(letter: char, after: &'t str, out: &mut String) -> &'t str {
     after
 }
 
-/// Translates a class in brackets, of which the left one stands before the text; returns what follows it.
+/// Translates a class in brackets; `text` is what follows the left bracket. Returns what follows the class.
 fn class<'t>(text: &'t str, out: &mut String) -> &'t str {
     out.push('[');
     let mut rest = text;
@@ -174,7 +175,7 @@ fn class<'t>(text: &'t str, out: &mut String) -> &'t str {
         }
         is_first = false;
         if rest.is_empty() {
-            // Without a right bracket it is refused.
+            // The right bracket is missing: `regex` refuses this.
             return rest;
         }
         if let Some((named, after)) = named_class(rest) {

@@ -53,10 +53,10 @@ pub struct Selection<'a> {
     pub range_ms: i64,
     /// Whether it is a range vector.
     pub is_range: bool,
-    /// Whether samples count for the lookback after their time, so that those before a window are read: of instant
-    /// vectors, and with `anchored` or `smoothed`. The times include the default lookback.
+    /// Whether samples before a window are needed, too, up to the lookback: for instant vectors, and with `anchored` or `smoothed`.
+    /// `start_ms` and `end_ms` include the default lookback.
     pub looks_back: bool,
-    /// Whether they count as long before their time: with `smoothed`.
+    /// Whether samples after a window are needed, too, up to the lookback: with `smoothed`.
     pub looks_ahead: bool,
     /// When it is evaluated; `None` within subqueries.
     pub windows: Option<Windows>,

@@ -7,7 +7,7 @@ use crate::labels::METRIC_NAME;
 use crate::numbers::plain;
 use crate::plan::{At, Cardinality, Extension, Matcher, ValueKind};
 
-/// A node with one that is moved into it: `json!` copies what it is given, which takes a square of a tree's depth.
+/// Sets a field of a node by moving the value. `json!` would copy it, in time quadratic in the tree's depth.
 fn with(mut node: Value, name: &str, inner: Value) -> Value {
     node[name] = inner;
     node

@@ -13,7 +13,7 @@ use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher, RegexS
 const OPERATORS_MAX: usize = 1000;
 /// Maximum labels in a list, matchers of a selector, arguments of a call.
 const ITEMS_MAX: usize = 250;
-/// Precedence of a sign, that of products.
+/// The precedence of a sign: the same as that of products.
 const SIGN_BINDS: u8 = 5;
 
 pub(super) struct Parser<'t> {

@@ -28,7 +28,7 @@ impl Write for Line {
 /// An expression in the formatter's layout; `level` is its indentation, 0 for the continuation of a line.
 pub(super) fn pretty(expr: &Expr, level: usize) -> String {
     let mut out = String::new();
-    // A String takes all that is written.
+    // Writing to a String cannot fail.
     let _ = lay_out(expr, level, &mut out);
     out
 }

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     /// `=`, which only matchers have.
     Assign,
     Identifier,
-    /// With a colon, which labels do not have.
+    /// An identifier with a colon, which is valid for metrics only.
     MetricIdentifier,
     Number,
     Duration,
