@@ -1,4 +1,4 @@
-//! Whatever bytes a stream of Arrow's has: it is read or refused within the limits, and every measure is one metric's.
+//! Any bytes as an Arrow IPC stream: parsed or refused within the limits; every measure belongs to exactly one metric.
 #![no_main]
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Whatever a datagram of statsd's has: what is taken is within the limits and has names that a metric may have.
+//! Any bytes as a datagram of statsd's: accepted values are within the limits and have valid metric names.
 #![no_main]
 
 use gnudi_model::Timestamp;
@@ -9,7 +9,7 @@ const LIMITS: AggregatorLimits = AggregatorLimits { metrics_max: 16, values_max:
 
 fuzz_target!(|datagram: &[u8]| {
     let mut aggregator = Aggregator::new(LIMITS);
-    // Twice, with a flush between: levels outlive it.
+    // Twice, with a flush in between, which keeps the levels of gauges.
     for second in 1..=2 {
         let _ = aggregator.take(datagram, Timestamp(second * 1_000_000_000));
         let (metrics, taken) = aggregator.flush();

@@ -1,4 +1,4 @@
-//! No text and no document makes the parsers of the filter language and of queries for values fail.
+//! The parsers of the filter language and of queries for values panic at no text and no document.
 #![no_main]
 
 use gnudi_api::{filter::{from_json, from_text}, predicate::Predicate};

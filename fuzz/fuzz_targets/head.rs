@@ -1,4 +1,4 @@
-//! Decoding a head never panics, also where the checksum vouches for nonsense; what decodes, encodes and decodes to the same.
+//! Decoding a head never panics, even if damaged bytes have a valid checksum; a decoded head is equal after encoding and decoding it again.
 #![no_main]
 
 use gnudi_series::head::Head;

@@ -1,4 +1,4 @@
-//! Whatever bytes a line of InfluxDB's protocol has: it is read or refused, and what is read has names.
+//! Any bytes as a line of InfluxDB's protocol: parsed or refused; parsed points have names.
 #![no_main]
 
 use gnudi_api::influxdb::{Line, query::database_to_create};

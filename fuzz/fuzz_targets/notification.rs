@@ -1,4 +1,4 @@
-//! Whatever notification OpenStack's bus carries: it is read or refused, and so are the samples in it.
+//! Any bytes as a notification of OpenStack's message bus: it and its samples are parsed or refused.
 #![no_main]
 
 use gnudi_telemetry::notification::{polled, read};

@@ -1,4 +1,4 @@
-//! Operations as text or JSON are read or refused, and what is read is a list that reads again.
+//! Operations as text or JSON are parsed or refused; a parsed operation, printed as a list, is parsed again.
 #![no_main]
 
 use gnudi_api::operations;

@@ -1,4 +1,4 @@
-//! Whatever bytes an export of OpenTelemetry's metrics has: it is read or refused within the limits, and labels are sound.
+//! Any bytes as an export of OpenTelemetry's metrics: parsed or refused within the limits; labels are valid.
 #![no_main]
 
 use gnudi_prometheus::{

@@ -1,4 +1,4 @@
-//! Decoding points never panics; what decodes, encodes and decodes to the same.
+//! Decoding points never panics; decoded points are equal after encoding and decoding them again.
 #![no_main]
 
 use gnudi_series::points;

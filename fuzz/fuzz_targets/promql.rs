@@ -1,4 +1,4 @@
-//! No text makes the parser of PromQL fail, and what its formatter prints is a query that it prints in the same way.
+//! The parser of PromQL panics at no text; formatting a formatted query changes nothing; a plan can be evaluated.
 #![no_main]
 
 use gnudi_promql::{Evaluation, Limits, Options, QueryTimes, format, parse, syntax_tree};
@@ -8,7 +8,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(query) = std::str::from_utf8(input) else { return };
     let limits = Limits { query_bytes_max: 4096, memory_bytes_max: 1 << 24, ..Limits::default() };
     let Ok(printed) = format(query, &limits) else { return };
-    // What is printed is longer.
+    // A formatted query is longer.
     let longer = Limits { query_bytes_max: 1 << 20, ..limits };
     assert_eq!(format(&printed, &longer).as_ref(), Ok(&printed));
     assert!(syntax_tree(query, &limits).is_ok());

@@ -1,4 +1,4 @@
-//! Decoding a block of raw points never panics, also where the checksum vouches for nonsense; times grow, and have a value each.
+//! Decoding a block of raw points never panics, even if damaged bytes have a valid checksum; times ascend, each with a value.
 #![no_main]
 
 use gnudi_series::raw;

@@ -1,4 +1,4 @@
-//! Whatever batch of measures the scanner takes, the slow parser takes with the same metrics and the same bits.
+//! If the scanner accepts a batch of measures, the slow parser accepts it with the same metrics and the same bits.
 #![no_main]
 
 use gnudi_api::measures::{scan::{self, MetricMeasures, Scan}, slow};

@@ -1,4 +1,4 @@
-//! No text makes the parsers of JSON, spans and times fail, and what JSON is printed reads as the same document.
+//! The parsers of JSON, spans and times panic at no text; printed JSON is parsed to the same document.
 #![no_main]
 
 use gnudi_app::{json, python};
@@ -10,7 +10,7 @@ fuzz_target!(|input: &[u8]| {
         let _ = (python::timespan(&value), python::int(&value), value.repr());
         let printed = value.to_json();
         let again = json::parse(printed.as_bytes()).expect("it was printed as JSON");
-        // Printed again and not compared, since NaN equals nothing.
+        // The printed texts are compared, since NaN is not equal to itself.
         assert_eq!(again.to_json(), printed);
     }
     if let Ok(text) = std::str::from_utf8(input) {

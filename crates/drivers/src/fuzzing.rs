@@ -1,4 +1,4 @@
-//! What the fuzz targets call: bytes from files, objects and Redis never panic, and take no more than their size.
+//! Called by the fuzz targets: decoding bytes of files, objects and Redis never panics, and needs memory in proportion to their number.
 
 use std::{path::Path, sync::Arc};
 
@@ -81,7 +81,7 @@ fn measures(payload: &Bytes) {
     assert!(records.len() <= payload.len());
 }
 
-/// Two files of a log, whose frames are recovered twice: the second time the same ones.
+/// Two files of a log, recovered twice: the second recovery finds no new frames.
 pub fn recovery(bytes: &[u8], dir: &Path) {
     let (cut, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let files = bytes.split_at(usize::from(*cut) * bytes.len() / 256);
@@ -109,7 +109,7 @@ pub fn recovery(bytes: &[u8], dir: &Path) {
     }
 }
 
-/// What Redis may hold in place of entries, names and values.
+/// Any bytes in place of the entries, names and values that Redis stores.
 pub fn redis(bytes: &[u8]) {
     let value = Bytes::copy_from_slice(bytes);
     let mut sealed = crc_fast::crc32_iscsi(bytes).to_le_bytes().to_vec();

@@ -51,9 +51,9 @@ pub fn location(labels: &[(&str, &str)], keep: Labels, creator: &str) -> Option<
     place(&mut parcels, labels, keep, creator).map(|(_, resource, metric_name)| (resource, metric_name))
 }
 
-/// The text that preserves the series' labels if the metric's name and resource do not. If job or instance were
-/// shortened or changed, or equal the placeholder for a missing one: all labels. Otherwise, if the name was
-/// shortened: the whole name.
+/// The full name, which preserves the series' labels if the metric's name and resource do not. If job or instance were
+/// truncated or changed, or equal the placeholder for a missing one, it has all labels. Otherwise, if the name was
+/// truncated, it is the untruncated name.
 fn whole_name(place: &Place<'_>, name: &str, labels: &[(&str, &str)], keep: Labels) -> Option<String> {
     let is_preserved = |own: &str, label: &str| {
         let is_missing = !labels.iter().any(|(name, value)| *name == label && !value.is_empty());
@@ -83,7 +83,7 @@ fn attribute(text: &str) -> AttributeValue {
 mod tests {
     use super::*;
 
-    /// The metric's name and its whole name.
+    /// The metric's name and its full name.
     fn names_of(labels: &[(&str, &str)], keep: Labels) -> (String, Option<String>) {
         let mut parcels = Parcels::default();
         let (_, _, name) = place(&mut parcels, labels, keep, "me").unwrap();

@@ -21,8 +21,8 @@ pub const RESOURCE_TYPE: &str = "prometheus";
 pub const JOB: &str = "job";
 /// An attribute of [`RESOURCE_TYPE`], and the label that it holds.
 pub const INSTANCE: &str = "instance";
-/// The attribute value for a missing job or instance. A series whose job or instance is this text has a whole name,
-/// which tells the two apart.
+/// The attribute value for a missing job or instance. A series whose job or instance is this very text has a full name,
+/// which shows the difference.
 pub const NONE: &str = "none";
 /// The maximum length of a stored name or attribute; longer ones are truncated.
 const CHARACTERS_MAX: usize = 255;
@@ -33,7 +33,7 @@ pub const CEILOMETER_PREFIX: &str = "ceilometer_";
 /// The label with the id of a metric's resource. Series written by Prometheus have it only if they were sent with it.
 pub const RESOURCE_ID: &str = "resource_id";
 
-/// The label with the id of a metric: of one without a resource, or whose other labels are those of another metric.
+/// The label with the id of a metric. Set for metrics without a resource, and where two metrics have the same other labels.
 pub const METRIC_ID: &str = "metric_id";
 
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
@@ -47,8 +47,8 @@ pub struct MetricLabels<'a> {
     pub is_written: bool,
 }
 
-/// Whether the metric may have a whole name: its untruncated name, which the indexer stores separately. `false` saves
-/// the lookup.
+/// Whether the metric may have a full name: its untruncated name, which the indexer stores separately. `false` saves the
+/// lookup.
 pub fn may_have_whole_name(metric: &Metric, resource: &Resource) -> bool {
     let is_long = |text: &str| text.len() >= CHARACTERS_MAX && text.chars().count() >= CHARACTERS_MAX;
     let may_differ = |name| {
@@ -61,7 +61,7 @@ pub fn may_have_whole_name(metric: &Metric, resource: &Resource) -> bool {
 
 /// The labels of a metric. `whole_name` is its untruncated name, if the indexer has one.
 ///
-/// A whole name with a job or an instance has all labels. Otherwise job and instance are those of the resource.
+/// A full name with a job or an instance has all labels. Otherwise job and instance are those of the resource.
 pub fn labels<'a>(
     metric: &'a Metric,
     resource: Option<&'a Resource>,
@@ -81,8 +81,8 @@ pub fn labels<'a>(
     MetricLabels { pairs, is_written }
 }
 
-/// The labels that a series was written with; `None` if the metric was not written from labels. Only whole names have a
-/// job or an instance, so another name that has one is no series' name.
+/// The labels that a series was written with; `None` if the metric was not written from labels. Only full names have a
+/// job or an instance, so any other name that has one is not the name of a series.
 fn written_labels<'a>(resource: &'a Resource, name: &'a str, is_whole: bool) -> Option<Vec<Pair<'a>>> {
     if resource.resource_type != RESOURCE_TYPE {
         return None;

@@ -52,7 +52,7 @@ impl Parcel {
         self.metrics.iter().map(|metric| metric.name.as_str())
     }
 
-    /// The whole name of each metric whose name was shortened, in the order of the names.
+    /// The full name of each metric whose name was truncated, in the order of the names.
     pub fn whole_names(&self) -> impl Iterator<Item = Option<&str>> {
         self.metrics.iter().map(|metric| metric.whole_name.as_deref())
     }

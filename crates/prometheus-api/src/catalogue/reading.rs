@@ -64,7 +64,7 @@ impl Read {
     }
 }
 
-/// Reads the resources and whole names of metrics.
+/// Reads the resources and full names of metrics.
 pub(super) async fn of_metrics(index: &dyn Indexer, metrics: Vec<Arc<Metric>>) -> Result<Read, IndexerError> {
     let ids: HashSet<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
     let ids: Vec<Uuid> = ids.into_iter().collect();
