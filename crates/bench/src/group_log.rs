@@ -1,4 +1,5 @@
-//! A log whose appends share syncs, and that nobody reads: the limit of a server that answers once its data are on disk.
+//! A log that only syncs and is never read: shows the limit of a server that answers once its data are on disk. Concurrent
+//! appends share a sync.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,16 +10,16 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Written once at the start, then over and over: neither the file's size nor its extents change.
+/// The size of the file. It is filled once at the start and then overwritten, so that neither its size nor its extents change.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Maximum appends that share a sync.
 const GROUP_MAX: usize = 100_000;
 
-/// The bytes, and who waits for the number of the group with which they were synced.
+/// The bytes, and the sender of the number of the group with which they are synced.
 type Append = (Vec<u8>, oneshot::Sender<u64>);
 
-/// Its thread ends once it is dropped.
+/// A log with its own thread, which ends when the log is dropped.
 #[derive(Debug)]
 pub struct GroupLog {
     appends: mpsc::UnboundedSender<Append>,
@@ -40,8 +41,7 @@ impl GroupLog {
         Ok(GroupLog { appends })
     }
 
-    /// Returns once the bytes, and all that arrived with them, are on disk: the number of their group. Never, if the disk
-    /// fails.
+    /// Returns the number of the bytes' group once the group is on disk. Never returns if the disk fails.
     pub async fn append(&self, bytes: &[u8]) -> u64 {
         let (written, group) = oneshot::channel();
         let _ = self.appends.send((bytes.to_vec(), written));
@@ -52,7 +52,7 @@ impl GroupLog {
     }
 }
 
-/// Until the log is dropped, or the disk fails.
+/// Writes and syncs group after group until the log is dropped or the disk fails.
 fn write_groups(file: &File, mut waiting: mpsc::UnboundedReceiver<Append>) -> io::Result<()> {
     let (mut at, mut groups) = (0, 0);
     let (mut group, mut bytes): (Vec<Append>, Vec<u8>) = (Vec::new(), Vec::new());

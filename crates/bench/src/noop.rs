@@ -24,16 +24,16 @@ use crate::{
 /// Points in the response to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
 
-/// The same with a start: a day by the minute.
+/// Points in the response if the request has a start: a day by the minute.
 pub const DAY_POINTS: usize = 1_440;
 
-/// The same where [`YEAR_ARGUMENT`] is given.
+/// Points in the response if the request has [`YEAR_ARGUMENT`].
 pub const YEAR_POINTS: usize = 365 * 24 * 60;
 
-/// An argument that other servers pass over.
+/// An argument that other servers ignore.
 pub const YEAR_ARGUMENT: &str = "&limit_year";
 
-/// A time and a value as Arrow has them.
+/// The size of a time and a value in Arrow.
 const ARROW_POINT_BYTES: usize = 16;
 
 const READ_BYTES: usize = 256 << 10;
@@ -54,12 +54,13 @@ impl NoopServer {
         Self::start_with(None, None)
     }
 
-    /// The same, but the bodies of requests are in the log before they are answered.
+    /// As [`NoopServer::start`], but request bodies are synced to the log before they are answered.
     pub fn logging(log: GroupLog) -> io::Result<Self> {
         Self::start_with(None, Some(log))
     }
 
-    /// The same with a 200 response with this body for all requests, as large as those of the server that it replaces.
+    /// As [`NoopServer::start`], but answers all requests with 200 and this body, which should be as large as that of the
+    /// server that it stands for.
     pub fn answering(body: &[u8]) -> io::Result<Self> {
         Self::start_with(Some(answer("200 OK", &String::from_utf8_lossy(body))), None)
     }
@@ -147,7 +148,7 @@ fn content_length(head: &[u8]) -> u64 {
 struct Workloads {
     accepted: Vec<u8>,
     created: Vec<u8>,
-    /// For the creation of an archive policy: it exists already.
+    /// The response to the creation of an archive policy: the policy exists already.
     known: Vec<u8>,
     deleted: Vec<u8>,
     metric: Vec<u8>,
@@ -157,11 +158,11 @@ struct Workloads {
     status: Vec<u8>,
 }
 
-/// Answers with so many points, made when they are asked for first: a year has 23 MB.
+/// Responses with `count` points, built at the first request, since a year takes 23 MB.
 struct Points {
     count: usize,
     json: OnceLock<Vec<u8>>,
-    /// As many bytes as the columns have, without their frames, which are a thousandth.
+    /// As many bytes as the columns of a real response. The framing, about a thousandth of it, is left out.
     arrow: OnceLock<Vec<u8>>,
 }
 

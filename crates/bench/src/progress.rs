@@ -1,5 +1,5 @@
-//! Looks at work while it runs, and waits until a server has done its own; and the progress of a load, as gnocchiclient's
-//! lines: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`, once a second and at the end.
+//! Polls work while it runs, waits until a server has processed its backlog, and prints the progress of a load once a second
+//! and at the end, as gnocchiclient does: `120/1000, total: 1.00 seconds, rate: 120.00 create/second`.
 
 use std::{
     io::Write as _,
@@ -50,8 +50,8 @@ impl Progress {
     }
 }
 
-/// Waits until a server has no backlog, and returns the time. `look` gets the number of measures that are left; its error
-/// ends the wait, and so does a backlog that has not shrunk for a minute.
+/// Waits until a server has no backlog, and returns the time. `look` is called with the number of waiting measures. The wait
+/// fails if `look` fails, or if the backlog has not shrunk for a minute.
 pub fn until_processed(
     left: impl Fn() -> Result<u64>,
     mut look: impl FnMut(u64) -> Result<()>,

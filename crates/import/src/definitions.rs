@@ -186,8 +186,8 @@ fn has_kind(source: &SourceType, attribute: &Text, old: &Attribute) -> bool {
     new.is_some_and(|new| new.kind.name() == old.kind.name())
 }
 
-/// The attributes of the target's type `there` that Gnocchi has removed and added again with the same kind: what had a
-/// value has none there, or the same as all others.
+/// The attributes of the target's type `there` that Gnocchi has removed and added again with the same kind. In Gnocchi all
+/// revisions then have no value, or all the same one, while the target has other values.
 async fn replaced(
     target: Target<'_>,
     index: &mut Index,
@@ -223,7 +223,7 @@ impl Uniform {
         Self { attributes: attributes.map(|attribute| (attribute, None)).collect() }
     }
 
-    /// Takes a revision as the target and as Gnocchi has it.
+    /// Compares a revision's attributes in the target and in Gnocchi.
     fn compare(&mut self, ours: &BTreeMap<Text, AttributeValue>, theirs: &BTreeMap<Text, AttributeValue>) {
         self.attributes.retain(|attribute, seen| {
             let (ours, theirs) = (ours.get(attribute), theirs.get(attribute));
@@ -366,10 +366,10 @@ mod tests {
         let mut uniform = Uniform::of(first.keys().cloned());
         uniform.compare(&first, &attributes([None, Some(7.0), Some(1.0), Some(1.0), None]));
         let second = attributes([None, Some(2.0), Some(1.0), None, None]);
-        // Gnocchi gave the missing value to the one that is required now, and to it alone.
+        // Only the attribute that has become required got a fill value from Gnocchi.
         uniform.compare(&second, &attributes([None, Some(7.0), Some(1.0), Some(5.0), None]));
         assert!(!uniform.attributes.contains_key("required"));
-        // Of what the target lacks nothing is known.
+        // Attributes that the target lacks prove nothing.
         uniform.compare(
             &BTreeMap::new(),
             &BTreeMap::from([

@@ -34,12 +34,12 @@ use crate::{
 
 /// Pause between two reads of a changing metric.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Pause between two checks of the metrics that Gnocchi is processing, and how many checks without any change mean that
-/// it is not.
+/// Pause between two checks of the metrics that Gnocchi is processing. After this many checks without a change, Gnocchi
+/// counts as not processing them.
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
 const LOOKS_IN_VAIN_MAX: u32 = 10;
-/// A time in whole seconds proves something if it is this much older than the newest one: processes of gnocchi-metricd
-/// write at once, and their clocks may differ.
+/// A time in whole seconds counts only if it is this much older than the newest one: several processes of gnocchi-metricd
+/// write concurrently, and their clocks may differ.
 const WHOLE_SECONDS_MARGIN: Timespan = Timespan(5_000_000_000);
 
 /// An import, and its knowledge of the target. Nobody else may write to the target meanwhile.
@@ -49,9 +49,9 @@ pub struct Import<'a> {
     metrics: HashMap<MetricId, TargetMetric>,
     /// Resources of the target, with the starts of their newest revisions.
     resources: HashMap<Uuid, Timestamp>,
-    /// Whether resources are from an earlier import: what that one moved is named by the first round.
+    /// Whether resources are from an earlier import. Then the first round reports again which of their times were moved.
     has_unnamed: bool,
-    /// What the rounds so far have left out of metrics and resources, by their ids: what is unchanged is not read again.
+    /// What the rounds so far have left out, by the id of the metric or resource: unchanged ones are not read again.
     skipped: HashMap<Uuid, BTreeSet<String>>,
     /// Resources with a measure of the backlog, and its time.
     measured: Vec<(Uuid, Timestamp)>,
@@ -383,14 +383,14 @@ impl<'a> Import<'a> {
     }
 }
 
-/// The time of a metric's last measures, if a pass after this round cannot have the same: `newest` is the newest of all
-/// metrics if they are in whole seconds.
+/// The time of a metric's last measures, if no pass after this round can have the same time. If times are in whole seconds,
+/// `newest` is the newest one of all metrics.
 fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Option<Timestamp> {
     let limit = newest.map_or(Timestamp::MAX, |newest| newest.saturating_sub(WHOLE_SECONDS_MARGIN));
     last_measures.filter(|last| *last < limit)
 }
 
-/// Adds the reasons of `all` that are not there yet.
+/// Adds those reasons of `all` that `skipped` lacks.
 fn add_missing(skipped: &mut Vec<String>, all: Vec<String>) {
     let known: HashSet<String> = skipped.iter().cloned().collect();
     let missing: BTreeSet<String> = all.into_iter().filter(|reason| !known.contains(reason)).collect();

@@ -22,8 +22,8 @@ use crate::{
     source::{Incoming, SourceError, SplitKey, Storage, StoredMeasures},
 };
 
-/// Metrics that are read and written together, at most, and the values that Gnocchi may have of them: each takes about 40
-/// bytes.
+/// The maximum number of metrics that are read and written together, and of their values in Gnocchi, which take about 40
+/// bytes each.
 const METRICS_AT_ONCE: usize = 100;
 const VALUES_AT_ONCE: u64 = 32 << 20;
 /// The number of values assumed for a granularity that is kept without limit.
@@ -58,7 +58,7 @@ pub(crate) fn values_of(policy: &ArchivePolicy) -> u64 {
     buckets.fold(0, u64::saturating_add).saturating_mul(methods)
 }
 
-/// Cuts metrics into groups that fit into memory; a metric that does not is alone.
+/// Splits metrics into groups that fit into memory. A metric that does not fit is a group of its own.
 pub(crate) fn groups<'a>(source: &SeriesSource, metrics: &'a [NewMetric]) -> Vec<&'a [NewMetric]> {
     let (mut groups, mut start, mut values) = (Vec::new(), 0, 0_u64);
     for (index, metric) in metrics.iter().enumerate() {
@@ -270,7 +270,8 @@ async fn read_consistently(
     Ok(None)
 }
 
-/// Whether an earlier import made the head of measures that still wait: Gnocchi has no points of them yet.
+/// Whether the head's newest point is a measure of the backlog: an earlier import took it from there, and Gnocchi has not
+/// processed it yet.
 fn is_of_backlog(head: &Head, waiting: &[StoredMeasures]) -> bool {
     let Some(last) = head.last() else { return true };
     let has_last = |stored: &StoredMeasures| {
@@ -280,8 +281,9 @@ fn is_of_backlog(head: &Head, waiting: &[StoredMeasures]) -> bool {
     waiting.iter().any(has_last)
 }
 
-/// For a metric that had points in an earlier round, and has none now. Gnocchi keeps them as long as the metric: it was
-/// deleted just now, as the next round will find, or the storage is not there. The last round finds no deletions.
+/// The outcome for a metric that had points in an earlier round, and has none now. Gnocchi keeps points as long as their
+/// metric. So the metric was just deleted, which the next round finds, or the storage is not available. The last round has
+/// no next one, and reports the metric.
 fn gone(source: &SeriesSource, metric: MetricId) -> Outcome {
     let place = source.storage.points_place(metric);
     let reason = || format!("{place}: gone: the metric is left as an earlier round imported it");

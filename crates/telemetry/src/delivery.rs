@@ -92,7 +92,7 @@ impl Deliverer {
                 while let Some(Round { items, stored }) = round {
                     to_be_told.extend(stored);
                     for item in items {
-                        // What is dropped is not stored, so nobody is told that it is.
+                        // Some measures were dropped: no receipt may report its round as stored.
                         if delivery.push(item) > 0 {
                             to_be_told.clear();
                         }

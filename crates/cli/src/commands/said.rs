@@ -1,8 +1,8 @@
-//! Prints what a command says about its work, on standard output and standard error.
+//! Prints messages of a command about its work, on standard output and standard error.
 //!
-//! `println!` and `eprintln!` panic if a text cannot be written, to a full disk or a pipe that nobody reads any more.
-//! Here it is left out, and the work goes on: the exit status says how it ended. Texts that are the result of a command
-//! are printed by `gnudi_endpoint::output`.
+//! `println!` and `eprintln!` panic if they cannot write, because the disk is full or nobody reads the pipe any more. The
+//! functions here ignore that, so that the work goes on: the exit status has its result. Texts that are themselves the result
+//! of a command are printed by `gnudi_endpoint::output`.
 
 use std::{
     fmt::{Arguments, Display},

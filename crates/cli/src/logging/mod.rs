@@ -84,7 +84,7 @@ fn level(config: &Config) -> &'static str {
 }
 
 fn filter(level: &str) -> EnvFilter {
-    // Libraries speak up from warnings on: their debug lines drown ours.
+    // Libraries log warnings and errors only: their debug lines would drown ours.
     let ours = [
         "gnudi",
         "gnudi_access",
@@ -97,7 +97,7 @@ fn filter(level: &str) -> EnvFilter {
         "gnudi_server",
         "gnudi_telemetry",
     ];
-    // It would write whole messages, byte by byte; what becomes of them, our own lines tell.
+    // lapin logs returned messages as lists of bytes. Our own lines report what happens to them.
     let quiet = "warn,lapin::returned_messages=error".to_owned();
     let default = ours.iter().fold(quiet, |filter, target| format!("{filter},{target}={level}"));
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
@@ -111,7 +111,8 @@ fn start_on_stderr(level: &str, config: &Config) {
         .with_writer(std::io::stderr)
         .with_ansi(is_coloured(terminal, no_color.as_deref()))
         .with_target(false)
-        // It would report a line that cannot be written by `eprintln`, which panics if standard error is full or closed.
+        // If a line cannot be written, tracing would report that with `eprintln`, which panics if standard error is full or
+        // closed.
         .log_internal_errors(false)
         .init();
     warn_of(config);
@@ -144,7 +145,8 @@ fn warn_of(config: &Config) {
     }
 }
 
-/// As oslo.log finds it: the file in the directory, where both are named; where only the directory is, a file named as the program.
+/// The log file, as oslo.log finds it: the file within the directory if both are configured; a file named as the program if
+/// only the directory is.
 fn log_path(config: &Config, command: &str) -> Option<PathBuf> {
     let option = |name| config.text("DEFAULT", name).map(PathBuf::from);
     let own_name = || match command_line::original_program() {

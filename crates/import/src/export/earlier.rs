@@ -1,5 +1,5 @@
-//! What earlier runs have written to the file, as far as a later run must know it: the file may not be posted yet, and
-//! then Gnocchi's index shows nothing of it.
+//! What earlier runs have written to the file, as far as a later run must know it. The file may not be posted yet; then
+//! Gnocchi's index does not show it.
 
 use std::collections::{BTreeMap, HashMap};
 

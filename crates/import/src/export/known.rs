@@ -1,8 +1,8 @@
-//! What of gnudi's index the file takes to Gnocchi.
+//! The items of gnudi's index that an export knows.
 //!
-//! gnudi may run meanwhile: the index is listed part by part, and the later parts may have what an earlier one had not yet.
-//! A request that needs it would be refused, and `gnudi export post` would stop there. So it is left to the next
-//! export, and the measures from the first one of such a metric on, too.
+//! gnudi may run meanwhile. The index is listed part by part, so a later part may refer to an item that was created after
+//! an earlier part was listed. Gnocchi would refuse a request that refers to such an item, and `gnudi export post` would
+//! stop there. So the request is left to the next export, and so are all measures from the first one of such a metric on.
 
 use std::collections::{HashMap, HashSet};
 

@@ -302,8 +302,8 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether Gnocchi has ended the request: without its answer, or with a proxy's, it may still process it. Gnocchi
-    /// itself answers neither 408 nor 429.
+    /// Whether Gnocchi has certainly finished the request. Without a response, or with a proxy's (408, 429, 5xx), it may
+    /// still be processing it.
     fn is_final(&self) -> bool {
         match self {
             Failure::Call(error) => {
@@ -364,7 +364,7 @@ async fn send(
     Ok(Some((gnudi, gnocchi)))
 }
 
-/// Whether Gnocchi has a metric that it has created: another line may have deleted it since.
+/// Whether a metric that Gnocchi created still exists: a later line may have deleted it.
 async fn is_there(client: &Client, metric: Uuid) -> Result<bool, Failure> {
     match client.get_metric(MetricId(metric)).await {
         Ok(_) => Ok(true),
@@ -373,8 +373,8 @@ async fn is_there(client: &Client, metric: Uuid) -> Result<bool, Failure> {
     }
 }
 
-/// Gnocchi's metrics with the name in a body. `None` if a new one could not be recognised: without a name, or with too
-/// many of that name.
+/// Gnocchi's metrics with the name in a body. `None` if a new metric could not be told from them: the body has no name, or
+/// too many metrics have it.
 async fn metrics_alike(client: &Client, body: &[u8]) -> Result<Option<HashSet<Uuid>>, Failure> {
     let body: Map<String, Value> =
         serde_json::from_slice(body).map_err(|error| Failure::Answer(error.to_string()))?;
@@ -394,7 +394,8 @@ fn is_done_already(method: &str, path: &str, error: &ClientError) -> bool {
         ("PATCH", 400) => {
             path.starts_with("/v1/resource_type/") && refused.message.contains("non-existent object")
         }
-        // Its last metrics are deleted, but not yet expunged: nothing processes while this posts. A later export asks once more.
+        // Its last metrics are deleted, but not yet expunged, since no metricd runs while this posts. A later export deletes
+        // the policy again.
         ("DELETE", 400) => {
             path.starts_with("/v1/archive_policy/") && refused.message.contains("still in use")
         }
@@ -402,7 +403,7 @@ fn is_done_already(method: &str, path: &str, error: &ClientError) -> bool {
     }
 }
 
-/// The body with Gnocchi's ids of the metrics that it has created.
+/// The body of a line, with Gnocchi's ids in place of gnudi's for the metrics that Gnocchi has created.
 fn body_of(line: &Line, posted: &Posted) -> Result<Option<Bytes>, Failure> {
     let Some(body) = &line.body else { return Ok(None) };
     if line.made.is_empty() {
@@ -423,7 +424,7 @@ fn body_of(line: &Line, posted: &Posted) -> Result<Option<Bytes>, Failure> {
     Ok(Some(Value::Object(renamed).to_string().into()))
 }
 
-/// The path: of a request without a body with the id that Gnocchi has given to the metric that it names.
+/// The path of a line. In a request without a body Gnocchi's id replaces gnudi's, if Gnocchi has created the metric.
 fn target_of(path: &str, line: &Line, posted: &Posted) -> Result<String, Failure> {
     match (&line.body, line.made.as_slice()) {
         (None, [made]) => Ok(format!("{NEW_METRIC}/{}", in_gnocchi(*made, posted)?)),

@@ -39,7 +39,7 @@ pub type Result<T, E = MessagingError> = std::result::Result<T, E>;
 #[error("{0}")]
 pub struct MessagingError(pub String);
 
-/// A document that Python's `json` wrote, without what only Python's `json` reads.
+/// Converts a document that Python's `json` wrote to JSON: replaces what is valid for Python only.
 pub fn json_of_python(document: &str) -> Cow<'_, str> {
     match halves_replaced(document) {
         Cow::Borrowed(document) => nonfinite_as_texts(document),

@@ -1,8 +1,8 @@
-//! `NaN`, `Infinity` and `-Infinity`, which Python's `json` reads and writes and JSON lacks; and numbers
-//! beyond floats, which it reads and the parser here refuses.
+//! Replaces numbers that Python's `json` accepts and `serde_json` refuses: `NaN`, `Infinity` and `-Infinity`,
+//! and numbers beyond the range of floats.
 //!
-//! They become the texts that Python's `str` gives for what it reads: `1e999` is infinite, and integers keep
-//! all digits. What expects a number takes these texts, too, as Python's `float` does.
+//! Each becomes the text that Python's `str` gives for the number that Python reads: `1e999` is infinite, and
+//! integers keep all digits. Readers of numbers accept these texts, too, as Python's `float` does.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub fn nonfinite_as_texts(document: &str) -> Cow<'_, str> {
         return Cow::Borrowed(document);
     }
     let mut out = String::new();
-    // The ends of what has been copied, and of what has been read.
+    // The offsets up to which the document is copied, and up to which it is read.
     let (mut copied, mut at) = (0, 0);
     while let Some(byte) = bytes.get(at) {
         let (length, text) = match byte {
@@ -45,7 +45,7 @@ pub fn nonfinite_as_texts(document: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The bytes of what begins here like a number, at least one, and the text that it becomes, if any.
+/// The length in bytes of what begins like a number, at least one, and the text that replaces it, if any.
 fn number(here: &str) -> (usize, Option<Cow<'static, str>>) {
     if let Some(&(number, text)) = NONFINITE.iter().find(|(number, _)| here.starts_with(*number)) {
         return (number.len(), Some(Cow::Borrowed(text)));
@@ -55,7 +55,7 @@ fn number(here: &str) -> (usize, Option<Cow<'static, str>>) {
     (length.max(1), beyond_floats(&here[..length]))
 }
 
-/// The text for a number beyond floats; `None` for any other, and for what is none.
+/// The text that replaces a number beyond the range of floats; `None` for other numbers, and for what is no number.
 fn beyond_floats(number: &str) -> Option<Cow<'static, str>> {
     let is_beyond = may_be_beyond_floats(number.as_bytes())
         && serde_json::from_str::<IgnoredAny>(number).is_ok()
@@ -70,8 +70,8 @@ fn beyond_floats(number: &str) -> Option<Cow<'static, str>> {
     (digits <= INTEGER_DIGITS_MAX).then(|| Cow::Owned(format!("\"{number}\"")))
 }
 
-/// Whether a number in these bytes may be beyond floats: then it has an exponent of three digits, or so many
-/// digits that a chunk of 64 bytes has nothing else.
+/// Whether these bytes may contain a number beyond the range of floats. Such a number has an exponent of three digits,
+/// or so many digits that at least one chunk of 64 bytes consists of digits only.
 fn may_be_beyond_floats(bytes: &[u8]) -> bool {
     let is_exponent = |window: &[u8]| {
         matches!(window, [b'0'..=b'9', b'e' | b'E', b'0'..=b'9' | b'+', b'0'..=b'9', b'0'..=b'9'])
@@ -80,12 +80,13 @@ fn may_be_beyond_floats(bytes: &[u8]) -> bool {
         || bytes.chunks_exact(64).any(|chunk| chunk.iter().all(u8::is_ascii_digit))
 }
 
-/// Whether a key ends here: keys are texts.
+/// Whether what precedes `after` is a key of an object. It stays unchanged, since keys must be texts.
 fn is_before_colon(after: &str) -> bool {
     after.trim_ascii_start().starts_with(':')
 }
 
-/// Bytes of the text that begins with this quote, both quotes included; all of them if it does not end.
+/// The length in bytes of the JSON text that begins with this quote, both quotes included; of the rest if the text does
+/// not end.
 fn text_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;

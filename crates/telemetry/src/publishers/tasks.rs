@@ -1,7 +1,7 @@
 //! The tasks and threads that publishers start for themselves.
 //!
-//! They outlive their publisher, since they publish what it has left. So nobody waits for them, and their
-//! panics are received from [`PublisherPanics`].
+//! They outlive their publisher, to publish what is still queued. So nobody waits for them; [`PublisherPanics`] reports
+//! their panics.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ pub struct PublisherTasks(mpsc::UnboundedSender<&'static str>);
 pub struct PublisherPanics(mpsc::UnboundedReceiver<&'static str>);
 
 impl PublisherTasks {
-    /// Those of any number of publishers, and where their panics are reported.
+    /// For any number of publishers; with the receiver of their panics.
     pub fn watched() -> (Self, PublisherPanics) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (PublisherTasks(sender), PublisherPanics(receiver))
@@ -56,7 +56,7 @@ impl PublisherTasks {
 }
 
 impl PublisherPanics {
-    /// The name of one that has panicked, once there is one.
+    /// Waits for a panic; returns the name of the task or thread.
     pub async fn recv(&mut self) -> &'static str {
         match self.0.recv().await {
             Some(name) => name,

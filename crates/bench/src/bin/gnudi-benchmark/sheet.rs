@@ -1,5 +1,5 @@
-//! Results as a table and as figures: each column says its heading, what it shows of a result, and its name among the
-//! figures.
+//! Results as a table and as figures: each column has a heading, the value that it shows of a result, and possibly a name
+//! under which this value is also a figure.
 
 use crate::{
     findings::{Findings, Table, Value},
@@ -15,20 +15,20 @@ type ValueOf<'a, T> = Box<dyn Fn(&T) -> Option<Value> + 'a>;
 pub struct Column<'a, T> {
     heading: String,
     value: ValueOf<'a, T>,
-    /// Its name among the figures; empty if it is none of them.
+    /// The figure's name; empty if the column is not a figure.
     figure: &'static str,
-    /// How many times better gnudi's value is follows in a column of its own.
+    /// A further column shows how many times better gnudi's value is.
     is_compared: bool,
 }
 
 impl<T> Column<'_, T> {
-    /// It is also a figure with this name.
+    /// Makes the column a figure with this name, too.
     pub fn figure(&mut self, name: &'static str) -> &mut Self {
         self.figure = name;
         self
     }
 
-    /// Results are compared with gnudi's.
+    /// Adds a column with the comparison with gnudi's value.
     pub fn compared(&mut self) {
         self.is_compared = true;
     }

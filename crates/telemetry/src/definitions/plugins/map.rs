@@ -51,11 +51,11 @@ impl Mapping {
     }
 }
 
-/// The same text for all that are equal by Python's `str.casefold`, though not always the one that it makes: `ß` equals `ss`,
-/// and `ς` equals `σ`. (That no two others are equal was tested over all characters.)
+/// Folds case. Two results are equal exactly if the results of Python's `str.casefold` are: `ß` equals `ss`, and `ς` equals
+/// `σ`. The result itself may differ from Python's. (Tested over all characters.)
 fn case_folded(text: &str) -> String {
     let fold = |letter: char| -> Vec<char> {
-        // Equals no other letter; its capital is that of `i`.
+        // Its capital is `I`, like that of `i`, but Python keeps the two letters apart.
         if letter == 'ı' {
             return vec![letter];
         }

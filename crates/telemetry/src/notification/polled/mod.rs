@@ -148,8 +148,8 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D:
     Ok(seconds)
 }
 
-/// Refuses metadata of too many levels, or with an integer of too many digits: they would count as empty once they are
-/// parsed. What can have neither is not parsed.
+/// Refuses metadata of too many levels, or with an integer of too many digits: the later parser would treat them as empty.
+/// Metadata that are too short for either are not parsed here.
 fn check_metadata(metadata: &RawValue) -> serde_json::Result<()> {
     let text = metadata.get();
     let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();

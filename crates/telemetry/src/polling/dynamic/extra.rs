@@ -19,8 +19,8 @@ pub fn with_reading(mut entry: Value, reading: &EntryValue) -> Value {
     entry
 }
 
-/// All metadata of an entry's reading: those that it has, and those that are asked for. What cannot be asked for is logged and
-/// lacks. The error says what the entry lacks.
+/// All metadata of an entry's reading: its own, and those from additional requests. A failed request is logged, and its
+/// metadata are missing in the result. The error says what the entry lacks.
 pub fn metadata<'a>(
     gatherer: &'a Gatherer,
     definition: &'a DynamicDefinition,

@@ -103,7 +103,7 @@ impl Gatherer {
         lifetime: Duration,
     ) -> Result<Arc<Value>, PollError> {
         let now = Instant::now();
-        // The place may be one that was asked for metadata, too.
+        // Another definition may have cached a response of the same place, for metadata.
         let cached = if lifetime.is_zero() { None } else { self.answers.lock().get(place, now) };
         if let Some(answer) = cached {
             return Ok(answer);
@@ -125,7 +125,7 @@ impl Gatherer {
         let mut headers: Vec<(&str, &str)> =
             definition.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         if definition.handlers.iter().any(|handler| *handler != ResponseFormat::Json) {
-            // Unless the file says what is accepted.
+            // An `accept` of the file takes precedence.
             headers.push(("accept", "*/*"));
         }
         let answer = self.cloud()?.ask_within(&Method::GET, url, &headers, definition.timeout).await?;

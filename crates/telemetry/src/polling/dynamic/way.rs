@@ -1,4 +1,4 @@
-//! A way into a document, and what is made of what lies at its end: `a.b | value * 2`.
+//! The path of a value in a document, and operations on the value: `a.b | value * 2`.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use super::expression::Expression;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValuePath {
-    /// Names one after the other; none for the document itself.
+    /// The keys to follow; none for the document itself.
     steps: Vec<String>,
-    /// Each takes what the one before it has made.
+    /// Each gets the result of the one before it.
     operations: Vec<Expression>,
 }
 
 impl ValuePath {
-    /// Reads what stands in a file. The error says what is wrong with an operation.
+    /// Parses the form in files. The error says what is wrong with an operation.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split('|');
         let place = parts.next().unwrap_or_default().trim();
@@ -31,12 +31,12 @@ impl ValuePath {
         Ok(ValuePath { steps, operations: operations.collect::<Result<_, _>>()? })
     }
 
-    /// The way to a field.
+    /// The path of a field of the document.
     pub fn to(name: &str) -> Self {
         ValuePath { steps: vec![name.to_owned()], operations: Vec::new() }
     }
 
-    /// What is found. The error says what the document lacks, or why an operation fails on it.
+    /// The value after all operations. The error says what the document lacks, or why an operation failed.
     pub fn look<'a>(&self, document: &'a Value) -> Result<Cow<'a, Value>, String> {
         let found = self.steps.iter().try_fold(document, |value, step| value.get(step.as_str()));
         let found = found.ok_or_else(|| format!("there is no {}", self.steps.join(".")))?;

@@ -173,7 +173,7 @@ async fn end_one(
     }
 }
 
-/// A resource in the answer to a search, without what is not needed of it.
+/// A resource in the answer to a search; other fields are ignored.
 #[derive(Deserialize)]
 struct Found {
     #[serde(rename = "type")]

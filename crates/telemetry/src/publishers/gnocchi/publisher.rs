@@ -215,11 +215,11 @@ fn receipt(shared: Arc<PublisherState>, receivers: Vec<Answered>) -> Receipt {
         for receiver in receivers {
             outcome = outcome.and(match receiver.await {
                 Ok(answered) => answered,
-                // A panic has dropped what was to answer.
+                // A panic has dropped the sender.
                 Err(_) if !shared.is_closed.load(Ordering::Relaxed) => {
                     Err(PublishError::new("a panic while it was published to the store".to_owned()))
                 }
-                // The publisher has ended: nothing may count as published, nor as refused.
+                // The publisher has ended: never resolve, so that nothing counts as published or as refused.
                 Err(_) => std::future::pending().await,
             });
         }

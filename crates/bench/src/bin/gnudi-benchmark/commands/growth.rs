@@ -63,12 +63,12 @@ const SERVER_METRICS: usize = 30;
 struct Sample {
     metrics: usize,
     work: Work,
-    /// Of folding what the server had deferred, after the work.
+    /// The cost of folding the deferred measures, after the work.
     folding: Folding,
     /// When idle, after the work.
     memory_bytes: f64,
     disk_bytes: f64,
-    /// Of a start after a clean stop, and of one after a kill with a measure of each metric in the log.
+    /// The durations of a start after a clean stop, and of a start after a kill with a measure of each metric in the log.
     starts: [Duration; 2],
 }
 
@@ -79,7 +79,7 @@ struct Folding {
 }
 
 impl Sample {
-    /// Measures a second until all heads have changed.
+    /// Measures per second until all of them are folded into the heads.
     fn folded(&self) -> f64 {
         self.work.done / (self.work.elapsed + self.folding.elapsed).as_secs_f64()
     }
@@ -112,7 +112,7 @@ pub fn run(options: &GrowthOptions, context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// On a server with so many metrics, each of which gets the same number of measures.
+/// Measures a new server with so many metrics, each of which gets the same number of measures.
 fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let mut server = Server::start(Peer::Gnudi, context)?;
     let rounds = MEASURES.div_ceil(metrics).max(MEASURES_A_METRIC);
@@ -132,7 +132,7 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     Ok(Sample { metrics, work, folding, memory_bytes, disk_bytes, starts: [clean, killed] })
 }
 
-/// Lets the server fold what it has deferred: it does before it changes a policy, here to what it is.
+/// Makes the server fold its deferred measures. It does so before it changes a policy, so this changes a policy to itself.
 fn fold_deferred(server: &Server) -> Result<Folding> {
     let before = server.probe.cpu_seconds();
     let start = Instant::now();
@@ -202,13 +202,13 @@ fn further_metric_bytes(samples: &[Sample]) -> f64 {
     }
 }
 
-/// Processor time of a measure with so many metrics: of the next larger sample, else of the last.
+/// The processor time per measure with so many metrics: that of the next larger sample, or else of the last one.
 fn cpu_us_at(samples: &[Sample], metrics: usize) -> Option<f64> {
     samples.iter().find(|sample| sample.metrics >= metrics).or(samples.last())?.cpu_us()
 }
 
-/// What fills a metric of a policy with all that it keeps, polled by the minute: spans, each of so many measures so
-/// many seconds apart. Where only hours are kept, three measures for each stand for the sixty.
+/// The measures that fill a metric of a policy with all points that the policy keeps, as if polled by the minute. A span is
+/// a number of measures and their distance in seconds. Where only hours are kept, three measures an hour stand for sixty.
 struct History {
     policy: &'static str,
     spans: &'static [(usize, i64)],
@@ -257,8 +257,8 @@ fn tell_histories(context: &Context, findings: &mut Findings) -> Result<Option<f
     Ok(planned)
 }
 
-/// What the aggregates of metrics with a full history take on disk. So few metrics that the store's log takes them all
-/// in: nothing in it was written twice but the heads.
+/// The disk use of the aggregates of metrics with a full history. The metrics are so few that all of it is still in the
+/// store's log, in which only heads are written more than once.
 fn history_bytes(context: &Context, history: &History, metrics: usize) -> Result<f64> {
     const PIECE: usize = 3 * DAY;
     let server = Server::start(Peer::Gnudi, context)?;

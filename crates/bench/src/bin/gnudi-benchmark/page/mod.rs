@@ -1,7 +1,7 @@
 //! The report as one self-contained HTML page, with embedded style.
 //!
-//! The page is a function of the raw results, by the template `report.html`, which escapes all texts. It reads without
-//! scripts but for its plots, whose numbers it holds: `plots.js`, which it has within, draws them.
+//! The page is a function of the raw results, by the template `report.html`, which escapes all texts. Only the plots need
+//! scripts: the page contains their numbers and `plots.js`, which draws them.
 
 pub mod published;
 mod rows;
