@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Pause between two checks of the metrics that Gnocchi is processing. After this many checks without a change, Gnocchi
 /// counts as not processing them.
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
-const LOOKS_IN_VAIN_MAX: u32 = 10;
+const UNCHANGED_CHECKS_MAX: u32 = 10;
 /// A time in whole seconds counts only if it is this much older than the newest one: several processes of gnocchi-metricd
 /// write concurrently, and their clocks may differ.
 const WHOLE_SECONDS_MARGIN: Timespan = Timespan(5_000_000_000);
@@ -330,7 +330,7 @@ impl<'a> Import<'a> {
         mut in_motion: Vec<NewMetric>,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let mut in_vain = 0;
+        let mut unchanged_checks = 0;
         while !in_motion.is_empty() {
             tokio::time::sleep(PAUSE_FOR_PASSES).await;
             let mut still = Vec::new();
@@ -340,13 +340,13 @@ impl<'a> Import<'a> {
                 self.measured.extend(imported.measured);
                 still.extend(imported.in_motion);
             }
-            in_vain = if still.len() < in_motion.len() { 0 } else { in_vain + 1 };
-            if in_vain >= LOOKS_IN_VAIN_MAX {
+            unchanged_checks = if still.len() < in_motion.len() { 0 } else { unchanged_checks + 1 };
+            if unchanged_checks >= UNCHANGED_CHECKS_MAX {
                 let is_second = series.accepts_inconsistent.swap(true, Ordering::Relaxed);
                 if is_second {
                     return Err(ImportError::InMotion(still.len()));
                 }
-                in_vain = 0;
+                unchanged_checks = 0;
             }
             in_motion = still;
         }

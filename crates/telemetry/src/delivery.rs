@@ -183,7 +183,7 @@ impl MeasureBacklog {
             dropped += oldest.measures.len();
         }
         if dropped > 0 {
-            tracing::warn!(dropped, "measures wait for the store in vain: the oldest are dropped");
+            tracing::warn!(dropped, "the backlog is full: the oldest measures are dropped");
         }
         dropped
     }

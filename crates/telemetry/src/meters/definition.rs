@@ -186,7 +186,7 @@ impl MeterDefinition {
             if column.len() != count && (column.len() != 1 || is_looked_up(part)) {
                 let found = if column.len() == 1 && column[0].is_null() { 0 } else { column.len() };
                 if count > 0 {
-                    tracing::warn!(part, found, expected = count, "too few values of a part: no samples");
+                    tracing::warn!(part, found, expected = count, "a field has too few values: no samples");
                 }
                 return Ok(Vec::new());
             }

@@ -318,7 +318,7 @@ impl Reader<'_> {
                 "interval" | "resources" | "discovery" => "; it belongs into polling.yaml",
                 _ => "",
             };
-            tracing::warn!("{file}:{line}: {at}.{key}: means nothing here and is ignored{hint}");
+            tracing::warn!("{file}:{line}: {at}.{key}: has no effect and is ignored{hint}");
         }
     }
 }

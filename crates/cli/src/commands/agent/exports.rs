@@ -49,7 +49,7 @@ impl Exports {
             for address in config.list(POLLING, "prometheus_listen_addresses") {
                 let (listener, at) = metrics::bound(&address)
                     .with_context(|| config.place(POLLING, "prometheus_listen_addresses"))?;
-                tracing::info!(address = %at, "showing what is polled to Prometheus");
+                tracing::info!(address = %at, "serving polled samples to Prometheus");
                 exports.listeners.push(listener);
             }
         }
@@ -57,7 +57,7 @@ impl Exports {
             let socket = HeartbeatSocket::bind(Path::new(directory), namespaces).with_context(|| {
                 format!("{} = {directory}", config.place(POLLING, "heartbeat_socket_dir"))
             })?;
-            tracing::info!(socket = %socket.path().display(), "telling heartbeats");
+            tracing::info!(socket = %socket.path().display(), "serving heartbeats");
             exports.socket = Some(socket);
             exports.heartbeats = Some(Arc::default());
         }

@@ -36,7 +36,7 @@ pub fn metadata<'a>(
                 tracing::warn!(
                     key,
                     meter = definition.name,
-                    "an entry has metadata of a name that was asked for"
+                    "extra metadata are ignored: the entry has some of this name"
                 );
             } else {
                 metadata.insert(key, value);
@@ -66,7 +66,12 @@ async fn captured(
         let found = match asked(gatherer, extra, &names).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(%error, meter = definition.name, extra = extra.definition.name, "metadata lack");
+                tracing::warn!(
+                    %error,
+                    meter = definition.name,
+                    extra = extra.definition.name,
+                    "a request for extra metadata failed"
+                );
                 continue;
             }
         };
