@@ -1,5 +1,4 @@
-"""Fixtures that several test directories share: servers under test, the engines that they use, a directory others may
-enter."""
+"""Fixtures that several test directories share: servers under test, the engines that they use, a directory that other users can read."""
 
 import os
 import pathlib

@@ -1,7 +1,7 @@
-"""Random requests of a tenant who knows the ids and names of another's things, and tries every way to them.
+"""Random requests of a tenant who knows all ids and names of another one, over every route that could reach them.
 
-Each maker takes a `Tenant` and answers (method, path, body). Those in `READS` show whatever their caller may see; those in `WRITES`
-change whatever their caller may change.
+Each maker takes a `Tenant` and returns (method, path, body). Requests of `READS` return what the caller may see; those of `WRITES`
+change what the caller may change.
 """
 
 import json

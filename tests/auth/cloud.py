@@ -1,4 +1,4 @@
-"""The people of the tests of authentication: two projects of one Keystone, and who calls from them with which token."""
+"""The callers in the tests of authentication: users of two projects of one Keystone, each with a token."""
 
 import dataclasses
 

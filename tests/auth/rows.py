@@ -1,7 +1,7 @@
 """The rows of the matrix: requests, at least one for each route of the OpenAPI document.
 
-In paths and bodies `<name>` stands for something of the world (`world.py`); `<fresh_...>` is made by its owner just before, for
-this one request, and `<new>` is a name that nobody has taken.
+In paths and bodies `<name>` stands for an object of the world (`world.py`). `<fresh_...>` is an object that its owner creates just
+before, for this request only; `<new>` is an unused name.
 """
 
 import dataclasses

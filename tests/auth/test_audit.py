@@ -1,4 +1,5 @@
-"""A line in the log for each refused request: who, from where, what, by which rule, why; never a secret, and never a flood."""
+"""Each refused request has a line in the log: the caller, the address, the request, the rule and the reason. No line has a secret, and
+their rate is limited."""
 
 import re
 

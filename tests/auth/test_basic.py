@@ -1,4 +1,4 @@
-"""Basic authentication: with a file of passwords, with `gnudi passwd` that writes it, and with none."""
+"""Basic authentication: with a password file, written by `gnudi passwd`, and without one."""
 
 import concurrent.futures
 import os

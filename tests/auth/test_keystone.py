@@ -1,5 +1,5 @@
-"""`auth_mode = keystone` on a real Keystone: whose tokens are taken, how often they are asked about, and what happens while
-Keystone is away."""
+"""`auth_mode = keystone` with a real Keystone: which tokens are accepted, how often they are validated, and what happens while Keystone
+does not respond."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Limits per project: metrics, measures a second, the cost of requests; refused with 429 and when to come back."""
+"""Limits per project: metrics, measures a second, the cost of requests; requests beyond them get 429 with `Retry-After`."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Every route for every kind of caller: what gnudi answers is what a real Gnocchi with the same Keystone answers, in status and in
-whose things are shown. The tables of docs/auth-matrix.md are made here: `pytest auth/test_matrix.py --update` writes them.
+"""Every route for every kind of caller: gnudi answers as a real Gnocchi with the same Keystone, with the same status and the same
+owners' objects. The tables of docs/auth-matrix.md are generated here: `pytest auth/test_matrix.py --update` writes them.
 """
 
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""The examples of docs/auth.md, taken out of the page as a reader takes them: they work, and do what the page says."""
+"""The examples of docs/auth.md, copied from the page: they work as the page says."""
 
 import pathlib
 import re

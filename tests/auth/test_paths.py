@@ -1,4 +1,4 @@
-"""Who is asked who they are: the route decides that a path leads to, however the path is written."""
+"""Whether a request needs authentication depends on the route that its path leads to, however the path is spelled."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""An operator's file of rules: read at the start, in place of Gnocchi's rules one by one, or refused with file, line and rule."""
+"""An operator's policy file is read at the start: each of its rules replaces one of Gnocchi's. An invalid file is refused with file, line
+and rule."""
 
 import json
 

@@ -1,8 +1,7 @@
-"""Random rules, asked here and by oslo.policy: the same answers.
+"""Random rules, evaluated by gnudi and by oslo.policy: the same decisions.
 
-What gnudi refuses to load, oslo.policy denies, fails at, or answers in spite of what is wrong with it (a check that it does not
-understand is one that denies, so that its negation allows everything): there nothing is compared, but what is sound must not be
-refused.
+Invalid rules, which gnudi refuses to load, are not compared. oslo.policy denies, fails, or evaluates them all the same: a check that it
+cannot parse denies, so that its negation allows everything. Valid rules must not be refused.
 """
 
 import json

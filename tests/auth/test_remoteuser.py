@@ -1,4 +1,4 @@
-"""auth_mode = remoteuser: a proxy names the user, and only those that the configuration names are trusted."""
+"""auth_mode = remoteuser: a proxy names the user; only the proxies in the configuration are trusted."""
 
 import http.client
 

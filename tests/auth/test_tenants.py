@@ -1,8 +1,8 @@
-"""Nobody reads or writes what is another's: random series of requests by the project alpha, which knows every id and name of the
-project beta, change nothing of beta and show nothing of it.
+"""Projects are separated: random requests of the project alpha, which knows every id and name of the project beta, change nothing of
+beta and show nothing of it.
 
-Beta's ids, texts and values occur nowhere else, so an answer to alpha that has one which alpha did not send is a leak. It holds
-with Gnocchi's rules and with an operator's, as long as these ask for the project.
+Beta's ids, texts and values are unique. So an answer to alpha with one of them that alpha did not send is a leak. The test runs with
+Gnocchi's rules and with those of an operator that check the project.
 """
 
 import random

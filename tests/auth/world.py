@@ -1,5 +1,5 @@
-"""What there is on a server before the matrix asks: archive policies, a rule, types, resources and metrics of two projects,
-with measures. Built twice, on gnudi and on Gnocchi, by the same requests."""
+"""The content of a server before the requests of the matrix: archive policies, a rule, types, resources and metrics of two projects,
+with measures. Created on gnudi and on Gnocchi by the same requests."""
 
 import itertools
 import re

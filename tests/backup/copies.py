@@ -1,4 +1,4 @@
-"""What the tests of backups share: making them, finding them."""
+"""Shared by the tests of backups: makes and finds backups."""
 
 from support.gnudi import run
 

@@ -1,6 +1,6 @@
-"""A store with something in each of its files, and what must be read from it.
+"""A store with data in each of its files, and the responses that it must give.
 
-Every measure is alone in its second, so that a value is right, missing or wrong, and never in between.
+Every measure is the only one of its second, so that a value is exactly right, missing or wrong.
 """
 
 import shutil

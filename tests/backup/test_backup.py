@@ -1,4 +1,4 @@
-"""`gnudi backup` of a store under load and `gnudi restore`: what was acknowledged before the backup began is in it, once."""
+"""`gnudi backup` of a store under load and `gnudi restore`: everything acknowledged before the backup began is in it exactly once."""
 
 import copy
 import itertools

@@ -1,7 +1,7 @@
-"""A disk that posts fill: they are answered 503, reads and the index go on, deletions give the space back, and posts go on, all
+"""Posts fill the disk: they get 503, while reads and changes of the index go on. Deletions free space, and posts are accepted again,
 without a restart.
 
-The disk is a small memory file system, which takes the rights to mount one.
+The disk is a small file system in memory; mounting it needs root.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""A second backup into the same directory copies only what is new; each one can be restored by itself; what is damaged is refused
-with its file and the reason, and nothing is changed."""
+"""A second backup into the same directory copies only new data. Each backup can be restored by itself. A damaged one is refused with the
+file and the reason, and nothing is changed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`gnudi backup` and `gnudi restore` are killed at any of their syncs; run again, they do what they would have done."""
+"""`gnudi backup` and `gnudi restore` are killed at any of their syncs. Another run has the result of one that was not interrupted."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""A repair that is killed at any of its changes is run again, and the outcome is that of one that was not."""
+"""A repair is killed at any of its changes. Another run has the result of one that was not interrupted."""
 
 import os
 import re

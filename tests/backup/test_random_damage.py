@@ -1,5 +1,5 @@
-"""Damage anywhere: a bit, a stretch, a cut, in any file of a store. Verification finds it or it costs nothing; one repair is
-enough; then the server starts, and no number is wrong."""
+"""Random damage in any file of a store: a flipped bit, overwritten bytes, a truncated file. `gnudi verify` finds all damage that matters.
+One repair is enough; then the server starts, and no number is wrong."""
 
 import os
 import random

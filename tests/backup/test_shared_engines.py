@@ -1,4 +1,5 @@
-"""The commands of docs/deploy.md for a copy of shared engines, in the page's order: what is restored is what was copied, and works on."""
+"""The commands of docs/deploy.md that copy and restore shared engines, in the page's order: the restored data equals the copied data, and
+the restored engines work."""
 
 import os
 import re

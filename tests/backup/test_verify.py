@@ -1,5 +1,5 @@
-"""`gnudi verify` names each kind of damage, and `--repair` sets it aside: after one repair nothing is found any more, what is
-whole is read, and nothing wrong is."""
+"""`gnudi verify` reports each kind of damage, and `--repair` sets it aside. After one repair nothing more is found: undamaged data is
+read, and no wrong data."""
 
 import json
 import os

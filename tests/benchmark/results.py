@@ -1,4 +1,4 @@
-"""Results of a report that was not run, and the page that `gnudi-benchmark report --from` makes of them."""
+"""Made-up results of a report, and the page that `gnudi-benchmark report --from` makes of them."""
 
 import json
 

@@ -1,6 +1,6 @@
 """`gnudi benchmark metric ...` and `... measures ...`: keys, forms and requests are those of gnocchiclient's own benchmark.
 
-What the client prints comes from its code, run here with results of our own: its process pool does not run on this Python.
+The client's output comes from its own code, which gets made-up results here: its process pool does not run on this Python.
 """
 
 import argparse

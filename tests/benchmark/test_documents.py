@@ -1,4 +1,4 @@
-"""`gnudi-benchmark report --documents`: the blocks of documents show a run's figures, and a document that cannot be filled changes none."""
+"""`gnudi-benchmark report --documents`: the blocks of documents get a run's figures; if one document cannot be filled, none is changed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The page of `gnudi-benchmark report`: what stands where, by results that are given. (test_plots.py has what its script draws.)"""
+"""The page of `gnudi-benchmark report`: its contents for given results. (test_plots.py tests what its script draws.)"""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`gnudi-benchmark processing`: what it counts is there, what goes wrong is told, an interrupted run keeps what it has."""
+"""`gnudi-benchmark processing`: the measures that it counts are stored, failures are reported, and an interrupted run keeps its results so far."""
 
 import json
 import signal

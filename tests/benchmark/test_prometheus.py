@@ -1,5 +1,5 @@
-"""`gnudi-benchmark prometheus`: every sample that is written is there, every query is answered, and what is missing is told. That answers
-of several servers are the same, the command itself checks."""
+"""`gnudi-benchmark prometheus`: every written sample is stored, every query is answered, and missing ones are reported. The command itself
+checks that the answers of several servers are equal."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""The binding of librados, and `gnudi-benchmark sack-split` on a Ceph of its own: what it says it wrote is there, and nothing is left behind."""
+"""The binding of librados, and `gnudi-benchmark sack-split` on its own Ceph: everything that it reports as written is stored, and nothing
+is left behind."""
 
 import json
 import shutil

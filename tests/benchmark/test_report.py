@@ -1,5 +1,5 @@
-"""`gnudi-benchmark report`: one page that needs nothing beside it, the raw results, and both kept when the run is cut short.
-`versus`: two servers in turn."""
+"""`gnudi-benchmark report`: a self-contained page and the raw results, both kept if the run is interrupted. `versus`: two servers in
+turn."""
 
 import html.parser
 import json

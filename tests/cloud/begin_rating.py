@@ -1,4 +1,5 @@
-"""Tells CloudKitty that a project's usage is rated up to a time (ISO), so that it begins there, and not with the month: its API cannot.
+"""Tells CloudKitty that a project's usage is rated up to a time (ISO), so that it begins there instead of at the start of the month. Its
+API has no call for this.
 
     python begin_rating.py PROJECT TIME
 """

@@ -1,4 +1,4 @@
-"""The files of the cloud's programs: what DevStack writes, as far as one machine without networks and volumes needs it."""
+"""The configuration files of the cloud's programs: those of DevStack, as far as one machine without networks and volumes needs them."""
 
 import pathlib
 

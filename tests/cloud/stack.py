@@ -1,5 +1,5 @@
-"""A cloud's programs on one machine: each with its own files below an /etc of the cloud's own, started as DevStack starts them, by the
-command lines of its packages; and who they log in as.
+"""A cloud's programs on one machine, and their users. Each has its own files in the cloud's own /etc, and is started as DevStack starts
+it, by the command line of its package.
 
 OpenStack's own run in the environment of `support.cloud_venv`, their APIs under gunicorn. gnudi runs in the place of Gnocchi and Ceilometer,
 by the units and the names that its package has for them.

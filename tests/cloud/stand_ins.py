@@ -1,4 +1,4 @@
-"""What the cloud has stand-ins for: Neutron, which knows no network, and whoever an alarm calls."""
+"""Stand-ins in the cloud: a Neutron without networks, and the receiver of an alarm."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A cloud in one test: DevStack's order of things without DevStack, from the boot of the first service to an alarm that fires and a bill.
+"""A cloud in one test, without DevStack but in its order: from the start of the first service to an alarm that fires and a bill.
 
 Real are Keystone, RabbitMQ, MariaDB, Glance, Placement, Nova (its API, scheduler, conductor and compute service with the fake driver), Aodh
 and CloudKitty. gnudi is Gnocchi and Ceilometer, by the units of gnudi-gnocchi-compat: names, options, files, logs. Stand-ins are Neutron,

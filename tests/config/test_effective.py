@@ -1,4 +1,4 @@
-"""`gnudi config` with files: the values that are in effect, where each was set, and what would stop a start."""
+"""`gnudi config` with files: the effective values, where each was set, and the errors that would prevent a start."""
 
 import pytest
 

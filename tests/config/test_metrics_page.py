@@ -1,4 +1,4 @@
-"""/metrics: well-formed Prometheus text whose figures move, at the API's address or at one of its own."""
+"""/metrics: valid Prometheus text whose figures change, at the API's address or a separate one."""
 
 import re
 import socket

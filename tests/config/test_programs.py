@@ -1,5 +1,5 @@
-"""The command lines with which distributions start Gnocchi's and Ceilometer's programs, to the letter: gnudi's links take them, read the
-files that they mean, and log where they say."""
+"""The exact command lines by which distributions start Gnocchi's and Ceilometer's programs: gnudi's links accept them, read the files that
+they name, and log to the places that they name."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Starts that fail: they leave nothing behind, and say once what is wrong."""
+"""Failing starts leave nothing behind, and report the error once."""
 
 import socket
 

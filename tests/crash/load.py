@@ -1,7 +1,7 @@
-"""Writers that push measures as fast as they can and remember what was acknowledged; and the check of what is left.
+"""Writers that push measures as fast as they can and record which were acknowledged; and the check of what is stored afterwards.
 
-Each metric belongs to one writer, which sends its measures in order, one a second of their own time, so that every
-measure is alone in its 1 s bucket: lost, doubled and mixed-up measures all show.
+Each metric belongs to one writer, which sends its measures in order, with timestamps a second apart. So every measure is the only one
+in its 1 s bucket, and lost, duplicated and confused measures all show.
 """
 
 import dataclasses

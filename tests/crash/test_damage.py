@@ -1,4 +1,4 @@
-"""Damaged files: the server starts, reports file and offset, and what lies beside the damage stays readable."""
+"""Damaged files: the server starts, reports file and offset, and undamaged data stays readable."""
 
 import os
 import re

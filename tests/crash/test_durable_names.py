@@ -1,5 +1,5 @@
-"""Names in the data directory are durable before anything is answered: each directory is synced after a name was made in it,
-also where the process that made it was killed before it could do so."""
+"""File names in the data directory are durable before any request is answered: each directory is synced after a name was created in it,
+even if the process that created it was killed before it could sync."""
 
 import os
 import stat

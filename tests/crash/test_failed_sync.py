@@ -1,5 +1,5 @@
-"""A disk that fails to sync: the incoming log takes nothing any more, reads go on, and the health check says so. The next start
-writes again what the failed syncs may have lost (Linux keeps it for readers and counts it as written)."""
+"""A disk that fails to sync: the incoming log accepts no more measures, reads go on, and the health check reports it. The next start
+rewrites the data that the failed syncs may have lost (Linux still shows it to readers, and counts it as written)."""
 
 import os
 import re

@@ -1,6 +1,6 @@
-"""A full disk: measures are answered 503, nothing acknowledged is lost, and writing goes on once there is space.
+"""A full disk: measures get 503, nothing acknowledged is lost, and measures are accepted again once there is space.
 
-The disk is a small memory file system, which takes the rights to mount one.
+The disk is a small file system in memory; mounting it needs root.
 """
 
 import json

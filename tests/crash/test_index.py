@@ -1,5 +1,5 @@
-"""The index's file: its log is folded into it at the end, and a disk that fails while that is done ends all changes. A store
-whose index is gone is not opened."""
+"""The index's file: a clean stop checkpoints its write-ahead log; if the disk fails meanwhile, no more changes are accepted. A store whose
+index is missing is not opened."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A log of measures that is lost, or replaced by an older copy: the server says so, and new measures of old metrics count."""
+"""The log of measures is lost, or replaced by an older copy: the server reports it, and processes new measures of old metrics."""
 
 import shutil
 

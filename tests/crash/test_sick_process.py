@@ -1,5 +1,5 @@
-"""Threads that die, and passes that panic: the system says that it has written more than it was given, which is a defect that no code
-here expects. What must not end ends the process, so that it is started anew; a pass is tried again. Nothing acknowledged is lost."""
+"""Threads that die, and passes that panic: a write returns that more bytes were written than it got, which no code expects. If an
+essential thread dies, the process exits, to be restarted; a pass is retried. Nothing acknowledged is lost."""
 
 import math
 import pathlib

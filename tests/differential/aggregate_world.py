@@ -1,4 +1,4 @@
-"""Random aggregations over metrics and resources: what `test_aggregates.py` plays on both servers."""
+"""Random aggregations over metrics and resources: `test_aggregates.py` sends them to both servers."""
 
 import random
 import urllib.parse

@@ -1,4 +1,4 @@
-"""Malformed and refused requests: what `test_bad_requests.py` sends to gnudi and to real Gnocchi.
+"""Malformed and refused requests, which `test_bad_requests.py` sends to gnudi and to a real Gnocchi.
 
 In paths and bodies `{metric}` and `{named}` are metrics of the policy `used` (1 s and 60 s, methods mean and sum),
 `{policy}` is `used`, `{free}` a policy without metrics, `{rule}` a rule; nothing else exists. A case that Gnocchi

@@ -1,4 +1,4 @@
-"""What the tests of docs/compatibility.md's rows share: one server of each kind, and short ways to fill them."""
+"""Shared by the tests of docs/compatibility.md's rows: one server of each kind, and functions that fill them."""
 
 import itertools
 

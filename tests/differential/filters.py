@@ -1,7 +1,8 @@
 """Random filters of the search language, as JSON and as text.
 
-Left out is where Gnocchi is wrong and gnudi on purpose isn't (docs/compatibility.md has the list). `conjunction=True` leaves
-out `or` and `not`: when Gnocchi searches history, it drops from them what is no column of all resources.
+Filters that Gnocchi evaluates wrongly, and gnudi deliberately does not, are left out (docs/compatibility.md lists them).
+`conjunction=True` leaves out `or` and `not`: in searches of history Gnocchi drops those of their operands that are not columns of all
+resources.
 """
 
 import json

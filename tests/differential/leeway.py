@@ -1,4 +1,4 @@
-"""Where random requests may be answered otherwise than Gnocchi answers them, and why.
+"""Where random requests may get other answers than from Gnocchi, and why.
 
 One table: each row is a deviation that docs/compatibility.md states, too.
 """

@@ -1,10 +1,10 @@
 """Steps of the random worlds with one thing changed: an item of the body, an argument, the end of the path, the user or a header.
 
-A changed request may have several faults, of which each server names another one: where both refuse, `player.py` compares no more.
-Whoever accepts what the other refuses, fails, or keeps something else, is found.
+A changed request may have several faults, and the servers may report different ones: if both refuse it, `player.py` compares no
+further. The test finds a server that accepts what the other refuses, fails with 500, or stores something else.
 
-Left out is what Gnocchi takes for a time and is none, what no JSON and no database holds (docs/compatibility.md), and slashes, since
-a rule with one in its name cannot be removed: `bad_requests.py` has them.
+Left out are texts that Gnocchi wrongly reads as times, values that JSON or a database cannot hold (docs/compatibility.md), and slashes,
+since a rule with one in its name cannot be removed: `bad_requests.py` has those.
 """
 
 import copy

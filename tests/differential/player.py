@@ -1,7 +1,7 @@
-"""Plays a sequence of requests on two servers, finds the first step that they answer differently, makes it smaller.
+"""Sends a sequence of requests to two servers, finds the first step that they answer differently, and minimises the sequence.
 
-Before answers are compared, what each server chooses for itself is taken out: ids of metrics become `<RESOURCE/NAME>`,
-times of now `<now>`, revision numbers `@n`, the address `SERVER`.
+Before answers are compared, values that each server chooses itself are replaced: metric ids by `<RESOURCE/NAME>`, current times by
+`<now>`, revision numbers by `@n`, the address by `SERVER`.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Plays one scenario on two servers and finds where they differ; makes a differing scenario smaller."""
+"""Runs one scenario on two servers and finds where they differ; minimises a differing scenario."""
 
 import dataclasses
 import itertools

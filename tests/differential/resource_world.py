@@ -1,4 +1,4 @@
-"""Random requests about resources and their types: what `test_resources.py` plays on both servers."""
+"""Random requests about resources and their types: `test_resources.py` sends them to both servers."""
 
 import random
 import urllib.parse

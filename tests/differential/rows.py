@@ -1,7 +1,7 @@
-"""Which test shows each row of docs/compatibility.md: by the row's first words, in the order of the page.
+"""The test of each row of docs/compatibility.md, by the row's first words, in the order of the page.
 
-Tests are named as pytest has them, from the directory of the tests. A row in `ROWS` has a test that asks both servers; one in
-`ONE_SIDE` has tests of gnudi alone, or none, and the reason.
+Tests are named as pytest has them, from the directory of the tests. A row in `ROWS` has a test that compares both servers; a
+row in `ONE_SIDE` has tests of gnudi alone, or none, with the reason.
 """
 
 D = "differential/test_deviations"

@@ -1,10 +1,10 @@
-"""Random archive policies, pushes and queries, made from a seed: what the differential test feeds both servers.
+"""Random archive policies, pushes and queries, made from a seed, which the differential test sends to both servers.
 
-A scenario holds JSON text, not numbers, so that spelling (1E5, -0.0, NaN, ISO or Unix times) reaches the servers.
+A scenario holds JSON texts, not numbers, to preserve spellings (1E5, -0.0, NaN, ISO or Unix times).
 
-Left out is where Gnocchi is wrong and gnudi on purpose isn't (docs/compatibility.md has the list): granularities that
-don't divide the coarsest one; those of which 3600 are no whole seconds; points less than a microsecond before the end
-of a bucket; and granularities that are no multiple of 256 ns, for times more than 18 years after the epoch.
+Cases in which Gnocchi is wrong, and gnudi deliberately is not, are left out (docs/compatibility.md lists them): granularities that do
+not divide the coarsest one; granularities of which 3600 are not whole seconds; points less than a microsecond before the end of a
+bucket; and granularities that are not multiples of 256 ns, for times more than 18 years after the epoch.
 """
 
 import dataclasses

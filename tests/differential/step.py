@@ -1,4 +1,4 @@
-"""One request of a random sequence, with names in place of what the servers choose for themselves.
+"""One request of a random sequence, with names in place of the values that servers choose themselves.
 
 In paths and bodies `<RESOURCE/NAME>` is the id of the metric NAME of the resource with the id RESOURCE, and `<m-NAME>`
 that of a metric without a resource: each server gives them ids of its own.

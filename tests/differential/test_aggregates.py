@@ -1,6 +1,6 @@
-"""Random aggregations across metrics and resources: gnudi answers each as real Gnocchi does.
+"""Random aggregations across metrics and resources: gnudi answers each as a real Gnocchi.
 
-`make fuzz-diff ROUNDS=n` plays more sequences; `--seed` repeats one run. A sequence that differs is made shorter.
+`make fuzz-diff ROUNDS=n` runs more sequences; `--seed` repeats one run. A differing sequence is minimised.
 """
 
 from differential.aggregate_world import World, prepare

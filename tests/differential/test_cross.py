@@ -1,6 +1,6 @@
 """Random operations across metrics, evaluated by the series crate and by Gnocchi's own code: the same bits.
 
-No servers: what the API makes of requests is compared elsewhere. `--rounds` and `--seed` as for the other random tests.
+No servers: other tests compare how the API parses requests. `--rounds` and `--seed` as for the other random tests.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Rows of docs/compatibility.md, each on both servers: what Gnocchi answers, and what gnudi does. `rows.py` says which test has which."""
+"""Rows of docs/compatibility.md, each on both servers: Gnocchi's answer and gnudi's. `rows.py` lists the test of each row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows of docs/compatibility.md about what becomes of measures, each on both servers."""
+"""Rows of docs/compatibility.md about the processing of measures, each on both servers."""
 
 from differential.deviations import both, measures_path, metric_with, ours, policy_named, push, rows, theirs
 from support.http import create_metric

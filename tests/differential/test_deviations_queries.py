@@ -1,4 +1,4 @@
-"""Rows of docs/compatibility.md about what is asked and listed, each on both servers."""
+"""Rows of docs/compatibility.md about queries and lists, each on both servers."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Random ends of resources and measures around them: gnudi takes an end back when real Gnocchi does, with the same history.
+"""Random ends of resources and measures around them: gnudi revokes an end when a real Gnocchi does, with the same history.
 
 Measures are processed as soon as they are posted, so that both servers process them in the same order.
 """

@@ -1,4 +1,4 @@
-"""Random requests that are slightly wrong: whatever Gnocchi accepts gnudi accepts, with the same results, and nothing else."""
+"""Random requests that are slightly wrong: gnudi accepts those that Gnocchi accepts, with the same results, and no others."""
 
 import pytest
 

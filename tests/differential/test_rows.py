@@ -1,4 +1,4 @@
-"""Every row of docs/compatibility.md has its test, and every test that rows.py names is there."""
+"""Every row of docs/compatibility.md has a test, and every test named in rows.py exists."""
 
 import pathlib
 import re

@@ -1,8 +1,8 @@
-"""The `console` blocks of docs/api.md: read, run and compared; or written anew.
+"""Parses the `console` blocks of docs/api.md, runs them and compares the output, or rewrites them.
 
-A block is a row of commands (`$ ...`, which go on behind a backslash at the end of a line) with what each prints. JSON is
-laid out for reading, so it is compared as a value: `"..."` in the page stands for anything; ids that the server chose
-and times of now may differ, but one id in the page must always stand for the same one.
+A block is a list of commands (`$ ...`, continued after a backslash at the end of a line), each with its output. JSON has a readable
+layout in the page, so it is compared as a value: `"..."` stands for anything; ids chosen by the server and current times may differ, but
+an id in the page must always correspond to the same id.
 """
 
 import dataclasses

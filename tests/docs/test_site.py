@@ -1,5 +1,5 @@
-"""docs/ as a site: it builds without a warning, such as a link that leads nowhere, and its search finds what pages say. And what the
-documents name exists."""
+"""docs/ as a site: it builds without warnings, such as of broken links, and its search finds the pages' texts. And the files that the
+documents name exist."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The `pycon` blocks of docs/api.md, run line by line against a server that has what the page has made before them."""
+"""The `pycon` blocks of docs/api.md, run line by line against a server with the data that the page has created before."""
 
 import doctest
 import re

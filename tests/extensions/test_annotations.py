@@ -1,4 +1,4 @@
-"""Annotations: what is written is listed in order, within limits, with the history, and gone with its resource."""
+"""Annotations: they are listed in order, within limits, with the history, and are deleted with their resource."""
 
 import datetime
 import random

@@ -1,4 +1,4 @@
-"""Counters that begin again at 0: `increase` and `rate_reset` in /v1/aggregates and as aggregation methods, beside sums made by hand."""
+"""Counters that are reset to 0: `increase` and `rate_reset` in /v1/aggregates and as aggregation methods, compared with sums computed here."""
 
 import calendar
 import random

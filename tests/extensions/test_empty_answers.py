@@ -1,4 +1,4 @@
-"""Aggregates where there is nothing: 404 and 400 as in Gnocchi, or empty where the request or the configuration says so."""
+"""Aggregates without any input: 404 and 400 as in Gnocchi, or an empty answer if the request or the configuration asks for it."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Groups in /v1/aggregates by attributes of any type, over resources of all types: beside groups made by hand."""
+"""Groups in /v1/aggregates by attributes of any type, over resources of all types, compared with groups computed here."""
 
 import random
 import uuid

@@ -1,4 +1,4 @@
-"""Groups in /v1/aggregates by weekday and hour, by UTC and at an offset: beside the calendar of Python."""
+"""Groups in /v1/aggregates by weekday and hour, in UTC and at an offset, compared with Python's calendar."""
 
 import collections
 import datetime

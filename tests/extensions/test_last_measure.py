@@ -1,4 +1,5 @@
-"""When metrics were measured last and how many late measures were dropped: shown, sorted by, and what has been silent, beside a model."""
+"""The time of metrics' last measures and the number of dropped late ones: shown, sorted by, and filtered by silence, compared with a
+model."""
 
 import datetime
 import random

@@ -1,4 +1,4 @@
-"""`"late": "recompute"` of archive policies: late measures count without raw points, as in a dictionary of all that was posted."""
+"""`"late": "recompute"` of archive policies: late measures count without raw points, compared with a dictionary of all posted measures."""
 
 import calendar
 import random

@@ -1,7 +1,7 @@
 """Metrics that move to other policies, have definitions of their own, and policies that get other methods.
 
-What is read after a move is compared with all points that were ever posted: each value that is there is theirs, and what the answer of the
-move calls kept or computed is there from the first point on.
+After a move the responses are compared with all points ever posted: each value is computed from them, and aggregations that the response
+to the move calls kept or computed reach back to the first point.
 """
 
 import calendar

@@ -1,4 +1,4 @@
-"""The steps of Gnocchi's functional suite with which gnudi differs on purpose: docs/compatibility.md names each."""
+"""The steps of Gnocchi's functional suite that gnudi deliberately answers differently: docs/compatibility.md has each."""
 
 # Steps that the suite expects to fail, since Gnocchi fails them, and that gnudi passes.
 BETTER = {

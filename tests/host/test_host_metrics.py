@@ -1,4 +1,4 @@
-"""`gnudi serve` without further ado collects this machine's own figures, and they are right."""
+"""`gnudi serve` collects this machine's own figures by default, and they are right."""
 
 import os
 import pathlib

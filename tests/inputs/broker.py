@@ -1,9 +1,9 @@
-"""A broker that speaks AMQP 1.0, as small as it can be: a queue per address, in memory, anonymous logins.
+"""A minimal broker for AMQP 1.0: a queue per address, in memory, anonymous logins.
 
     python -m inputs.broker PORT [CERTIFICATE KEY]
 
-Receivers say their address as the source of their link, senders as the target of theirs. A message that a receiver takes along
-without accepting it goes to the next one. Each that is sent to a receiver, and each that is accepted, is a line of the output.
+Receivers name the address as the source of their link, senders as the target. If a receiver leaves without accepting a message, the next
+receiver gets it. Each message that is sent to a receiver or accepted by one is a line of the output.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""Messages of Prometheus' remote write, byte by byte, so that they can be wrong."""
+"""Messages of Prometheus' remote write, built byte by byte, so that they can be invalid."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What gnudi has stored, for tests that wait for it."""
+"""Reads what gnudi has stored, for tests that wait for it."""
 
 from support.process import wait_until
 

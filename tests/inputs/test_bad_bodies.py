@@ -1,4 +1,4 @@
-"""Bodies and arguments that the routes of InfluxDB and Prometheus refuse: none is answered 500, none changes anything."""
+"""Bodies and arguments that the routes of InfluxDB and Prometheus refuse: none gets 500, none changes anything."""
 
 import gzip
 import struct

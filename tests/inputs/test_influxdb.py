@@ -1,4 +1,4 @@
-"""InfluxDB's lines by a real client (PyPI's `influxdb`), and by hand what it does not send."""
+"""InfluxDB's lines, sent by a real client (PyPI's `influxdb`), and by hand those that it does not send."""
 
 import gzip
 import http.client

@@ -1,4 +1,4 @@
-"""A real Prometheus (Debian's) scrapes a small exporter and itself, and writes all of it to gnudi."""
+"""A real Prometheus (Debian's) scrapes a small exporter and itself, and writes all samples to gnudi."""
 
 import datetime
 import json

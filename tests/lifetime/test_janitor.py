@@ -1,7 +1,7 @@
-"""The janitor's ends and deletions on real servers: who sends is never deleted, who is silent is.
+"""The janitor ends and deletes resources on real servers: never those that get measures, always silent ones.
 
-Spans are seconds of the real clock. Nothing here is decided by which of two things comes first: what must happen is waited for, and
-a sender that a busy machine has held up for a whole span begins anew.
+Spans are seconds of the real clock. No test depends on the order of two concurrent events: expected events are waited for, and a sender
+that a busy machine has delayed for a whole span starts again.
 """
 
 import datetime

@@ -1,7 +1,7 @@
-"""Requests that nobody means well with, byte by byte: what `test_hostile_requests.py` sends, and the status that each must get.
+"""Malicious requests, byte by byte, which `test_hostile_requests.py` sends, and the status that each must get.
 
-`{metric}`, `{resource}` are a metric and a resource that exist, of the policy `hostile` and the type `hostile`; a rule of that name
-is there, too. A status of 0: the server closes the connection without an answer.
+`{metric}` and `{resource}` are an existing metric and resource, of the policy `hostile` and the type `hostile`; a rule of that name
+exists, too. A status of 0: the server closes the connection without an answer.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""How long somebody else waits while many send."""
+"""Measures how long one client waits while many others send."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Requests whose cost could grow faster than their size, and the others meanwhile: nobody else waits for them."""
+"""Requests whose cost could grow faster than their size: other clients do not wait for them."""
 
 import gzip
 import time

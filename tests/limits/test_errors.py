@@ -1,4 +1,4 @@
-"""How refusals look: as the client reads them, and never as long as the request."""
+"""Error responses: in the format that the client accepts, and never as long as the request."""
 
 import email.utils
 import time

@@ -1,4 +1,4 @@
-"""Answers in groups that are larger than what a request may hold: the rest is computed as it is read."""
+"""Responses in groups that exceed a request's memory limit: the rest is computed while the client reads."""
 
 import json
 

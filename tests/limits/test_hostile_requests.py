@@ -1,4 +1,4 @@
-"""Requests that nobody means well with: each is told what is wrong with it, and the server goes on."""
+"""Malicious requests: each gets an error with the reason, and the server keeps running."""
 
 import re
 import socket

@@ -1,7 +1,7 @@
-"""What a request costs grows with its size and not with the square of it, wherever a client decides the count.
+"""The cost of a request is linear in its size, not quadratic, wherever a client determines a count.
 
-The measure is the processor time of the server, which other programs on the machine do not change: four times as much input
-may take a few times as much of it, and the square would take sixteen times.
+The tests measure the server's processor time, which does not depend on other programs: four times the input may take a few times as
+much; quadratic cost would take sixteen times as much.
 """
 
 import json

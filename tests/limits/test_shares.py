@@ -1,4 +1,4 @@
-"""What one client may take of the places that all share: it leaves some to the others."""
+"""How much of the shared resources one client can use: some is left for others."""
 
 import gzip
 import socket

@@ -1,4 +1,4 @@
-"""Limits on what one request may carry and on what may wait."""
+"""Limits on the size of a request and of the backlog."""
 
 import socket
 

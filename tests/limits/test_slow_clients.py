@@ -1,4 +1,4 @@
-"""Clients that send slowly or never: they are cut off and hold up nobody else."""
+"""Clients that send slowly or never: they are disconnected, and delay nobody else."""
 
 import socket
 import time

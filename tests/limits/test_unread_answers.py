@@ -1,4 +1,4 @@
-"""Answers that clients do not read: they hold a bounded amount of memory, and nobody else waits for them."""
+"""Responses that clients do not read take a bounded amount of memory, and delay nobody else."""
 
 import json
 import socket

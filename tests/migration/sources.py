@@ -1,4 +1,4 @@
-"""Combinations of engines under a real Gnocchi that is imported: as `support.engines` for gnudi, with what Gnocchi says otherwise."""
+"""Combinations of engines under a real Gnocchi that is imported: as `support.engines` for gnudi, with Gnocchi's different options."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What a Gnocchi is imported into, how gnudi then serves it with its journals, and what `gnudi export` is told of both."""
+"""The stores that a Gnocchi is imported into, the servers on them with their journals, and the arguments of `gnudi export` for both."""
 
 from support.cloud import Cloud
 

@@ -1,5 +1,5 @@
-"""`gnudi export gnocchi` and `gnudi export post`: a real Gnocchi filled at random is imported, gnudi serves in its place, and then it is
-brought up to date with all that came into gnudi. Both are asked everything."""
+"""`gnudi export gnocchi` and `gnudi export post`: a real Gnocchi filled at random is imported, gnudi serves in its place, and then
+Gnocchi is updated with everything new in gnudi. Both must give the same responses to everything."""
 
 import http.server
 import itertools

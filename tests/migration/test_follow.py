@@ -1,5 +1,5 @@
-"""`gnudi import gnocchi --follow`: a real Gnocchi works all the time, its metricd too, while it is imported round after round; after the
-cut-over gnudi answers the same."""
+"""`gnudi import gnocchi --follow`: a real Gnocchi and its metricd keep working while they are imported round after round. After the cut-over
+gnudi gives the same responses."""
 
 import random
 import re

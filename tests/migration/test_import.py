@@ -1,5 +1,5 @@
-"""`gnudi import gnocchi`: a real Gnocchi is filled at random by its own API, imported, goes on, and is imported again; then it is asked
-everything that gnudi is asked. Both get the same further measures, and are asked again."""
+"""`gnudi import gnocchi`: a real Gnocchi is filled at random over its API, imported, changed, and imported again. Then it and gnudi must
+give the same responses to everything, also after both got the same further measures."""
 
 import random
 

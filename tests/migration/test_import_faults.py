@@ -1,4 +1,4 @@
-"""What `gnudi import gnocchi` is refused for, what it leaves out, and imports that are killed and run again."""
+"""When `gnudi import gnocchi` refuses, what it leaves out, and imports that are killed and repeated."""
 
 import random
 import subprocess

@@ -1,5 +1,5 @@
-"""gnudi on a database that a real Gnocchi lives in: every command stops at once, says why, and has written nothing; unless it has a schema
-of its own there."""
+"""gnudi on the database of a real Gnocchi: every command fails at once with the reason, and writes nothing, unless it has its own schema
+there."""
 
 import random
 import re

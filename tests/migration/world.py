@@ -1,4 +1,4 @@
-"""A real Gnocchi that is filled at random by its own API, and what it and a gnudi answer."""
+"""A real Gnocchi, filled at random over its API, and the responses of it and of a gnudi."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Every alert of deploy/prometheus/alerts.yaml, on series made up for it: silent where all is well, firing where it is not. Run by promtool."""
+"""Every alert of deploy/prometheus/alerts.yaml, on made-up series: it fires for those with the fault, and only for those. Run by promtool."""
 
 import shutil
 import subprocess

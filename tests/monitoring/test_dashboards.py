@@ -1,5 +1,5 @@
-"""The dashboards of gnudi's own figures, and the alerts: every expression has an answer, from Prometheus, which scrapes a server and both
-agents, and from gnudi, to which Prometheus writes what it scrapes."""
+"""The dashboards of gnudi's own figures, and the alerts: every expression has series, both in a Prometheus that scrapes a server and
+both agents, and in gnudi, to which this Prometheus writes all samples."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What deploy/ has for Grafana and Prometheus, as files: complete, and of the form that both read."""
+"""The files of deploy/ for Grafana and Prometheus: complete, and in the formats of both."""
 
 import re
 import shutil

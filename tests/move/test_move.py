@@ -1,5 +1,5 @@
-"""`gnudi move`: aggregates go to another engine while a cloud is written to. Every acknowledged measure is in them once, and every
-aggregate is what it was."""
+"""`gnudi move`: aggregates are moved to another engine while a cloud gets measures. Every acknowledged measure is in them once, and every
+aggregate is unchanged."""
 
 import random
 import subprocess
