@@ -1,8 +1,8 @@
-"""Reads notifications of samples off a broker as Ceilometer does, and writes each as a line of JSON: its topic, its envelope's
-message, whether Ceilometer's own function takes the samples' signatures, and whether it still does when a sample is altered.
+"""Reads notifications of samples from a broker as Ceilometer does, and writes each as a line of JSON: its topic, its envelope's message,
+whether Ceilometer's own function accepts the samples' signatures, and whether it still does after a sample was altered.
 
 Arguments: the broker's URL, the secret. Gets copies of all messages of priority SAMPLE on the exchange `ceilometer`, so that
-agents may take the same. Ends with its standard input.
+agents can get the same ones. Ends with its standard input.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""`ceilometer-polling` that finds Cinder as it finds Glance, and names as it says that it does.
+"""`ceilometer-polling` with two corrections: it finds Cinder as it finds Glance, and it finds names of users and projects as documented.
 
-Ceilometer 27 hands its configuration to openstacksdk, which looks there for a section [cinder]; Ceilometer knows none, and so
-polls no volumes at all. And it looks names of users and projects up with attributes of its client of Keystone that this has no
-more since it is openstacksdk's: here they are those of keystoneclient, which it was. All else is its own.
+Ceilometer 27 gives its configuration to openstacksdk, which reads a section [cinder] that Ceilometer does not define, so that no volumes
+are polled. And it looks names up with attributes that its Keystone client lacks since it is openstacksdk's instead of keystoneclient's:
+here the client has them again. Everything else is the original.
 """
 
 import sys

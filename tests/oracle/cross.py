@@ -6,7 +6,7 @@ Needs the Python packages gnocchi==4.7.1 and numpy, and the example of the serie
     cargo build -p gnudi-series --example cross
     python tests/oracle/cross.py [--cases 1000] [--seed 1] [--program target/debug/examples/cross]
 
-What Gnocchi answers 500 to must be an error of any kind here. What is known to differ is marked DIFFERS below.
+Where Gnocchi answers 500, gnudi must return any error. Known differences are marked DIFFERS below.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Answers what Ceilometer's own classes make of documents and notifications, read as lines of JSON on stdin: the counterpart
-of the telemetry crate's example `definitions`, whose tasks it takes and whose form its answers have.
+"""Applies Ceilometer's own classes to documents and notifications, read as lines of JSON on stdin. The counterpart of the telemetry crate's
+example `definitions`, with the same tasks and forms of answers.
 
-Runs in the environment of the cloud's parts. Besides, it makes notifications for the definitions that are installed:
+Runs in the cloud's virtual environment. It also generates notifications for the installed definitions:
 
     {"do": "generate", "seed": 1, "count": 100}                   [{"priority": "info", "message": {}}]
 """

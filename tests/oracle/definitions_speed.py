@@ -5,7 +5,7 @@ same random notifications for the shipped definitions, one after the other.
     cargo build --release -p gnudi-telemetry --example definitions
     python tests/oracle/definitions_speed.py [--program target/release/examples/definitions]
 
-Needs the environment of the cloud's parts (`support/cloud_venv.py`).
+Needs the cloud's virtual environment (`support/cloud_venv.py`).
 """
 
 import argparse

@@ -7,8 +7,9 @@ Needs the Python package gnocchi==4.7.1 and the example of the API crate:
     python tests/oracle/filters.py [--cases 20000] [--seed 1] [--program target/debug/examples/filters]
     python tests/oracle/filters.py --record --cases 200 --seed 1 > crates/api/tests/data/filters.jsonl
 
-The second form writes what Gnocchi says, for `crates/api/tests/filters.rs`. Four things: filters as text and as JSON (the tree, and the words of a refusal of JSON), queries for values (what they hold
-for), and named measures. Where Gnocchi fails (500), gnudi must refuse. What else is known to differ, `is_known` says.
+The second form records Gnocchi's results for `crates/api/tests/filters.rs`. Compared are filters as text and as JSON (the tree, and the
+error texts for JSON), queries for values (which values match), and named measures. Where Gnocchi fails (500), gnudi must refuse. Other
+known differences are in `is_known`.
 """
 
 import argparse

@@ -6,9 +6,8 @@ Needs the Python packages gnocchi==4.7.1 and numpy, and the example of the serie
     cargo build -p gnudi-series --example fold
     python tests/oracle/fold.py [--cases 1000] [--seed 1] [--program target/debug/examples/fold]
 
-Every request is one pass of Gnocchi's storage code over a store in memory; after every request some queries are asked
-of both. What is known to differ (docs of the series crate say why) is not generated, or left out where it is marked
-DIFFERS below.
+Every request is one pass of Gnocchi's storage code over a store in memory; after every request some queries are compared. Known
+differences (explained in the series crate) are not generated, or left out where marked DIFFERS below.
 """
 
 import argparse

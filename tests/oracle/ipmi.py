@@ -1,4 +1,4 @@
-"""`ceilometer-polling` that runs ipmitool itself, where the real one has a helper with more rights run it."""
+"""`ceilometer-polling` that runs ipmitool itself; the original runs it through a privileged helper."""
 
 import sys
 

@@ -3,10 +3,10 @@
 
     cd tests && ../.venv/bin/python -m oracle.record_answers > ../crates/api/tests/data/answers.jsonl
 
-Each line is a request and what it was answered: the status, the headers that matter and the body. `{metric}` and the like
-stand for ids, which the request that made the thing has saved. Requests that Gnocchi fails at (500) are left out.
-The order of aggregation methods in Gnocchi's answers changes from run to run: they are sorted. Not asked is what differs on
-purpose everywhere: `/` (gnudi adds its own version), where null units sort (each database has its way).
+Each line is a request with its response: the status, the relevant headers and the body. `{metric}` and the like stand for ids, saved by
+the request that created the object. Requests at which Gnocchi fails (500) are left out. The order of aggregation methods in Gnocchi's
+responses changes from run to run, so they are sorted. Deliberate or unavoidable differences are not requested: `/` (gnudi adds its own
+version), and the sort order of null units (it depends on the database).
 """
 
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records what real Gnocchi reads out of lines of InfluxDB's protocol, for crates/api/tests/lines.rs to compare with.
+"""Records how a real Gnocchi parses lines of InfluxDB's protocol, for crates/api/tests/lines.rs.
 
     cd tests && ../.venv/bin/python -m oracle.record_lines > ../crates/api/tests/data/lines.jsonl
 
-Lines are random, made of the characters that mean something. Recorded are those that Gnocchi's grammar takes as a whole, and
-those of which it takes nothing. (Gnocchi also accepts a line whose end it does not understand, and drops that end.)
+Lines are random, made of the characters with a meaning. Recorded are the lines that Gnocchi's grammar matches as a whole, and those that
+it does not match at all. (Gnocchi also accepts a line of which it matches only the beginning, and drops the rest.)
 """
 
 import json

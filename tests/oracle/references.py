@@ -1,5 +1,5 @@
-"""Ceilometer's configuration: the path of a file a line on standard input; on standard output a line of JSON with the file's
-`sample_source`, or null where Ceilometer refuses to start with it."""
+"""Reads files as Ceilometer's configuration: each line on standard input is a path; each line on standard output is the file's
+`sample_source` as JSON, or null if Ceilometer refuses to start with the file."""
 
 import json
 import sys

@@ -6,10 +6,10 @@ Needs the Python packages gnocchi==4.7.1 and numpy, and the example of the API c
     cargo build -p gnudi-api --example answers
     python tests/oracle/texts.py [--cases 20000] [--seed 1] [--program target/debug/examples/answers]
 
-Six things: floats as Python prints them, JSON documents as ujson reads them, spans of time, measures in both forms of a
-request, and operations of /v1/aggregates as lists and texts. What is known to differ: where Gnocchi fails (500), gnudi refuses; times that 64-bit nanoseconds do not hold are
-stored there as other times, and refused here; a lone surrogate and a bare `-` are no JSON here; Gnocchi takes a resampling
-by `var` and fails at it later.
+Compared are floats as Python prints them, JSON documents as ujson reads them, spans of time, measures in both forms of a request, and
+operations of /v1/aggregates as lists and texts. Known differences: where Gnocchi fails (500), gnudi refuses; times beyond 64-bit
+nanoseconds become other times in Gnocchi, and are refused here; a lone surrogate and a bare `-` are no JSON here; Gnocchi accepts a
+resampling by `var` and fails later.
 """
 
 import argparse

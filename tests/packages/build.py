@@ -1,4 +1,4 @@
-"""The packages of the program under test, built once; and other packages made up for them to meet."""
+"""Builds the packages of the program under test, once, and made-up packages that they replace or conflict with."""
 
 import pathlib
 import subprocess

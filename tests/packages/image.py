@@ -1,4 +1,4 @@
-"""A Dockerfile, read, and its last stage done by hand in a tree: no engine is needed, and none builds the other stages."""
+"""Parses a Dockerfile and executes its last stage in a tree, without a container engine. The other stages are not built."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""A unit's command line, run in a tree as its user, in its directories and with its environment."""
+"""Runs a unit's command line in a tree, with the unit's user, directories and environment."""
 
 import contextlib
 import shlex

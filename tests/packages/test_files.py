@@ -1,4 +1,4 @@
-"""Files that the package brings beside programs and units."""
+"""The package's files other than programs and units."""
 
 import subprocess
 

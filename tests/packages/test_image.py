@@ -1,6 +1,6 @@
 """The container image without an engine: its last stage's steps in a tree, its start, the compose files' processes.
 
-What is not tried here: the base images, and the two stages that compile, whose commands are the Makefile's.
+Not tested: the base images, and the two stages that compile, whose commands are the Makefile's.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""A package's life on a fresh Debian: installed, started as its unit says, upgraded, rolled back, removed, purged; and what is left each
-time. The tree takes a minute to fetch: `test_page` has most of it on this machine's system.
+"""A package's life on a fresh Debian: installed, started by its unit's command line, upgraded, rolled back, removed, purged; and the files
+that remain each time. The tree takes a minute to fetch: `test_page` tests most of this on this machine's system.
 """
 
 import pytest

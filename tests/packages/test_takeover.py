@@ -1,4 +1,4 @@
-"""gnudi-gnocchi-compat in the place of Debian's packages: their programs, units, users and files, and the way back."""
+"""gnudi-gnocchi-compat replaces Debian's packages: their programs, units, users and files; and the way back."""
 
 import re
 

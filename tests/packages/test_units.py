@@ -1,4 +1,4 @@
-"""Every unit: what it may do, and that its command line starts with what the package brings."""
+"""Every unit: its restrictions, and that its command line starts with the package's files."""
 
 import contextlib
 import json

@@ -1,8 +1,7 @@
-"""A Debian or Ubuntu of its own to install packages in: namespaces and a root directory, and no container engine.
+"""A separate Debian or Ubuntu for installing packages: namespaces and a root directory, without a container engine.
 
-`of_this_host` is this machine's system under an overlay, which takes no time to make; `fresh` is Debian's smallest one, by
-mmdebstrap. The network is a loopback interface and nothing else, so that ports are free; apt takes what it needs from
-package files.
+`of_this_host` is this machine's system under an overlay, available at once; `fresh` is a minimal Debian by mmdebstrap. The network is a
+loopback interface only, so that ports are free; apt installs from package files.
 """
 
 import contextlib

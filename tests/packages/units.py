@@ -1,4 +1,4 @@
-"""systemd's units as text: what a manager would do to start one, done by hand where there is no manager."""
+"""Parses systemd's units, and starts them as systemd would where it is not running."""
 
 import configparser
 import shlex

@@ -1,4 +1,4 @@
-"""Runs tests of the page by node, in a real browser, on servers that they start themselves."""
+"""Runs the page's tests by node, in a real browser; they start their own servers."""
 
 import os
 import pathlib

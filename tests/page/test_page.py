@@ -1,4 +1,4 @@
-"""The page as a whole: its delivery, its speed, who may look, and whether everybody can use it."""
+"""The page as a whole: its delivery, its speed, access control, and accessibility."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the page's views do for who looks at them. (Beside test_page.py, so that both run at a time.)"""
+"""The page's views. (Separate from test_page.py, so that both run in parallel.)"""
 
 import pytest
 

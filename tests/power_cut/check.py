@@ -1,7 +1,7 @@
-"""Starts the server on a crash image and compares what it holds with what was acknowledged.
+"""Starts the server on a crash image and compares its data with what was acknowledged.
 
-Everything acknowledged is there exactly once, in index and aggregates alike; a request that was under way is there as a whole
-or not at all; new measures are taken; and another start changes nothing.
+Everything acknowledged is there exactly once, in index and aggregates alike; a request in progress is there as a whole
+or not at all; new measures are accepted; and another start changes nothing.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""What a disk may hold after a power cut.
+"""The possible contents of a disk after a power cut.
 
-The rules are POSIX's, and no file system's kinder ones. Bytes are durable once an fsync or fdatasync of their file has
-ended that began after they were written; names once their directory was synced in the same way. Anything else may be there
-or not, in any order, 512-byte sectors one by one. What is assumed: a sector is old or new, never mixed; the newest content
-of a sector contains the older ones, for the page cache writes it as a whole; a rename within a directory is there or not;
-the lengths of one file become durable in their order.
+The rules are POSIX's, without the stronger guarantees of any file system. Bytes are durable once an fsync or fdatasync of their file
+that began after they were written has ended; names once their directory was synced in the same way. Anything else may be there or not,
+in any order, for each 512-byte sector separately. Assumptions: a sector is old or new, never mixed; the newest content of a sector
+contains the older writes, since the page cache writes it as a whole; a rename within a directory is there or not; the lengths of one file
+become durable in their order.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""Which images of a disk are tried: at every call, some of what was open is kept and the rest is lost.
+"""Chooses the images of a disk to test: at each call, some of the writes that are not durable are kept, and the rest is lost.
 
-An image has a number; with the recording and the seed it says all there is to say.
+An image is determined by its number, the recording and the seed.
 """
 
 import dataclasses

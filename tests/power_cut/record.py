@@ -1,8 +1,8 @@
-"""Records what a process does to its files: the lines of strace become calls, and calls become operations on a disk.
+"""Records the file operations of a process: parses strace's lines to calls, and converts calls to operations on a disk.
 
-strace sees the beginning and the end of each call. Whatever the process itself has put in order, one call returning before
-another begins, is in that order in the trace; a tick counts the beginnings and ends. What strace cannot show, writes
-through a mapping or io_uring, is refused: a recording without them would prove nothing.
+strace sees the beginning and the end of each call. If one call returns before another begins, the trace has them in that order; ticks
+number the beginnings and ends. Writes that strace cannot show (through a mapping or io_uring) are refused: a recording without them would
+prove nothing.
 """
 
 import dataclasses

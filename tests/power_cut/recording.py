@@ -1,4 +1,4 @@
-"""A recording: a workload against the real server under strace, with clean stops and kills, and what the disk went through."""
+"""A recording: a workload against the real server under strace, with clean stops and kills, and the resulting disk operations."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Records a workload, tries images of it, several at a time, and tells what was found."""
+"""Records a workload, tests images of it in parallel, and reports the faults found."""
 
 import collections
 import concurrent.futures

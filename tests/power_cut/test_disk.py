@@ -1,4 +1,4 @@
-"""The model of the disk and the reading of strace, on examples that can be followed by hand."""
+"""The model of the disk and the parser of strace's output, on small examples."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Power cuts on the real server: what was acknowledged survives each; and the tool sees what it is there to see.
+"""Power cuts on the real server: acknowledged data survives each; and the tool detects missing syncs.
 
-60 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server told not to sync, must
-lose something: else the images prove nothing.
+60 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server configured not to sync,
+must lose data: otherwise the images prove nothing.
 """
 
 import re

@@ -1,9 +1,8 @@
-"""Requests whose effects are known, and the model of what must be there once some of them were acknowledged.
+"""Requests with known effects, and the model of the data that must exist once some of them were acknowledged.
 
-Each writer has policies, resources and metrics of its own and sends one request after the other. So at any moment a prefix of
-its requests is acknowledged, at most one is under way, and what the server holds of the writer is the state after the
-prefix, or one step further. A step is what the server does at once; only a batch that creates metrics has two: the index
-first, then the measures.
+Each writer has its own policies, resources and metrics and sends one request after the other. So at any moment a prefix of its requests
+is acknowledged, at most one is in progress, and the server's data of the writer is the state after the prefix, or one step further. A
+step is atomic; only a batch that creates metrics has two steps: the index first, then the measures.
 """
 
 import copy

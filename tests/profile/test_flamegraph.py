@@ -1,4 +1,4 @@
-"""Where the time goes: GET /debug/flamegraph and `gnudi profile` on the real binary, at rest and under load."""
+"""Profiles: GET /debug/flamegraph and `gnudi profile` on the real binary, idle and under load."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Go programs of the tests: compiled once into target/go, with modules that the module cache keeps."""
+"""Go programs of the tests: compiled once into target/go, with modules in the module cache."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Messages of remote write 2.0 and of OpenTelemetry, byte by byte; those of 1.0 are inputs.remote_write's."""
+"""Messages of remote write 2.0 and of OpenTelemetry, built byte by byte; inputs.remote_write has those of 1.0."""
 
 import struct
 

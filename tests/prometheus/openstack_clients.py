@@ -1,7 +1,7 @@
-"""What OpenStack's services ask of Prometheus' API, by their own code, with tokens of a real Keystone.
+"""Sends the requests of OpenStack's services to Prometheus' API, by their own code, with tokens of a real Keystone.
 
-Runs in the environment of OpenStack's programs. Reads a job as JSON: `auth` (Keystone's URL, user, password, project), `url` (the store's, for who
-asks it without a catalogue), and what to ask; writes what came back as JSON.
+Runs in the environment of OpenStack's programs. Reads a job as JSON: `auth` (Keystone's URL, user, password, project), `url` (the store's, for
+clients that use no catalogue), and the requests; writes the responses as JSON.
 """
 
 import datetime

@@ -1,7 +1,7 @@
-"""A real Prometheus that takes remote writes, and questions to it and to gnudi alike.
+"""A real Prometheus that accepts remote writes; and queries to it and to gnudi.
 
-It is the one that `make target/tools/bin/prometheus` builds (four minutes), where it is there: what it answers, gnudi answers, to the texts of warnings.
-Elsewhere Debian's 2.42, which does not have all of the language.
+If available, it is the one that `make target/tools/bin/prometheus` builds (four minutes): gnudi must give the same answers, including the
+texts of warnings. Otherwise it is Debian's 2.42, which lacks a part of the language.
 """
 
 import json

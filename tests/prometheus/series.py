@@ -1,4 +1,4 @@
-"""Random series: counters that begin again, gauges with gaps and ends, classic histograms."""
+"""Random series: counters with resets, gauges with gaps and ends, classic histograms."""
 
 import struct
 

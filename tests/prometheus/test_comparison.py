@@ -1,5 +1,5 @@
-"""All of the language on a fixed set of series: each query, at one time and over a range, has the answer that a real Prometheus 3 gives, to the
-texts of warnings and errors."""
+"""The whole language on a fixed set of series: each query, at one time and over a range, has the same answer as from a real Prometheus 3,
+including the texts of warnings and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Exemplars and targets: what other servers write beside their samples, and what they scrape."""
+"""Exemplars, which writers send with their samples, and targets, which writers scrape."""
 
 import time
 

@@ -1,5 +1,5 @@
-"""The OpenTelemetry collector and Telegraf, built of their own modules: what they export by OTLP over HTTP, by remote write and by InfluxDB's
-protocol is stored, and read back by PromQL."""
+"""The OpenTelemetry collector and Telegraf, built from their own modules: data that they export by OTLP over HTTP, by remote write and by
+InfluxDB's protocol is stored, and read back by PromQL."""
 
 import json
 import time

@@ -1,7 +1,7 @@
-"""Prometheus' own language tests (its module's promql/promqltest), asked over HTTP of a server that got their series by remote write.
+"""Prometheus' own language tests (its module's promql/promqltest), run over HTTP on a server that got their series by remote write.
 
-Native histograms are refused, so cases beside them may fail; as many pass as are counted here. Of the others `LACKING` says which do not pass, and
-why; one that fails and is not there fails the test, and one that passes and is there does, too.
+Native histograms are refused, so cases beside them may fail: at least `PASSED_AT_LEAST` cases must pass. `LACKING` lists the other cases
+that do not pass, with reasons. The test fails if a case fails that is not listed, or if a listed one passes.
 """
 
 import collections

@@ -1,5 +1,5 @@
 """OpenStack's clients of Prometheus' API, on gnudi with Keystone's tokens, as they are on Aetos: python-observabilityclient, Aodh's alarms,
-CloudKitty's rating, Watcher's strategies. What they ask for was written through Gnocchi's API by Ceilometer, and by remote write."""
+CloudKitty's rating, Watcher's strategies. The data was written by Ceilometer through Gnocchi's API, and by remote write."""
 
 import json
 import pathlib

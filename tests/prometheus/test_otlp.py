@@ -1,4 +1,4 @@
-"""POST /api/v1/otlp/v1/metrics: metrics become Prometheus' series, and what is refused is counted in the answer."""
+"""POST /api/v1/otlp/v1/metrics: metrics become Prometheus' series, and the response counts rejected data points."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Below `/prometheus` Prometheus' API is the same, and nothing else is."""
+"""Prometheus' API is also served below `/prometheus`, and no other API is."""
 
 import json
 import urllib.parse

@@ -1,4 +1,4 @@
-"""Random queries on random series: gnudi answers as the real Prometheus does."""
+"""Random queries on random series: gnudi gives the same answers as a real Prometheus."""
 
 import random
 

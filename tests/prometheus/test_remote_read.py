@@ -1,4 +1,4 @@
-"""A real Prometheus that has nothing of its own reads gnudi's series by remote read: its answers are those of one that was written to."""
+"""A real Prometheus without data reads gnudi's series by remote read: its answers equal those of a Prometheus with the same data."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two users see nothing of each other in any route of Prometheus' API; an administrator sees both."""
+"""Two users do not see each other's data in any route of Prometheus' API; an administrator sees both."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""POST /api/v1/write: what is written is read back, and what is refused is told and changes nothing else."""
+"""POST /api/v1/write: written samples are read back; rejected ones are reported and do not affect the others."""
 
 import calendar
 import time

@@ -1,6 +1,6 @@
-"""Policies with raw points: what is posted in any order, around kills, reads as the same points in order.
+"""Policies with raw points: points posted in any order, around kills, give the same results as in order.
 
-The model is a dictionary of the points that were accepted; rows are computed from it in the plainest way.
+The model is a dictionary of the accepted points, from which rows are computed in the simplest way.
 """
 
 import calendar

@@ -1,4 +1,5 @@
-"""Measures of a time are removed: what is left reads as if they had never come, and a clock that had run ahead is forgotten."""
+"""Measures of a time range are removed: results are as if they had never been posted, and metrics of a client whose clock was ahead accept
+measures again."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a configuration of shared engines is refused for, and that no password is ever shown."""
+"""Which configurations of shared engines are refused, and that no password is ever shown."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
-"""A log of measures in a shared store that is emptied, replaced by an older copy, or followed by another driver: the processes say so,
-and new measures of old metrics count."""
+"""The log of measures in a shared store is emptied, or replaced by an older copy or by another driver: the processes report it, and process
+new measures of old metrics."""
 
 import pathlib
 import re

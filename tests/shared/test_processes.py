@@ -1,4 +1,4 @@
-"""Several processes on PostgreSQL and Redis: what one does, the others show."""
+"""Several processes on PostgreSQL and Redis: changes by one are seen by the others."""
 
 import json
 import subprocess

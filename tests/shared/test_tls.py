@@ -1,4 +1,4 @@
-"""TLS to the engines: certificates are checked, and what is not trusted is not spoken to."""
+"""TLS to the engines: certificates are verified, and engines with an untrusted one are refused."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Writers that go on when a server goes away: to the next one, with the same metrics."""
+"""Writers that switch to the next server if one fails, with the same metrics."""
 
 import http.client
 import time

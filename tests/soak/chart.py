@@ -1,4 +1,4 @@
-"""The chart of a soak: one page without anything from elsewhere, for light and dark screens."""
+"""The chart of a soak: a self-contained page, with a light and a dark theme."""
 
 import html
 

@@ -1,7 +1,7 @@
-"""Whether a quantity is flat: the trend of its floor, so that a sawtooth is flat and a staircase is not.
+"""Decides whether a quantity is flat, by the trend of its floor: a sawtooth is flat, a staircase is not.
 
-The time after the warm-up is cut into equal parts; a part's floor is the value that a fifth of its samples are below. The trend
-is the median of the slopes between all pairs of floors (Theil and Sen): a peak, or two, do not change it.
+The time after the warm-up is cut into equal parts; a part's floor is the value below which a fifth of its samples are. The trend
+is the median of the slopes between all pairs of floors (Theil and Sen), so that single peaks do not change it.
 """
 
 import dataclasses

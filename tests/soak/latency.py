@@ -1,4 +1,4 @@
-"""Latencies of requests beside the load of polling: `python -m soak.latency --metrics 1000000`, in this directory.
+"""Measures latencies of requests under a load as of polling: `python -m soak.latency --metrics 1000000`, in tests/.
 
 Starts a server, creates resources of 30 metrics, posts a measure of each metric every minute, and after the first minute sends one
 request after the other for a minute: a page of a thousand metrics, a search by an attribute, the measures of a metric.

@@ -1,7 +1,7 @@
-"""Clients that do at random what real ones do, each with resources and metrics of its own, and verify every answer against what
-was acknowledged to them. The server may end at any moment: what was under way then is found out once it is back.
+"""Clients that send random requests like those of real clients, each with its own resources and metrics, and verify every response against
+what was acknowledged to them. The server may end at any moment: the outcome of the requests in progress is determined once it is back.
 
-All is bounded: resources and metrics of a client, points that are kept of a metric, requests a second.
+Everything is bounded: resources and metrics of a client, recorded points of a metric, requests a second.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""One soak: a server, its load, its ends and starts, a sample every two seconds; and what came of it."""
+"""One soak: a server, its load, its stops and starts, a sample every two seconds, and the result."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a server holds at a moment: memory, handles, threads, and what its data directory takes on the disk."""
+"""The resource usage of a server at a moment: memory, handles, threads, and the disk use of its data directory."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the soak calls flat, on series of which the answer is known."""
+"""Which series the soak calls flat, on series with a known answer."""
 
 import random
 import xml.etree.ElementTree as ElementTree

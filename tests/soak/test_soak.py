@@ -1,5 +1,5 @@
-"""The soak itself, for a third of a minute: the load runs through two ends of the server, every answer is right, and the report is
-there. What is flat shows in an hour only: `make soak`."""
+"""The soak itself, for a third of a minute: the load continues over two ends of the server, every response is right, and the report is
+written. Whether quantities are flat only shows within an hour: `make soak`."""
 
 import json
 

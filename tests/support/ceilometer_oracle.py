@@ -1,4 +1,4 @@
-"""Our publishers and Ceilometer's side by side: two processes that get the same JSON lines."""
+"""gnudi's publishers and Ceilometer's: two processes that get the same JSON lines."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""The second virtual environment: OpenStack's own programs (Keystone, Ceilometer, their libraries), whose dependencies would
-clash with those of the tests.
+"""The second virtual environment: OpenStack's own programs (Keystone, Ceilometer, their libraries), whose dependencies
+conflict with those of the tests.
 
 `make` puts it into .cloud-venv in the root of the repository; `GNUDI_CLOUD_VENV` names another.
 """

@@ -1,7 +1,7 @@
-"""Combinations of engines under gnudi: what the configuration says of each, on servers that the test run has started.
+"""Combinations of engines under gnudi: the configuration of each, on servers that the test run has started.
 
-A combination is named as `postgresql+redis+ceph`: indexer, incoming, storage. Each use gets places of its own (a database, a
-prefix, a pool, a bucket), so that clouds never meet.
+A combination is named as `postgresql+redis+ceph`: indexer, incoming, storage. Each use gets its own database, prefix, pool or
+bucket, so that clouds are separate.
 """
 
 import itertools

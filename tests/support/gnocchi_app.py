@@ -1,7 +1,7 @@
 """The real Gnocchi 4.7.1 behind a threaded HTTP server: the program that `gnocchi.py` starts.
 
-One process serves the API, and with `--metricd` a thread beside it processes what is pending. Without that thread
-measures are processed only by requests with `refresh=true`, so that a test decides where passes are cut.
+One process serves the API, and with `--metricd` a thread of it processes pending measures. Without that thread measures are only
+processed by requests with `refresh=true`, so that a test determines the passes.
 """
 
 import argparse

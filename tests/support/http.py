@@ -1,4 +1,4 @@
-"""A small HTTP client that sends exactly what a test says, malformed requests included.
+"""A small HTTP client that sends exactly the bytes that a test gives it, also malformed requests.
 
 One `Client` keeps one connection and belongs to one thread.
 """

@@ -1,4 +1,4 @@
-"""An HTTP server of a test's own, in place of a service."""
+"""An HTTP server that a test runs in place of a service."""
 
 import http.server
 import json

@@ -1,4 +1,4 @@
-"""A stand-in for Keystone that knows a few tokens: for tests of what needs one, and not of Keystone itself."""
+"""A stand-in for Keystone with a few tokens, for tests that need tokens but do not test Keystone itself."""
 
 from support.http_stand_in import HttpStandIn
 

@@ -1,6 +1,6 @@
-"""Prints a fernet token with any end, which Keystone itself would not hand out. Runs in the cloud's virtual environment.
+"""Prints a fernet token with any expiry, also one that Keystone would not issue. Runs in the cloud's virtual environment.
 
-Arguments: Keystone's configuration file, the user's id, the project's id, the end (`2020-01-01T00:00:00.000000Z`).
+Arguments: Keystone's configuration file, the user's id, the project's id, the expiry (`2020-01-01T00:00:00.000000Z`).
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Programs that see an /etc, a /var/log and a home of a test's own, as packages and images lay them out. Needs root."""
+"""Runs programs with a test's own /etc, /var/log and home directory, in the layout of packages and images. Needs root."""
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
 """Starting, watching and ending one child process; free ports; waiting with a limit.
 
-Nothing here knows which program runs: `gnudi.py`, `postgres.py` and `gnocchi.py` do.
+Independent of the program: see `gnudi.py`, `postgres.py` and `gnocchi.py`.
 """
 
 import contextlib

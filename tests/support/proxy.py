@@ -1,6 +1,6 @@
-"""A TCP proxy before a server, which can make it slow, refuse for it, or hang up: what engines do on bad days.
+"""A TCP proxy before a server that can delay it, refuse in its place, or disconnect, as failing engines do.
 
-It knows of HTTP only how to answer 503, and that is to connections which it takes while it is told to refuse.
+Its only HTTP is the response 503 to requests that arrive while it is set to refuse.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""A stand-in for Gnocchi that keeps what it was asked and answers as Gnocchi would: resources that it does not know, those that
-somebody else makes first, those that it refuses, and times at which it is not well.
+"""A stand-in for Gnocchi that records requests and answers as Gnocchi would: with unknown resources, resources that somebody else creates
+first, refused ones, and failures for a time.
 
-Nothing here aggregates: for that there is the real one.
+It does not aggregate: tests of that use a real one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which tests one worker of pytest-xdist runs, and in which order they are given out: `pytest -n 3 --dist loadfile`."""
+"""Distributes tests over the workers of pytest-xdist, and orders them: `pytest -n 3 --dist loadfile`."""
 
 from xdist.scheduler import LoadScopeScheduling
 

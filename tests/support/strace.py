@@ -1,4 +1,4 @@
-"""What strace saw of a process: which names it made and which directories it synced before its first answer."""
+"""Parses strace's output of a process: the names that it created and the directories that it synced before its first response."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Aggregates across metrics as tables, long and wide: they say what the JSON answer says."""
+"""Aggregates across metrics as long and wide tables: they equal the JSON response."""
 
 import datetime
 import struct

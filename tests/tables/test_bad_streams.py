@@ -1,4 +1,4 @@
-"""Streams that are cut short, lie about themselves, or are something else: 400 with a cause, or 413, and nothing changed."""
+"""Streams that are truncated, have false lengths, or are something else: 400 with a cause, or 413, and nothing is changed."""
 
 import io
 import random

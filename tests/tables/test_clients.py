@@ -1,4 +1,4 @@
-"""The clients that people read tables with: each reads and writes what it is given, in the lines of docs/api.md."""
+"""The client libraries for tables: each reads and writes the same data, by the lines of docs/api.md."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Our notification agent as a process, and Ceilometer's; notifications for them, and what of these has come to the store."""
+"""gnudi's notification agent and Ceilometer's as processes; notifications for them, and the resulting data in the store."""
 
 import base64
 import json

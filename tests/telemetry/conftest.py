@@ -1,4 +1,5 @@
-"""Ours and Ceilometer's, one process each for a module's tests; a broker that each module finds empty, and agents that end with their test."""
+"""gnudi's programs and Ceilometer's, one process each for a module's tests; a broker that is empty for each module, and agents that end
+with their test."""
 
 import pytest
 

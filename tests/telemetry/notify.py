@@ -2,7 +2,7 @@
 
     python notify.py < job      (JSON: url, driver, topic, options, pace_s, notifications)
 
-Each notification is {exchange, publisher_id, event_type, priority, payload}; `pace_s` is how long to wait after each.
+Each notification is {exchange, publisher_id, event_type, priority, payload}; `pace_s` is the pause after each.
 """
 
 import json

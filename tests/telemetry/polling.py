@@ -1,6 +1,6 @@
-"""What the tests of polling share: both polling agents, instances of libvirt's test driver, and who reads what is published.
+"""Shared by the tests of polling: both polling agents, instances of libvirt's test driver, and the reader of published samples.
 
-Each test has topics of its own, so that all can share one broker.
+Each test has its own topics, so that all can share one broker.
 """
 
 import contextlib

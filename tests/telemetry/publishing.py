@@ -1,4 +1,4 @@
-"""Both publishers, ours and Ceilometer's, fed with the same lines; and random samples and events."""
+"""gnudi's publisher and Ceilometer's with the same input; and random samples and events."""
 
 import json
 import os

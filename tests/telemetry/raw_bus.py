@@ -1,4 +1,4 @@
-"""Puts bytes into queues as they are, and takes out what lies there, in the cloud's Python.
+"""Publishes raw bytes to queues, and drains queues, in the cloud's Python.
 
     python raw_bus.py HOST:PORT USER PASSWORD < job      (JSON: publish, drain; answers what was drained as JSON)
 

@@ -1,4 +1,4 @@
-"""Sockets that remember what publishers send."""
+"""Sockets that record what publishers send."""
 
 import contextlib
 import socket

@@ -1,5 +1,5 @@
-"""Small stand-ins for Nova, Glance, Cinder, Neutron, Swift and a service of one's own: what they answer, and in pages where the
-real ones would. They lie under paths of one server, as many clouds have them behind one proxy."""
+"""Small stand-ins for Nova, Glance, Cinder, Neutron, Swift and a made-up service: their responses, in pages where the real ones have pages.
+They are paths of one server, as in clouds with one proxy for all services."""
 
 import hashlib
 import hmac

@@ -1,5 +1,5 @@
-"""What the agent cannot publish lies in a queue of the broker, with the reason, for as long as options say; `gnudi agent aside` lists
-it, shows it, brings it back and drops it, and a kill -9 of whoever moves messages loses none."""
+"""Messages that the agent cannot publish are kept in a queue of the broker, with the reason, within the configured limits. `gnudi agent
+aside` lists, shows, replays and drops them. A kill -9 of the process that moves messages loses none."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What services tell: our polling agent and Ceilometer's ask the same stand-ins, which a real Keystone's catalogue names."""
+"""Meters of services: gnudi's polling agent and Ceilometer's poll the same stand-ins, which are in a real Keystone's catalogue."""
 
 import json
 

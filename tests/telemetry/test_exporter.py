@@ -1,4 +1,4 @@
-"""What polling agents show: the exporter for Prometheus and the socket of heartbeats, ours and Ceilometer's beside each other."""
+"""The polling agents' exporter for Prometheus and heartbeat socket: gnudi's compared with Ceilometer's."""
 
 import http.client
 import pathlib

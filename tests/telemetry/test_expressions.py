@@ -1,7 +1,7 @@
-"""What dynamic pollsters may say of values: random expressions, against Python itself.
+"""Expressions of dynamic pollsters: random ones, compared with Python itself.
 
-The telemetry crate's example `expressions` answers for gnudi. What gnudi refuses Python may know; where gnudi has a value, Python
-has the same, and where Python has an error, gnudi has one.
+The telemetry crate's example `expressions` answers for gnudi. gnudi may refuse what Python accepts. If gnudi gives a value,
+Python gives the same; if Python fails, gnudi does.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Our publisher for Gnocchi against Ceilometer's, request by request; and what Ceilometer's does not do: many messages in one
-request, and nothing lost while the store is away.
+"""gnudi's publisher for Gnocchi compared with Ceilometer's, request by request; and what only gnudi's does: many messages in one request,
+and no loss while the store does not respond.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Dynamic pollsters of what commands print: ours and Ceilometer's run the same."""
+"""Dynamic pollsters of commands: gnudi's agent and Ceilometer's run the same ones."""
 
 import os
 import time

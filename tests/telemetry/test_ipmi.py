@@ -1,4 +1,4 @@
-"""Sensors of a management controller: our agent and Ceilometer's ask one `ipmitool`, which says what those of real machines say."""
+"""Sensors of a management controller: gnudi's agent and Ceilometer's run the same fake `ipmitool`, with the output of real machines."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 """The notification agent in a cloud: it logs in with [service_credentials] on a real Keystone, finds the store in the catalogue,
-and posts to a gnudi that takes nothing without a token."""
+and posts to a gnudi that requires tokens."""
 
 import time
 import uuid

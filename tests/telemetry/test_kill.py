@@ -1,5 +1,5 @@
-"""kill -9 of the notification agent at random instants of its life, under load: every sample that was published is in the store
-in the end, with its own value and no other. The same while the store hangs, the store dies and the broker dies.
+"""kill -9 of the notification agent at random moments, under load: in the end every published sample is in the store, with its own value
+and no other. The same while the store hangs, the store dies and the broker dies.
 
 12 kills, or `--rounds`.
 """

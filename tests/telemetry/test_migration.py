@@ -1,5 +1,5 @@
-"""The runbook of docs/migration.md with Ceilometer's own notification agent, which posts to a real Gnocchi while that is imported: every
-sample is in gnudi afterwards, also those that were sent during the cut-over."""
+"""The steps of docs/migration.md with Ceilometer's own notification agent, which posts to a real Gnocchi while Gnocchi is imported: every
+sample is in gnudi afterwards, also those sent during the cut-over."""
 
 import collections
 import uuid

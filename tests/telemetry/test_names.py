@@ -1,4 +1,4 @@
-"""Names of users and projects in samples: both polling agents ask the same Keystone, through a proxy that counts."""
+"""Names of users and projects in samples: both polling agents use the same Keystone, through a proxy that counts requests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The notifier publisher, against Ceilometer's: the same notifications on the same broker."""
+"""The notifier publisher, compared with Ceilometer's: the same notifications on the same broker."""
 
 import json
 import random

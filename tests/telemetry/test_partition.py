@@ -1,5 +1,5 @@
-"""Several polling agents, gnudi's and Ceilometer's, that find each other by a real Redis and a real etcd: each instance is polled by one
-of them, once a round; when one leaves or dies, the others take over."""
+"""Several polling agents, gnudi's and Ceilometer's, that find each other through a real Redis or etcd: each instance is polled by one of
+them, once a round; when one leaves or dies, the others take over."""
 
 import time
 

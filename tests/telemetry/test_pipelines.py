@@ -1,4 +1,4 @@
-"""Pipeline files, against Ceilometer's own managers: what goes where, and what is refused."""
+"""Pipeline files, compared with Ceilometer's own managers: the routes, and which files are refused."""
 
 import json
 import random

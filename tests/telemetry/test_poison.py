@@ -1,4 +1,4 @@
-"""Messages that nobody can use: each is counted and set aside; its neighbours are stored, and the agent goes on."""
+"""Invalid messages: each is counted and set aside; the other messages are stored, and the agent goes on."""
 
 import json
 import uuid

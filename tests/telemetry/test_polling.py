@@ -1,7 +1,7 @@
 """The polling agent on real parts: libvirt's test driver, RabbitMQ, Ceilometer's own polling agent as the oracle.
 
-Both agents poll the same domains and publish to the same broker; one reader takes what both say, and verifies signatures with
-Ceilometer's function.
+Both agents poll the same domains and publish to the same broker; one reader gets the samples of both, and verifies signatures
+with Ceilometer's function.
 """
 
 import os

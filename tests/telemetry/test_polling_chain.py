@@ -1,5 +1,5 @@
-"""From libvirt to the store, with real parts in every second place: Ceilometer's polling agent and our notification agent, our
-polling agent and Ceilometer's notification agent, and both of ours within one server."""
+"""From libvirt to the store with mixed agents: Ceilometer's polling agent and gnudi's notification agent, gnudi's polling agent and
+Ceilometer's notification agent, and both of gnudi's within one server."""
 
 import json
 

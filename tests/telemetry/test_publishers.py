@@ -1,4 +1,4 @@
-"""Publishers, against Ceilometer's: the same samples and events give the same bytes."""
+"""Publishers, compared with Ceilometer's: the same samples and events give the same bytes."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Ceilometer's own notification agent with gnudi as its store, and beside ours on the same queues."""
+"""Ceilometer's own notification agent with gnudi as its store, and beside gnudi's agent on the same queues."""
 
 import collections
 import functools

@@ -1,4 +1,4 @@
-"""Values of ceilometer.conf and gnocchi.conf that refer to other options: what comes out is what oslo.config makes of them."""
+"""Values of ceilometer.conf and gnocchi.conf that refer to other options: resolved as by oslo.config."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The signature of messages, against Ceilometer's own functions."""
+"""The signature of messages, compared with Ceilometer's own functions."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What of instances that libvirt finds only Nova knows: both polling agents ask the same Nova."""
+"""Data of instances that libvirt finds and only Nova has: both polling agents request it from the same Nova."""
 
 import pytest
 

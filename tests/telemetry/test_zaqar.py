@@ -1,5 +1,4 @@
-"""`zaqar://`, with a login to the whole system and a certificate of the agent's own: a stand-in for Keystone and Zaqar that lets
-nobody else in."""
+"""`zaqar://`, with a login of system scope and the agent's own client certificate: a stand-in for Keystone and Zaqar refuses all others."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Ceilometer's own classes, run by its environment's Python: a JSON line on standard input, an answer as a JSON line on standard
-output. The lines are those of the example `publishers`, beside it."""
+"""Runs Ceilometer's own classes in its virtual environment: JSON lines on standard input, answers as JSON lines on standard output. The
+counterpart of the example `publishers`, with the same lines."""
 
 import datetime
 import functools

@@ -1,4 +1,4 @@
-"""A server with a few metrics, and the two programs that ask it: `gnudi` and Gnocchi's client."""
+"""A server with a few metrics, and its two clients: `gnudi` and Gnocchi's client."""
 
 import contextlib
 import io

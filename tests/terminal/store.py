@@ -1,4 +1,4 @@
-"""What the server of these tests holds, and how both programs find it."""
+"""The data of these tests' server, and its address for both clients."""
 
 HOUR = "2026-11-21T10"
 

@@ -1,4 +1,4 @@
-"""`gnudi metric`, `measures`, `resource` and `aggregates`: what Gnocchi's client prints, and what it has not."""
+"""`gnudi metric`, `measures`, `resource` and `aggregates`: the output of Gnocchi's client, and gnudi's additions."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What shells complete, pages for `man`, `--help`, and how soon an answer is there."""
+"""Completion in shells, pages for `man`, `--help`, and the time of a command."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`gnudi status` of the embedded store: what a monitor and a script for Gnocchi's client ask."""
+"""`gnudi status` of the embedded store, as used by monitors and by scripts for Gnocchi's client."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""As much of libvirt's Python binding as Ceilometer uses, over the C library itself: the binding would have to be compiled."""
+"""The part of libvirt's Python binding that Ceilometer uses, directly on the C library: the real binding would have to be compiled."""
 
 import ctypes as c
 
