@@ -1,4 +1,4 @@
-//! What requests cost their callers, whatever becomes of the responses.
+//! The cost of requests is charged to their callers, also if the client does not read the response.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Limits per project: what a request did not create leaves room.
+//! Limits per project: metrics that a request failed to create do not count.
 
 mod support;
 
