@@ -1,6 +1,6 @@
-//! Random operations on the local store and on the in-memory model, with reopening and power cuts: the same
-//! results; after a power cut everything synced, and a prefix of the later writes; on a failing disk what the
-//! results said. All of it without heads in memory, of which `aggregates_write_back` has the tests.
+//! Random operations on the local store and on the in-memory model, with reopening and power cuts: the same results. After a
+//! power cut the store has everything synced, and a prefix of the later writes; on a failing disk it has the writes that
+//! succeeded. Heads are not kept in memory here: `aggregates_write_back` tests that.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! The local stores on a full disk, with a reserve: merges wait, deletions free space, and what must go on
-//! goes on.
+//! The local stores on a full disk, with a reserve: merges wait, deletions free space, and
+//! acknowledgements succeed.
 
 mod support;
 

@@ -31,7 +31,8 @@ impl Requests {
         Requests { starts: vec![Vec::new(); bodies.len()], metrics: heads, ends: bodies }
     }
 
-    /// A request for each body and each name: bodies consist of what is before and behind a name. Names have one length.
+    /// A request for each body and each name. A body is given as its parts before and after the name. All names have the same
+    /// length.
     pub fn named(
         open_head: &[u8],
         names: Vec<Vec<u8>>,

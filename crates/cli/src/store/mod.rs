@@ -112,7 +112,7 @@ impl Store {
         retry: RetryPolicy,
     ) -> Result<()> {
         let (indexer, place) = (&*self.indexer, index_place(config));
-        // Asked once: a repeated creation finds what one without an answer has created.
+        // Checked once, before all attempts: an attempt whose answer was lost may have created some of them.
         if retry.run(&place, || has_no_archive_policies(indexer)).await? {
             retry.run(&place, || create_default_archive_policies(indexer, methods)).await?;
         }

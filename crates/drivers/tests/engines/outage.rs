@@ -1,4 +1,4 @@
-//! What an engine's outage means for a coordinator.
+//! The effects of an engine's outage on a coordinator.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::{

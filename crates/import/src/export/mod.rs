@@ -2,7 +2,8 @@
 //!
 //! [`export`] writes a file of lines, each a request: first the differences of both indexes (`definitions`,
 //! `resources`, `metrics`), in an order that Gnocchi accepts, then the measures of gnudi's journals (`measures`).
-//! `file` continues an earlier run, `earlier` and `expected` are what its lines do, `known` is what this run takes along.
+//! `file` continues an earlier run; `earlier` and `expected` have the effects of its lines; `known` has the items that this run
+//! can refer to.
 //! [`post`](mod@post) sends the lines.
 //! Gnocchi's database is only read.
 //!

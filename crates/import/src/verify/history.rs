@@ -42,8 +42,8 @@ pub fn has_more(gnocchi: &[Value], gnudi: &[Value]) -> bool {
     gnudi.iter().any(|revision| !theirs.contains(start(revision)))
 }
 
-/// Removes from gnudi's history of a type's resource what Gnocchi has in `generic`, the resource's generic history,
-/// alone: revisions that a change through `/v1/resource/generic` ended (docs/compatibility.md).
+/// Removes from gnudi's history the revisions that Gnocchi shows only in `generic`, the history of the same resource as a
+/// generic one: a change through `/v1/resource/generic` ended them (docs/compatibility.md).
 pub fn without_generic_changes(gnocchi: &[Value], generic: &[Value], gnudi: &mut Vec<Value>) {
     let (theirs, generic) = (starts(gnocchi), starts(generic));
     gnudi.retain(|revision| {

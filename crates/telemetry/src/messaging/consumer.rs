@@ -276,7 +276,7 @@ impl Worker {
         }
     }
 
-    /// Keeps account of what this connection has delivered, without what is settled.
+    /// Ends the session of this connection: its unsettled messages stay in memory and are still counted.
     fn end_session(&mut self) {
         let mut ledger = std::mem::take(&mut self.ledger);
         ledger.due(Instant::now(), true);

@@ -16,7 +16,7 @@ use crate::{
 /// Maximum number of samples that one definition makes of one notification.
 const SAMPLES_MAX: usize = 100_000;
 
-/// Maximum bytes, as JSON, of what the samples of one definition and notification have in common: each has a copy.
+/// Maximum bytes, as JSON, of all copies of a value that the samples of one definition and notification share.
 const COPIES_BYTES_MAX: usize = 32 << 20;
 
 /// The sample fields that a definition may look up, in order of evaluation.

@@ -102,7 +102,7 @@ fn append(path: &Path) -> std::io::Result<File> {
 struct Log {
     path: PathBuf,
     file: File,
-    /// Bytes that the file has of the line being written.
+    /// The number of bytes of the current line that are already in the file.
     written: usize,
     /// 0: no rotation.
     bytes_max: u64,
@@ -110,7 +110,7 @@ struct Log {
 }
 
 impl Log {
-    /// Writes a whole line. After an error, the call for the same line goes on where this one has stopped.
+    /// Writes a whole line. After an error, call it again with the same line: it continues where it stopped.
     fn write(&mut self, line: &str) -> std::io::Result<()> {
         if self.written == 0 && self.has_to_rotate(line)? {
             self.rotate()?;
@@ -146,7 +146,7 @@ impl Log {
     }
 }
 
-/// Writes what is missing of `bytes`, of which `written` are written; counts also those before an error.
+/// Writes `bytes` from index `written` on, and advances `written`, also if an error stops it.
 fn write_rest(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> std::io::Result<()> {
     while *written < bytes.len() {
         match file.write(&bytes[*written..]) {

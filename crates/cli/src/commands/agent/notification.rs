@@ -129,7 +129,7 @@ impl NotificationService {
     }
 }
 
-/// Waits for what must not end before it is stopped.
+/// Runs a task that must not end before it is stopped.
 async fn to_be_stopped(running: impl Future<Output = ()>, stopped: watch::Receiver<bool>) -> Result<()> {
     running.await;
     if !*stopped.borrow() {

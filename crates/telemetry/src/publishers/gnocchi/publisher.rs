@@ -263,7 +263,7 @@ impl PublisherState {
         receiver
     }
 
-    /// Processes in order what arrived early; meanwhile more may arrive and has to wait, too.
+    /// Processes the queue of early messages and events in order, until it is empty: more may arrive meanwhile.
     fn open_gate(&self, project: Option<Box<str>>) {
         loop {
             let early = {

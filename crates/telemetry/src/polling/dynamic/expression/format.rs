@@ -63,7 +63,8 @@ pub fn braces(text: &str, values: &[Value]) -> Result<String> {
     Ok(out)
 }
 
-/// Plain texts, each with what stands between the braces behind it; the last one has none. Two braces stand for one.
+/// Splits a text into plain texts, each with the contents of the braces that follow it; none follow the last one. A double
+/// brace stands for a single one in a plain text.
 pub fn split_at_braces(text: &str) -> Result<Vec<(String, Option<&str>)>> {
     let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
