@@ -373,6 +373,41 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
     assert!(lost > 200, "the holes hit little: {lost}");
 }
 
+/// A file that is used again has frames of its earlier use behind its end, with items that are whole. They are not taken
+/// for those of frames that are lost before the end.
+#[tokio::test]
+async fn items_of_an_earlier_use_of_a_file_are_not_taken() {
+    for shift in [0, 8, 16, 24] {
+        let disk = SimDisk::default();
+        let store = open_unflushed(&disk);
+        let mut ends = Vec::new();
+        for version in 1..=2 {
+            let writes = (0..5).map(|id| MetricWrite {
+                metric: metric(id),
+                blocks: Vec::new(),
+                expired: Vec::new(),
+                head: value(id, version),
+            });
+            assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+            store.sync().await.unwrap();
+            disk.edit(&files(&disk, ".log")[0], |bytes| {
+                ends.push(bytes.iter().rposition(|byte| *byte != 0).unwrap() / 8 * 8 + 8);
+            });
+        }
+        drop(store);
+        disk.edit(&files(&disk, ".log")[0], |bytes| {
+            let earlier = bytes[4096..ends[0]].to_vec();
+            bytes.resize(bytes.len().max(ends[1] + shift + earlier.len()), 0);
+            bytes[ends[0]..ends[1]].fill(0);
+            bytes[ends[1] + shift..][..earlier.len()].copy_from_slice(&earlier);
+        });
+        let store = open_unflushed(&disk);
+        for head in store.read_heads(&[0, 1, 2, 3, 4].map(metric)).await {
+            assert!(matches!(head, Err(StoreError::Damaged(_))), "shift {shift}: {head:?}");
+        }
+    }
+}
+
 /// The end of a run is lost: the heads there count as lost until rewritten, while newer runs are merged and
 /// older ones read.
 #[tokio::test]

@@ -17,6 +17,7 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     io::{self, IoSlice},
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
@@ -198,6 +199,9 @@ struct Scan<'a> {
     reader: SegmentReader,
     /// Where the search for frames ends.
     limit: u32,
+    /// Whether the frames are known to have ended at the limit. Behind the end there may be items of an earlier use of
+    /// the file.
+    ends_at_limit: bool,
     is_last: bool,
     /// Whether the whole segment is known to have been durable once.
     synced: bool,
@@ -237,7 +241,8 @@ impl<'a> Scan<'a> {
         }
         let limit = promised.map_or(length, |promised| promised.min(length));
         let reader = SegmentReader::new(Arc::clone(segment), limit);
-        Ok(Self { segment, reader, limit, is_last, synced, tear, known, quarantine, patience })
+        let ends_at_limit = promised.is_some();
+        Ok(Self { segment, reader, limit, ends_at_limit, is_last, synced, tear, known, quarantine, patience })
     }
 
     /// Passes the frames to `visit`.
@@ -269,7 +274,8 @@ impl<'a> Scan<'a> {
                     self.reader.read_again();
                     continue;
                 }
-                self.damage(offset, hole_end, sight, synced, visit)?;
+                let is_within = next.is_some() || self.ends_at_limit;
+                self.damage(offset..hole_end, sight, synced, is_within, visit)?;
                 offset = hole_end;
                 continue;
             }
@@ -308,15 +314,17 @@ impl<'a> Scan<'a> {
     }
 
     /// Reports a hole and shows the surviving items of the frame there. Bytes that were never synced are not
-    /// shown: they may be mixed with earlier contents of the file.
+    /// shown: they may be mixed with earlier contents of the file. Neither are those of which the header is lost, unless
+    /// the hole is known to be within the frames.
     fn damage(
         &mut self,
-        start: u32,
-        end: u32,
+        hole: Range<u32>,
         sight: Sight,
         synced: bool,
+        is_within: bool,
         visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
+        let Range { start, end } = hole;
         let (quarantine, path) = (self.quarantine, &self.segment.path);
         quarantine.report("frame", path, start.into(), self.bytes(start, (end - start) as usize)?);
         if !synced {
@@ -325,6 +333,8 @@ impl<'a> Scan<'a> {
         let (length, items, missing) = if let Sight::Damaged(header, items) = sight {
             let missing = header.items.saturating_sub(items.len() as u32);
             (header.length, items, Some(missing))
+        } else if !is_within {
+            return Ok(());
         } else {
             // Perhaps only the header is damaged: then the items are where they should be.
             let length = (end - start) as usize;

@@ -208,8 +208,7 @@ impl<'t> Leaf<'t> {
 
 pub(super) type Query = Statement;
 
-/// Longer lists are not padded to a power of two, nor are lists in a statement that already has more values: a statement
-/// has a limited number of parameters.
+/// Lists are padded to a power of two only up to this length, and while the statement has no more values than this.
 const VALUES_FILLED_UP_MAX: usize = 1024;
 
 /// Refuses a search with more values than a statement takes. A filter within its own limits may exceed that, since some

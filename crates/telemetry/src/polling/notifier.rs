@@ -140,7 +140,7 @@ mod tests {
                 exchange: "ceilometer".to_owned(),
                 topics: ["a", "full", "b"].map(str::to_owned).to_vec(),
                 version: Version::Two,
-                timeout: Duration::from_secs(60),
+                timeout: Duration::from_mins(1),
             },
             signer: Signer::new(""),
             outbox: outbox.clone(),
