@@ -199,8 +199,7 @@ struct Scan<'a> {
     reader: SegmentReader,
     /// Where the search for frames ends.
     limit: u32,
-    /// Whether the frames are known to have ended at the limit. Behind the end there may be items of an earlier use of
-    /// the file.
+    /// Whether the next segment says that the frames ended at the limit.
     ends_at_limit: bool,
     is_last: bool,
     /// Whether the whole segment is known to have been durable once.
@@ -274,8 +273,7 @@ impl<'a> Scan<'a> {
                     self.reader.read_again();
                     continue;
                 }
-                let is_within = next.is_some() || self.ends_at_limit;
-                self.damage(offset..hole_end, sight, synced, is_within, visit)?;
+                self.damage(offset..hole_end, sight, synced, next.is_some(), visit)?;
                 offset = hole_end;
                 continue;
             }
@@ -314,8 +312,11 @@ impl<'a> Scan<'a> {
     }
 
     /// Reports a hole and shows the surviving items of the frame there. Bytes that were never synced are not
-    /// shown: they may be mixed with earlier contents of the file. Neither are those of which the header is lost, unless
-    /// the hole is known to be within the frames.
+    /// shown: they may be mixed with earlier contents of the file.
+    ///
+    /// Behind the last frame there may be whole items of an earlier use of the file. So items without a frame's header are
+    /// shown if another frame follows (`is_within`). Otherwise they are shown up to the first that is not whole, if the
+    /// next segment tells the end: this may be that of an earlier recovery, which took all of the file for a hole.
     fn damage(
         &mut self,
         hole: Range<u32>,
@@ -333,13 +334,18 @@ impl<'a> Scan<'a> {
         let (length, items, missing) = if let Sight::Damaged(header, items) = sight {
             let missing = header.items.saturating_sub(items.len() as u32);
             (header.length, items, Some(missing))
-        } else if !is_within {
+        } else if !is_within && !self.ends_at_limit {
             return Ok(());
         } else {
             // Perhaps only the header is damaged: then the items are where they should be.
             let length = (end - start) as usize;
             let items = items(self.bytes(start, length)?);
-            (length, items.into_iter().filter(|item| item.valid).collect::<Vec<_>>(), None)
+            let valid: Vec<ItemView> = if is_within {
+                items.into_iter().filter(|item| item.valid).collect()
+            } else {
+                items.into_iter().take_while(|item| item.valid).collect()
+            };
+            (length, valid, None)
         };
         if items.is_empty() { Ok(()) } else { self.show(start, length, &items, missing, visit) }
     }
