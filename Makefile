@@ -108,7 +108,8 @@ crash: quick .venv/installed ## kill -9 under load, ROUNDS times (1000)
 	$(PYTEST) crash/test_kill.py -s --rounds $(ROUNDS) --timeout 0
 
 random: quick .venv/installed .cloud-venv/installed target/tools/bin/prometheus ## random tests of no other target, with TIMES (20) times the rounds of `make test` (ARGS="tables")
-	$(if $(ARGS),,GNUDI_SIMULATION_SCHEDULES=$$((40000 * $(TIMES))) $(CARGO) test --workspace --locked --test simulation)
+	$(if $(ARGS),,GNUDI_SIMULATION_SCHEDULES=$$((40000 * $(TIMES))) GNUDI_DAMAGE_SEEDS=$$((90 * $(TIMES))) \
+	  $(CARGO) test --workspace --locked --test simulation --test damage)
 	$(PYTEST) -m random $(addprefix --ignore ,crash openapi power_cut $(FUZZ_DIFF)) -s --times $(TIMES) --timeout 0 $(ARGS)
 
 power-cut: quick .venv/installed ## IMAGES crash images (20,000) of the disk after a power cut at the server's system calls (ARGS="--seed 7")

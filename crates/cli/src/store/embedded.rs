@@ -116,11 +116,11 @@ impl DiskSpace for Space {
     }
 }
 
-/// The size of log files: smaller on a small file system, which two logs with up to a dozen files each must not fill.
+/// The size of log files: smaller on a small file system, which two logs with a few files each must not fill.
 pub(super) fn segment_bytes(dir: &Path) -> u32 {
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
-    const PART_MAX: u64 = 32;
+    const PART_MAX: u64 = 16;
     let total = LocalDisk.space(dir).map_or(u64::MAX, |space| space.total_bytes);
     ((total / PART_MAX).clamp(BYTES_MIN, BYTES_MAX) >> 20 << 20) as u32
 }

@@ -169,9 +169,8 @@ pub trait Consume: Send + Sync + 'static {
     /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()>;
 
-    /// Whether a trim should not wait: it would free this many files of the store, or space is short. Stores without
-    /// files always want it.
-    fn wants_trim(&self, _files: usize) -> bool {
+    /// Whether a trim should not wait: the store keeps much that a trim would free, or space is short.
+    fn wants_trim(&self) -> bool {
         true
     }
 

@@ -15,11 +15,6 @@ use crate::{Engine, EngineError};
 /// How often the incoming store is asked whether it wants a trim.
 const POLL: Duration = Duration::from_secs(2);
 
-/// A checkpoint does not wait once it would free this many full log files.
-const FILES_MAX: usize = 2;
-/// The same while measures are deferred: a checkpoint folds all of them, and each head is cheaper the more it folds.
-const FILES_DEFERRED_MAX: usize = 8;
-
 /// How long a checkpoint waits after one that could not fold some sacks: their files would be wanted again at once, and
 /// the other sacks' measures would be folded before they are many.
 const RETRY: Duration = Duration::from_secs(30);
@@ -29,8 +24,7 @@ pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch
     let mut last = Instant::now();
     let mut pause = Duration::ZERO;
     while super::sleep(delay.min(POLL), &mut stopped).await {
-        let files = if engine.deferred_bytes() > 0 { FILES_DEFERRED_MAX } else { FILES_MAX };
-        if last.elapsed() >= delay || last.elapsed() >= pause && engine.incoming.wants_trim(files) {
+        if last.elapsed() >= delay || last.elapsed() >= pause && engine.incoming.wants_trim() {
             pause = if checkpoint(&engine).await { Duration::ZERO } else { RETRY.min(delay) };
             last = Instant::now();
         }

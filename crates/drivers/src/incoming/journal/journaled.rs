@@ -94,8 +94,8 @@ impl Consume for Journaled {
         self.store.trim(up_to).await
     }
 
-    fn wants_trim(&self, files: usize) -> bool {
-        self.store.wants_trim(files)
+    fn wants_trim(&self) -> bool {
+        self.store.wants_trim()
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
@@ -216,8 +216,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = LocalIncoming::open(&root.path().join("log"), &LocalIncomingOptions::default()).unwrap();
         let journal = Journal::open(&root.path().join("journal"), &options()).unwrap();
-        assert!(!store.wants_trim(1));
-        assert!(!Journaled::new(journal, store).wants_trim(1));
+        assert!(!store.wants_trim());
+        assert!(!Journaled::new(journal, store).wants_trim());
     }
 
     #[tokio::test]

@@ -384,10 +384,12 @@ impl Consume for LocalIncoming {
         shared.release_trimmed().map_err(failed)
     }
 
-    fn wants_trim(&self, files: usize) -> bool {
+    fn wants_trim(&self) -> bool {
+        /// Segments that a trim would free.
+        const WANTED: usize = 2;
         let shared = &self.shared;
         let full = shared.full_segments(&shared.log.lock());
-        shared.index.count_acknowledged(full.into_iter()) >= files || shared.reserve.is_short()
+        shared.index.count_acknowledged(full.into_iter()) >= WANTED || shared.reserve.is_short()
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
