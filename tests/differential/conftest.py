@@ -6,7 +6,7 @@ from differential.player import Side
 from support.gnocchi import Gnocchi
 from support.gnudi import Gnudi
 
-CONFIG = "[api]\nmax_limit = 7\nenable_proxy_headers_parsing = true\n"
+CONFIG = "[api]\nmax_limit = 7\n"
 
 
 @pytest.fixture(scope="session")

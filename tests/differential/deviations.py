@@ -9,18 +9,20 @@ from support.gnudi import Gnudi
 from support.http import create_metric, create_policy
 
 NUMBER = itertools.count()
+CONFIG = "[api]\nenable_proxy_headers_parsing = true\n"
 
 
 @pytest.fixture(scope="module")
 def theirs(shared_dir, postgres):
     """A Gnocchi of its own: what differs here would differ in what others list."""
-    with Gnocchi(shared_dir / f"gnocchi-deviations-{next(NUMBER)}", postgres) as server:
+    with Gnocchi(shared_dir / f"gnocchi-deviations-{next(NUMBER)}", postgres, config=CONFIG) as server:
         yield server.client()
 
 
 @pytest.fixture(scope="module")
 def ours(shared_dir):
-    with Gnudi(shared_dir / f"gnudi-deviations-{next(NUMBER)}", arguments=["--skip-archive-policies-creation"]) as server:
+    directory = shared_dir / f"gnudi-deviations-{next(NUMBER)}"
+    with Gnudi(directory, config=CONFIG, arguments=["--skip-archive-policies-creation"]) as server:
         yield server.client()
 
 

@@ -220,7 +220,7 @@ def test_links_name_the_host_of_a_proxy_without_quotes(ours, theirs):
     found = []
     for client in (theirs, ours):
         policy = policy_named(client, [("1s", 60)])
-        headers = {"Content-Type": "application/json", "Forwarded": 'proto=https;host="example.com:8443"'}
-        made = client.request("POST", "/v1/metric", json.dumps({"archive_policy_name": policy}), headers).expect(201)
+        headers = {"Forwarded": 'proto=https;host="example.com:8443"'}
+        made = client.request("POST", "/v1/metric", {"archive_policy_name": policy}, headers).expect(201)
         found.append(made.headers["location"].split("/v1/")[0])
     assert found == ['https://"example.com:8443"', "https://example.com:8443"]
