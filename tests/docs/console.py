@@ -1,7 +1,7 @@
 """Parses the `console` blocks of docs/api.md, runs them and compares the output, or rewrites them.
 
 A block is a list of commands (`$ ...`, continued after a backslash at the end of a line), each with its output. JSON has a readable
-layout in the page, so it is compared as a value: `"..."` stands for anything; ids chosen by the server and current times may differ, but
+layout in the page, so it is compared as a value: `"..."` matches any value; ids chosen by the server and current times may differ, but
 an id in the page must always correspond to the same id.
 """
 

@@ -80,7 +80,7 @@ def test_what_waits_is_taken_as_one_pass(gnocchi, gnudi, tmp_path):
     world = World(client, random.Random("waits"))
     known = {"timestamp": START_S, "value": 1}
     later = lambda value: {"timestamp": START_S + 30, "value": value}
-    # Ten seconds after what is known, and before what waits, which revokes the end.
+    # The resource ends after the measure that Gnocchi has processed, and before the pending ones, which revoke the end.
     ended = {"id": "ended", "started_at": "2023-11-14T00:00:00+00:00", "ended_at": "2023-11-14T22:13:30+00:00"}
     resource = client.post("/v1/resource/generic", ended).expect(201).json()["id"]
     world.resources[resource] = "generic"

@@ -112,7 +112,7 @@ async fn a_blocklisted_client_is_replaced(ceph: &Ceph) {
     store.create("before", Bytes::from_static(b"x")).await.unwrap();
     let refused = store.client_addresses().unwrap();
     ceph.blocklist(&refused);
-    // Until the OSDs have heard of it.
+    // Wait until the OSDs have received the new blocklist.
     let start = Instant::now();
     let error = loop {
         assert!(start.elapsed() < Duration::from_secs(30), "{refused} is not refused");
