@@ -378,6 +378,15 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     made = client.post("/v1/metric", {"archive_policy": own, "name": "extended"}).expect(201).json()["archive_policy_name"]
     moved = sorted(back.imported)[0]
     client.patch(f"/v1/metric/{moved}", {"archive_policy_name": "unused"}).expect(200)
+    # A metric that leaves its resource keeps its place in Gnocchi, and another one cannot have that.
+    shown = (client.get(f"/v1/metric/{metric}").expect(200).json() for metric in sorted(back.imported - {moved}))
+    former = next(metric for metric in shown if metric["resource"] is not None)
+    resource, name = f"/v1/resource/generic/{former['resource']['id']}", former["name"]
+    others = {key: id for key, id in client.get(resource).expect(200).json()["metrics"].items() if key != name}
+    client.patch(resource, {"metrics": others}).expect(200)
+    client.post(f"{resource}/metric", {name: {"archive_policy_name": "plain"}}).expect(200)
+    latter = client.get(f"{resource}/metric/{urllib.parse.quote(name)}").expect(200).json()["id"]
+    client.post(f"/v1/metric/{latter}/measures", [{"timestamp": back.world.now_s, "value": 7531.25}]).expect(202)
     target.stop()
     conf = back.gnocchi.directory / "gnocchi.conf"
 
@@ -402,7 +411,11 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     segment.write_bytes(content)
     done = program.run(*back.export_command(), timeout_s=60)
     assert done.returncode == 0, done.stderr
-    assert "3 left out:" in done.stdout
+    assert "5 left out:" in done.stdout, done.stdout
+    assert f"metric {former['id']}: it belongs to another resource than in Gnocchi" in done.stdout, done.stdout
+    assert f"metric {latter}: metric {former['id']}, which had its name before, keeps that in Gnocchi" in done.stdout, done.stdout
+    assert "1 skipped because their metric was deleted or is left out" in done.stdout, done.stdout
+    assert "7531.25" not in back.file.read_text(encoding="utf-8")
     assert f"archive policy {made.replace(':', '-')}: Gnocchi has no raw points, method increase\n" in done.stdout, done.stdout
     assert re.search(f"metric {moved}: it moved from archive policy [a-z]+ to unused, which Gnocchi's API cannot express\n", done.stdout), done.stdout
     assert f"{segment}: " in done.stdout and "at offset 4096 are damaged" in done.stdout, done.stdout

@@ -85,7 +85,7 @@ fn summary(report: &Report, elapsed: Duration) -> String {
         format!("exported in {:.1} s", elapsed.as_secs_f64()),
         format!("  {changes} changes of the index, {metrics_new} of them new metrics"),
         format!(
-            "  {measures} measures in {batches} requests, {measures_left_out} skipped because their metric was deleted"
+            "  {measures} measures in {batches} requests, {measures_left_out} skipped because their metric was deleted or is left out"
         ),
         format!("  {} left out{}", skipped.len(), if skipped.is_empty() { "" } else { ":" }),
     ];

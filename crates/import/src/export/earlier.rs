@@ -1,7 +1,7 @@
 //! What earlier runs have written to the file, as far as a later run must know it. The file may not be posted yet; then
 //! Gnocchi's index does not show it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gnudi_model::{Metric, Text, Timestamp, resource_type::GENERIC};
 use serde_json::value::RawValue;
@@ -20,6 +20,8 @@ pub struct Earlier {
     pub positions: Positions,
     /// Resources that its lines create or change, unless later ones delete them.
     pub resources: HashMap<Uuid, ExportedRevisions>,
+    /// Resources that its lines delete; later ones may create others with their ids.
+    pub deleted_resources: HashSet<Uuid>,
     /// Metrics that its lines create, unless later ones delete them.
     pub metrics: ExportedMetrics,
     /// Its requests that change policies, rules and types.
@@ -168,6 +170,7 @@ impl Earlier {
             Effect::ResourceDeleted(resource) => {
                 self.resources.remove(&resource);
                 self.metrics.remove_resource(resource);
+                self.deleted_resources.insert(resource);
             }
             Effect::Metric(metric, place) => self.metrics.insert(metric, place),
             Effect::MetricDeleted(metric) => self.metrics.remove(metric),
@@ -230,6 +233,7 @@ mod tests {
             delete("/v1/archive_policy/p".to_owned()),
         ]);
         assert_eq!(earlier.resources.keys().collect::<Vec<_>>(), [&other]);
+        assert_eq!(earlier.deleted_resources, HashSet::from([one]));
         let mut metrics: Vec<Uuid> = earlier.metrics.ids().collect();
         metrics.sort_unstable();
         assert_eq!(metrics, [Uuid::from_u128(12), Uuid::from_u128(14)]);

@@ -1,17 +1,20 @@
-//! The items of gnudi's index that an export knows.
+//! The items that an export knows, of gnudi's index and of Gnocchi's.
 //!
 //! gnudi may run meanwhile. The index is listed part by part, so a later part may refer to an item that was created after
 //! an earlier part was listed. Gnocchi would refuse a request that refers to such an item, and `gnudi export post` would
 //! stop there. So the request is left to the next export, and so are all measures from the first one of such a metric on.
+//! So is a new item whose id or name Gnocchi still has: to `gnudi export post` it would count as created already, and its
+//! data would be added to that of the former one, which the next export deletes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use gnudi_drivers::incoming::Record;
 use gnudi_indexer::{Indexer, IndexerError};
 use gnudi_model::{ArchivePolicy, Metric, MetricId};
 use uuid::Uuid;
 
-use super::earlier::Place;
+use super::earlier::{Earlier, Place};
+use crate::index::MetricPlace;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -19,12 +22,19 @@ pub(super) struct Known {
     /// The policies with a name.
     pub policies: HashSet<String>,
     pub resources: HashSet<Uuid>,
+    /// Resources that Gnocchi has, or the file of earlier runs creates, and those of them that this run deletes.
+    pub kept_resources: HashSet<Uuid>,
+    pub deleted_resources: BTreeSet<Uuid>,
+    /// Gnocchi's metrics of resources, by their place there, unless they are deleted.
+    pub kept_metrics: HashMap<MetricPlace, MetricId>,
+    /// Metrics that the file of earlier runs creates, and this run deletes.
+    pub deleted_metrics: HashSet<Uuid>,
     /// Metrics that Gnocchi has with the same id.
     pub metrics: HashSet<MetricId>,
     /// Metrics to which Gnocchi assigns other ids, and where the file creates them.
     pub made: HashMap<MetricId, Place>,
-    /// Metrics that gnudi does not have any more.
-    gone: HashSet<MetricId>,
+    /// Metrics whose measures are left out: gnudi does not have them any more, or Gnocchi cannot have them.
+    pub left_out: HashSet<MetricId>,
 }
 
 impl Known {
@@ -35,6 +45,23 @@ impl Known {
             && new.resource_id.is_none_or(|resource| self.resources.contains(&resource))
     }
 
+    /// Whether Gnocchi deletes its metrics of this resource with it, on a request of this run or of an earlier one.
+    pub fn deletes_with(&self, resource: Option<Uuid>, earlier: &Earlier) -> bool {
+        resource.is_some_and(|resource| {
+            self.deleted_resources.contains(&resource) || earlier.deleted_resources.contains(&resource)
+        })
+    }
+
+    /// The other metric that has the place of a new one in Gnocchi, by its id in gnudi.
+    pub fn holder_of_place(&self, new: &Metric, earlier: &Earlier) -> Option<MetricId> {
+        let (resource, name) = (new.resource_id?, new.name.as_deref().unwrap_or_default());
+        let imported = self.kept_metrics.get(&MetricPlace::of(Some(resource), Some(name))).copied();
+        let created = earlier.metrics.named(resource, name).filter(|created| {
+            !self.deleted_resources.contains(&resource) && !self.deleted_metrics.contains(created)
+        });
+        imported.or(created.map(MetricId)).filter(|holder| *holder != new.id)
+    }
+
     /// Whether some of the records are of a metric that came too late to be known.
     pub async fn lacks_one_of(
         &mut self,
@@ -42,7 +69,7 @@ impl Known {
         gnudi: &dyn Indexer,
     ) -> Result<bool, IndexerError> {
         let is_open = |id: &MetricId| {
-            !self.metrics.contains(id) && !self.made.contains_key(id) && !self.gone.contains(id)
+            !self.metrics.contains(id) && !self.made.contains_key(id) && !self.left_out.contains(id)
         };
         let open: Vec<MetricId> = records.iter().map(|record| record.metric).filter(is_open).collect();
         if open.is_empty() {
@@ -50,7 +77,7 @@ impl Known {
         }
         let found = gnudi.metrics(&open).await?;
         let gone = open.iter().zip(&found).filter(|(_, found)| found.is_none());
-        self.gone.extend(gone.map(|(id, _)| *id));
+        self.left_out.extend(gone.map(|(id, _)| *id));
         Ok(found.iter().any(Option::is_some))
     }
 }
@@ -91,6 +118,46 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_metric_of_a_deleted_resource_goes_with_it() {
+        let [now, before, kept] = [1, 2, 3].map(Uuid::from_u128);
+        let known = Known { deleted_resources: BTreeSet::from([now]), ..Known::default() };
+        let earlier = Earlier { deleted_resources: HashSet::from([before]), ..Earlier::default() };
+        for (resource, expected) in
+            [(Some(now), true), (Some(before), true), (Some(kept), false), (None, false)]
+        {
+            assert_eq!(known.deletes_with(resource, &earlier), expected, "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_in_gnocchi_has_one_metric() {
+        let [resource, gone] = [1, 2].map(Uuid::from_u128);
+        let [imported, created, deleted, other] = [11, 12, 13, 14].map(id);
+        let known = Known {
+            deleted_resources: BTreeSet::from([gone]),
+            kept_metrics: HashMap::from([(MetricPlace::of(Some(resource), Some("cpu")), imported)]),
+            deleted_metrics: HashSet::from([deleted.0]),
+            ..Known::default()
+        };
+        let mut earlier = Earlier::default();
+        for (metric, of, name) in
+            [(created, resource, "disk"), (deleted, resource, "net"), (other, gone, "cpu")]
+        {
+            earlier.metrics.insert(metric.0, Place::Of(of, name.to_owned()));
+        }
+        let holder = |metric: MetricId, resource_id: Option<Uuid>, name: &str| {
+            let new = Metric { name: Some(name.into()), resource_id, ..Metric::new(metric) };
+            known.holder_of_place(&new, &earlier)
+        };
+        assert_eq!(holder(id(20), Some(resource), "cpu"), Some(imported));
+        assert_eq!(holder(id(20), Some(resource), "disk"), Some(created));
+        assert_eq!(holder(created, Some(resource), "disk"), None);
+        assert_eq!(holder(id(20), Some(resource), "net"), None);
+        assert_eq!(holder(id(20), Some(gone), "cpu"), None);
+        assert_eq!(holder(id(20), None, "cpu"), None);
+    }
+
     #[tokio::test]
     async fn measures_of_a_metric_that_came_late_are_left_to_the_next_export() {
         let gnudi: &dyn Indexer = &MemoryIndexer::default();
@@ -121,6 +188,6 @@ mod tests {
         ] {
             assert_eq!(known.lacks_one_of(&records(&ids), gnudi).await.unwrap(), expected, "{ids:?}");
         }
-        assert_eq!(known.gone, HashSet::from([deleted]));
+        assert_eq!(known.left_out, HashSet::from([deleted]));
     }
 }

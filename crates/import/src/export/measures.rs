@@ -209,9 +209,10 @@ impl Batch {
         let (mut by_id, mut by_name) = (ById::default(), ByName::default());
         for ((id, measures), known) in metrics.iter().zip(&known) {
             match (known, export.known.made.get(id)) {
-                (None, _) => export.report.measures_left_out += measures.len() as u64,
                 (Some(_), Some(Place::Of(resource, name))) => by_name.push(*resource, name, measures),
-                (Some(_), place) => by_id.push(*id, measures, place.is_some()),
+                (Some(_), Some(Place::Alone)) => by_id.push(*id, measures, true),
+                (Some(_), None) if export.known.metrics.contains(id) => by_id.push(*id, measures, false),
+                _ => export.report.measures_left_out += measures.len() as u64,
             }
         }
         let mut lines: Vec<Line> = [by_id.line(), by_name.line()].into_iter().flatten().collect();

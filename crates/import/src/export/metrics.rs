@@ -1,6 +1,9 @@
 //! Exports deleted metrics, and new ones, to which Gnocchi assigns other ids.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use gnudi_client::uri;
@@ -15,11 +18,12 @@ use super::{
     Export, ExportError,
     definitions::{Definitions, name_in_gnocchi},
     earlier::{Earlier, Place},
+    known::Known,
     line::Line,
     merge::{self, Listing, Rows},
     post::NEW_METRIC,
 };
-use crate::index::Index;
+use crate::index::{Index, MetricPlace};
 
 /// Metrics per page of gnudi's listing.
 const PAGE_ROWS: usize = 10_000;
@@ -75,12 +79,14 @@ fn listings<'a>(gnocchi: &'a mut Index, gnudi: &'a dyn Indexer) -> (Listing<Thei
 /// Deletes metrics that are gone in gnudi, or have moved since the file of earlier runs created them. Metrics of deleted
 /// resources need no request.
 pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportError> {
-    let Export { gnocchi, gnudi, output, earlier, posted, report, tell, .. } = export;
+    let Export { gnocchi, gnudi, output, earlier, posted, known, report, tell, .. } = export;
     let gnudi = *gnudi;
     let (mut theirs, mut ours) = listings(gnocchi, gnudi);
     // What the file creates, and neither side has shown.
     let mut left: BTreeSet<Uuid> = earlier.metrics.ids().collect();
+    let mut deleted = HashSet::new();
     let mut write = |line: &Line| {
+        deleted.extend(line.metric);
         report.changes += 1;
         output.write(line)?;
         tell(report);
@@ -90,8 +96,14 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
         let gone = match merge::next(&mut theirs, &mut ours).await? {
             (None, None) => break,
             (Some(theirs), None) => theirs,
-            (_, ours) => {
-                if let Some(ours) = ours.filter(|ours| is_created_there(ours, earlier)) {
+            (theirs, Some(ours)) => {
+                if let Some(theirs) = theirs.filter(|theirs| !known.deletes_with(theirs.resource_id, earlier))
+                    && theirs.resource_id.is_some()
+                {
+                    let name = theirs.name.as_deref().unwrap_or_default();
+                    known.kept_metrics.insert(MetricPlace::of(theirs.resource_id, Some(name)), theirs.id);
+                }
+                if is_created_there(&ours, earlier) {
                     left.remove(&ours.id.0);
                 }
                 continue;
@@ -106,17 +118,18 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
             // Also if the file is not posted yet, and Gnocchi's metric is the one before: the file deletes that.
             Some(created) => {
                 left.remove(&created);
-                write_moved(gnudi, created, earlier, &mut write).await?;
+                write_moved(gnudi, created, earlier, known, &mut write).await?;
             }
-            None if !goes_with_former(gnudi, gone.resource_id, None).await? => {
+            None if !known.deletes_with(gone.resource_id, earlier) => {
                 write(&Line::request("DELETE", format!("{NEW_METRIC}/{}", gone.id.0), None))?;
             }
             None => {}
         }
     }
     for created in left {
-        write_moved(gnudi, created, earlier, &mut write).await?;
+        write_moved(gnudi, created, earlier, known, &mut write).await?;
     }
+    known.deleted_metrics = deleted;
     Ok(())
 }
 
@@ -130,6 +143,7 @@ async fn write_moved(
     gnudi: &dyn Indexer,
     created: Uuid,
     earlier: &Earlier,
+    known: &Known,
     write: &mut (dyn FnMut(&Line) -> Result<(), ExportError> + Send),
 ) -> Result<(), ExportError> {
     // Otherwise the file deletes it already.
@@ -139,7 +153,7 @@ async fn write_moved(
         return Ok(());
     }
     if let Place::Of(resource, _) = place
-        && goes_with_former(gnudi, Some(*resource), None).await?
+        && known.deleted_resources.contains(resource)
     {
         return Ok(());
     }
@@ -169,9 +183,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
     loop {
         match merge::next(&mut theirs, &mut ours).await? {
             (None, None) => return Ok(()),
-            (Some(theirs), Some(ours))
-                if !goes_with_former(*gnudi, theirs.resource_id, ours.resource_id).await? =>
-            {
+            (Some(theirs), Some(ours)) if !known.deletes_with(theirs.resource_id, earlier) => {
                 known.metrics.insert(ours.id);
                 let name = ours.name.as_ref().map(Text::as_str);
                 if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
@@ -189,6 +201,18 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
             }
             (_, Some(new)) if !known.has_owners_of(&new) => {}
             (theirs, Some(new)) => {
+                if let Some(holder) = known.holder_of_place(&new, earlier) {
+                    // The next export deletes the former one, unless it has only left its place, as imported ones may.
+                    let is_imported = earlier.metrics.place(holder.0).is_none();
+                    if is_imported && gnudi.metrics(&[holder]).await?[0].is_some() {
+                        report.skipped.push(format!(
+                            "metric {}: metric {holder}, which had its name before, keeps that in Gnocchi: it is left out with its measures",
+                            new.id
+                        ));
+                        known.left_out.insert(new.id);
+                    }
+                    continue;
+                }
                 if theirs.is_some() {
                     report.skipped.push(format!(
                         "metric {}: Gnocchi deletes it with its former resource: it is created again, and what it has there is lost",
@@ -218,18 +242,6 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
     }
 }
 
-/// Whether Gnocchi deletes a metric with its resource there, which is gone in gnudi, where the metric has left it.
-async fn goes_with_former(
-    gnudi: &dyn Indexer,
-    former: Option<Uuid>,
-    current: Option<Uuid>,
-) -> Result<bool, ExportError> {
-    match former.filter(|_| former != current) {
-        Some(former) => Ok(gnudi.ends(&[former]).await?[0].is_none()),
-        None => Ok(false),
-    }
-}
-
 fn creation(new: &Metric) -> Line {
     let mut body = Map::from_iter([(
         "archive_policy_name".to_owned(),
@@ -254,7 +266,7 @@ fn creation(new: &Metric) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use gnudi_indexer::{MemoryIndexer, NewResource};
+    use gnudi_indexer::MemoryIndexer;
 
     use super::*;
 
@@ -262,8 +274,7 @@ mod tests {
     async fn a_metric_of_the_file_is_deleted_unless_it_is_there() {
         let gnudi: &dyn Indexer = &MemoryIndexer::default();
         let (there, gone) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let resource = NewResource::new(there, GENERIC, "creator", Timestamp::EPOCH);
-        gnudi.create_resources(vec![resource]).await.remove(0).unwrap();
+        let known = Known { deleted_resources: BTreeSet::from([gone]), ..Known::default() };
         let mut earlier = Earlier::default();
         let places =
             [Place::Alone, Place::Of(there, "a b".to_owned()), Place::Of(gone, "with it".to_owned())];
@@ -276,7 +287,7 @@ mod tests {
                 written.push((line.path.clone().unwrap(), line.metric, line.made.clone()));
                 Ok(())
             };
-            write_moved(gnudi, Uuid::from_u128(number), &earlier, &mut write).await.unwrap();
+            write_moved(gnudi, Uuid::from_u128(number), &earlier, &known, &mut write).await.unwrap();
         }
         let (alone, named) = (Uuid::from_u128(11), Uuid::from_u128(12));
         assert_eq!(
@@ -286,24 +297,5 @@ mod tests {
                 (format!("/v1/resource/generic/{there}/metric/a%20b"), Some(named), vec![]),
             ]
         );
-    }
-
-    #[tokio::test]
-    async fn a_metric_that_left_its_resource_goes_with_it() {
-        let gnudi: &dyn Indexer = &MemoryIndexer::default();
-        let (there, gone) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let resource = NewResource::new(there, GENERIC, "creator", Timestamp::EPOCH);
-        gnudi.create_resources(vec![resource]).await.remove(0).unwrap();
-        for (former, current, expected) in [
-            (Some(gone), None, true),
-            (Some(gone), Some(there), true),
-            (Some(there), None, false),
-            (Some(gone), Some(gone), false),
-            (None, Some(there), false),
-            (None, None, false),
-        ] {
-            let goes = goes_with_former(gnudi, former, current).await.unwrap();
-            assert_eq!(goes, expected, "{former:?} {current:?}");
-        }
     }
 }

@@ -62,7 +62,7 @@ pub struct Report {
     /// Requests with measures, and their measures.
     pub batches: u64,
     pub measures: u64,
-    /// Measures of metrics that were deleted since.
+    /// Measures of metrics that were deleted since, or are left out.
     pub measures_left_out: u64,
     /// Unread bytes of the journals, now and at the start.
     pub journal_bytes_left: u64,
@@ -157,8 +157,8 @@ pub async fn export(
 /// Exports the differences of the indexes.
 async fn index(export: &mut Export<'_>) -> Result<(), ExportError> {
     let types = definitions::write_new(export).await?;
-    metrics::write_deleted(export).await?;
     resources::write_deleted(export, &types).await?;
+    metrics::write_deleted(export).await?;
     resources::write_changed(export, &types).await?;
     metrics::write_new(export).await?;
     definitions::write_deleted(export).await

@@ -3,7 +3,7 @@
 //! Gnocchi stamps revisions with its own time: their contents are transferred, their times are not.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -117,8 +117,7 @@ fn listings<'a>(
 pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
     let created = export.earlier.resources.iter().filter(|(_, brought)| brought.first.is_some());
     let mut gone: BTreeSet<Uuid> = created.map(|(id, _)| *id).collect();
-    // What the file creates, and gnudi still has.
-    let mut stays = HashSet::new();
+    let kept = &mut export.known.kept_resources;
     for of in types {
         let (mut theirs, mut ours) = listings(export.gnocchi, export.gnudi, of, true);
         loop {
@@ -130,17 +129,21 @@ pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> R
                 (Some(theirs), Some(ours)) if is_another(&theirs, &ours, &export.earlier) => {
                     gone.insert(theirs.id);
                 }
-                (_, Some(ours)) => {
-                    stays.extend(created_by_file(&ours, &export.earlier).map(|_| ours[0].id));
+                (theirs, Some(ours)) => {
+                    if theirs.is_some() || created_by_file(&ours, &export.earlier).is_some() {
+                        kept.insert(ours[0].id);
+                    }
                 }
             }
         }
     }
-    // A resource of Gnocchi's index with the id of one that stays is deleted by the file already.
-    for id in gone.into_iter().filter(|id| !stays.contains(id)) {
+    // A resource of Gnocchi's index with the id of one that the file creates is deleted by the file already.
+    gone.retain(|id| !kept.contains(id));
+    for id in &gone {
         let line = Line::request("DELETE", format!("/v1/resource/{GENERIC}/{id}"), None);
         export.change(&line)?;
     }
+    export.known.deleted_resources = gone;
     Ok(())
 }
 
@@ -248,6 +251,10 @@ pub(super) async fn write_changed(export: &mut Export<'_>, types: &[Types]) -> R
                     }
                     changes.follow(before, &ours, until);
                 }
+                // It has taken the place of another one since `write_deleted`.
+                (_, Some(ours))
+                    if known.kept_resources.contains(&ours[0].id)
+                        && created_by_file(&ours, earlier).is_none() => {}
                 (_, Some(ours)) => {
                     known.resources.insert(ours[0].id);
                     changes.make(&ours, earlier);

@@ -95,7 +95,7 @@ pub struct MetricState {
 }
 
 /// Identifies a metric's resource and name, which Gnocchi may change: a hash, since all metrics are in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MetricPlace(u64);
 
 impl MetricPlace {
