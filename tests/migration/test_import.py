@@ -179,6 +179,7 @@ def test_names_in_capitals_are_the_same_in_mariadb(gnocchi, gnudi, tmp_path, req
     rule = {"name": "capitals", "metric_pattern": "capitals.*", "archive_policy_name": "PLAIN"}
     client.post("/v1/archive_policy_rule", rule).expect(201)
     metric = client.post("/v1/metric", {"name": "m", "archive_policy_name": "Plain"}).expect(201).json()["id"]
+    client.post(f"/v1/metric/{metric}/measures", [{"timestamp": 1700000000, "value": 1}]).expect(202)
     resource = client.post("/v1/resource/MACHINE", {"id": "r", "host": "h"}).expect(201).json()["id"]
     done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", tmp_path / "data", timeout_s=120)
     assert done.returncode == 0 and "0 left out" in done.stdout, done.stdout + done.stderr

@@ -105,6 +105,18 @@ def test_an_import_of_another_gnocchi_is_refused(world, tmp_path):
     assert "gnudi: the store is an import of another Gnocchi, postgresql://" in done.stderr, done.stderr
 
 
+def test_a_storage_without_any_series_is_reported(world, tmp_path):
+    """That of another Gnocchi, which has the same index and incoming by mistake."""
+    (tmp_path / "other" / "tmp").mkdir(parents=True)
+    store = f"file_basepath = {world.server.directory}/store"
+    conf = changed(world, tmp_path, (store, f"file_basepath = {tmp_path}/other\n[incoming]\ndriver = file\n{store}"))
+    done = imported(conf, tmp_path / "data")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 left out:" in done.stdout and f"Gnocchi's storage has no series of them, such as {tmp_path}/other/" in done.stdout, done.stdout
+    again = imported(world.server.directory / "gnocchi.conf", tmp_path / "data")
+    assert "0 left out" in again.stdout, again.stdout + again.stderr
+
+
 def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):
     store = tmp_path / "store"
     subprocess.run(["cp", "-a", world.server.directory / "store", store], check=True)

@@ -30,6 +30,7 @@ use crate::{
     },
     resources,
     series::{self, Incomplete, SeriesSource},
+    source::Storage,
 };
 
 /// Pause between two reads of a changing metric.
@@ -51,6 +52,8 @@ pub struct Import<'a> {
     resources: HashMap<Uuid, Timestamp>,
     /// Whether resources are from an earlier import. Then the first round reports again which of their times were moved.
     has_unnamed: bool,
+    /// Whether Gnocchi's storage had a series of some metric.
+    has_series: bool,
     /// What the rounds so far have left out, by the id of the metric or resource: unchanged ones are not read again.
     skipped: HashMap<Uuid, BTreeSet<String>>,
     /// Resources with a measure of the backlog, and its time.
@@ -77,9 +80,18 @@ impl<'a> Import<'a> {
         let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
-        let has_unnamed = !resources.is_empty();
-        let (skipped, measured, types) = (HashMap::new(), Vec::new(), HashMap::new());
-        Ok(Import { source, target, metrics, resources, has_unnamed, skipped, measured, types, is_continued })
+        Ok(Import {
+            source,
+            target,
+            metrics,
+            has_unnamed: !resources.is_empty(),
+            resources,
+            has_series: false,
+            skipped: HashMap::new(),
+            measured: Vec::new(),
+            types: HashMap::new(),
+            is_continued,
+        })
     }
 
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
@@ -116,6 +128,9 @@ impl<'a> Import<'a> {
             accepts_inconsistent: AtomicBool::new(false),
         });
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
+        if !self.has_series {
+            report.skipped.extend(without_series(&*self.source.storage, &metrics, &series.backlog));
+        }
         let Import { metrics, resources, .. } = &*self;
         let is_there = |id: &Uuid| metrics.contains_key(&MetricId(*id)) || resources.contains_key(id);
         let skipped: Vec<String> =
@@ -294,6 +309,7 @@ impl<'a> Import<'a> {
             for (id, reason) in imported.skipped {
                 import.skipped.entry(id.0).or_default().insert(reason);
             }
+            import.has_series |= imported.has_series;
             import.measured.extend(imported.measured);
             in_motion.extend(imported.in_motion);
             imported.held
@@ -388,6 +404,22 @@ impl<'a> Import<'a> {
 fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Option<Timestamp> {
     let limit = newest.map_or(Timestamp::MAX, |newest| newest.saturating_sub(WHOLE_SECONDS_MARGIN));
     last_measures.filter(|last| *last < limit)
+}
+
+/// Reports that the storage has no series of any metric, except for those whose measures all wait: it may be another
+/// Gnocchi's, or another pool, database or folder than the one that is meant.
+fn without_series(
+    storage: &dyn Storage,
+    metrics: &[MetricState],
+    backlog: &HashSet<MetricId>,
+) -> Option<String> {
+    let mut processed = metrics.iter().map(|state| state.id).filter(|id| !backlog.contains(id));
+    let first = processed.next()?;
+    let count = 1 + processed.count();
+    let place = storage.points_place(first);
+    Some(format!(
+        "all {count} metrics without waiting measures: Gnocchi's storage has no series of them, such as {place}: is it the storage of this Gnocchi?"
+    ))
 }
 
 /// Adds those reasons of `all` that `skipped` lacks.

@@ -94,6 +94,8 @@ struct Outcome {
 /// The result for some metrics.
 #[derive(Default)]
 pub(crate) struct Imported {
+    /// Whether Gnocchi's storage has a series of one of them.
+    pub has_series: bool,
     /// Completely imported: without new measures there is nothing left to import.
     pub complete: Vec<MetricId>,
     /// Being processed by Gnocchi: nothing was written.
@@ -152,9 +154,11 @@ impl Reads {
         let (mut writes, mut imported) = (Vec::new(), Imported::default());
         for (read, metric) in self.outcomes.into_iter().zip(self.metrics) {
             let Some(outcome) = read.await.expect("reading a metric does not panic")? else {
+                imported.has_series = true;
                 imported.in_motion.push(metric);
                 continue;
             };
+            imported.has_series |= outcome.has_series;
             let is_incomplete = outcome.write.is_some() && !outcome.skipped.is_empty();
             if is_incomplete && incomplete == Incomplete::Held {
                 imported.held.push(metric);
@@ -262,6 +266,7 @@ async fn read_consistently(
             let may_be_in_pass = is_doubtful && !still_waiting.is_empty();
             let is_taken = !may_be_in_pass || source.accepts_inconsistent.load(Ordering::Relaxed);
             outcome.is_waited_for |= !waiting.is_empty();
+            outcome.has_series = points.is_some();
             let waiting = if source.includes_backlog && left.is_none() { waiting } else { Vec::new() };
             return Ok(is_taken.then_some(Reading { head, waiting, outcome }));
         }
