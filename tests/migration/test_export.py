@@ -12,6 +12,7 @@ import time
 import urllib.parse
 import uuid
 
+import psycopg2
 import pytest
 
 from migration.targets import Embedded, Shared
@@ -364,6 +365,24 @@ def test_what_an_unposted_file_has_is_taken_back(gnocchi, gnudi, seed, tmp_path)
     back.export(cut=False)
     back.post()
     back.compare()
+
+
+def test_what_gnocchi_has_left_of_resources_does_not_hide_others(gnocchi, gnudi, seed, tmp_path):
+    """A page of resources whose attributes it has deleted is not the end of them."""
+    back = Back(gnocchi(), Embedded(gnudi, tmp_path), seed, tmp_path)
+    back.import_all()
+    conf = (back.gnocchi.directory / "gnocchi.conf").read_text(encoding="utf-8")
+    connection = psycopg2.connect(re.search("^url = (.*)$", conf, re.MULTILINE).group(1))
+    columns = "type, creator, user_id, project_id, started_at, revision_start, ended_at, original_resource_id"
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO resource (id, {columns}) SELECT LPAD(number::TEXT, 32, '0')::UUID, {columns} FROM "
+                       f"(SELECT {columns} FROM resource WHERE type = 'machine' LIMIT 1) AS one, GENERATE_SERIES(1, 1000) AS number")
+    connection.close()
+    back.serve()
+    back.measure(1)
+    back.export(cut=False)
+    lines = [json.loads(line) for line in back.file.read_text(encoding="utf-8").splitlines()]
+    assert {line["path"] for line in lines if "method" in line} == {"/v1/batch/metrics/measures"}
 
 
 def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):

@@ -9,6 +9,7 @@
 pub mod carbonara;
 mod definitions;
 pub mod export;
+mod groups;
 pub mod index;
 mod resources;
 mod round;

@@ -222,25 +222,29 @@ impl<'a> Import<'a> {
         tell: Tell<'_>,
     ) -> Result<(), ImportError> {
         let mut changed: HashMap<Text, Vec<Uuid>> = HashMap::new();
-        let mut unnamed: HashMap<Text, Vec<Uuid>> = HashMap::new();
+        let mut unnamed = HashSet::new();
         for state in states {
             if self.resources.get(&state.id) == Some(&state.revision_start) {
                 report.resources += 1;
                 if self.has_unnamed {
-                    unnamed.entry(state.resource_type).or_default().push(state.id);
+                    unnamed.insert(state.id);
                 }
             } else {
                 changed.entry(state.resource_type).or_default().push(state.id);
             }
         }
         for of in types {
-            for some in unnamed.remove(&of.resource_type.name).unwrap_or_default().chunks(IDS_AT_ONCE) {
-                for resource in index.resources(of, some).await? {
-                    self.name_moved_times(&resource, report);
+            if self.has_unnamed {
+                let moved = index.resources_with_moved_times(of).await?;
+                let moved: Vec<Uuid> = moved.into_iter().filter(|id| unnamed.contains(id)).collect();
+                for some in index.groups_of_resources(&moved).await? {
+                    for resource in index.resources(of, some).await? {
+                        self.name_moved_times(&resource, report);
+                    }
                 }
             }
             let ids = changed.remove(&of.resource_type.name).unwrap_or_default();
-            for some in ids.chunks(IDS_AT_ONCE) {
+            for some in index.groups_of_resources(&ids).await? {
                 let found = index.resources(of, some).await?;
                 report.skipped.extend(without_attributes(some, &found, &of.resource_type.name));
                 for resource in found {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::{
-    ImportError, Report, Target, carbonara,
+    ImportError, Report, Target, carbonara, groups,
     source::{Incoming, SourceError, SplitKey, Storage, StoredMeasures},
 };
 
@@ -60,24 +60,16 @@ pub(crate) fn values_of(policy: &ArchivePolicy) -> u64 {
 
 /// Splits metrics into groups that fit into memory. A metric that does not fit is a group of its own.
 pub(crate) fn groups<'a>(source: &SeriesSource, metrics: &'a [NewMetric]) -> Vec<&'a [NewMetric]> {
-    let (mut groups, mut start, mut values) = (Vec::new(), 0, 0_u64);
-    for (index, metric) in metrics.iter().enumerate() {
-        let own = source.values.get(&metric.archive_policy_name).copied().unwrap_or_default();
-        values = values.saturating_add(own);
-        if index > start && (values > VALUES_AT_ONCE || index - start == METRICS_AT_ONCE) {
-            groups.push(&metrics[start..index]);
-            (start, values) = (index, own);
-        }
-    }
-    if start < metrics.len() {
-        groups.push(&metrics[start..]);
-    }
-    groups
+    let values =
+        |metric: &NewMetric| source.values.get(&metric.archive_policy_name).copied().unwrap_or_default();
+    groups::groups(metrics, METRICS_AT_ONCE, VALUES_AT_ONCE, values)
 }
 
 /// The result for one metric.
 #[derive(Default)]
 struct Outcome {
+    /// Whether Gnocchi's storage has a series of it.
+    has_series: bool,
     /// `None` if nothing has changed.
     write: Option<MetricWrite>,
     is_continued: bool,

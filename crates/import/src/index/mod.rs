@@ -10,16 +10,13 @@ use std::{
 
 use gnudi_indexer::NewMetric;
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyRule, AttributeKind, AttributeValue, MetricId, ResourceType, Text, Timestamp,
+    ArchivePolicy, ArchivePolicyRule, AttributeValue, MetricId, ResourceType, Text, Timestamp,
     resource_type::GENERIC,
 };
 use gnudi_sql::{Connection, Connector, DatabaseOptions, Dialect, Purpose, Row, ServerOptions, Statement};
 use uuid::Uuid;
 
-use self::{
-    documents::{AttributeDocument, archive_policy},
-    revisions::{FoundRevision, with_revisions},
-};
+use self::documents::{AttributeDocument, archive_policy};
 
 /// The schema versions of Gnocchi 4.3 to 4.7 by alembic's names, oldest first. The columns read here are the same in
 /// all.
@@ -257,29 +254,6 @@ impl Index {
         self.all(&select, state, |state| state.id).await
     }
 
-    /// Resources of the type with these ids, sorted by id. At most [`IDS_AT_ONCE`] ids.
-    pub async fn resources(
-        &mut self,
-        of: &SourceType,
-        ids: &[Uuid],
-    ) -> Result<Vec<SourceResource>, IndexError> {
-        let name = of.resource_type.name.clone();
-        let mut revisions = Vec::new();
-        for (table, suffix, order) in
-            [("resource", "", "r.id"), ("resource_history", "_history", "r.id, r.revision DESC")]
-        {
-            let mut select = self.revision_select(of, table, suffix);
-            select.push(" WHERE r.type = ");
-            self.push_text(&mut select, &name);
-            self.push_among(&mut select, "r.id", ids);
-            select.push(format_args!(" ORDER BY {order}"));
-            let rows = self.fetch(select).await?;
-            revisions.push(self.decode(&rows, |row| FoundRevision::of(of, row))?);
-        }
-        let (earlier, current) = (revisions.pop().unwrap_or_default(), revisions.pop().unwrap_or_default());
-        Ok(with_revisions(current, earlier))
-    }
-
     /// Whether [`MetricState::last_measures`] has whole seconds: two passes may have the same.
     pub fn has_whole_seconds(&self) -> bool {
         self.connection.dialect() == Dialect::Mysql
@@ -351,22 +325,6 @@ impl Index {
         })
     }
 
-    /// A page of the resources of a type (not of types that share its attributes) after an id, sorted by id; empty at
-    /// the end.
-    pub async fn resources_behind(
-        &mut self,
-        of: &SourceType,
-        behind: Option<Uuid>,
-    ) -> Result<Vec<SourceResource>, IndexError> {
-        let mut select =
-            self.once(format!("SELECT {} FROM resource WHERE type = ", self.column("id", Form::Id)));
-        self.push_text(&mut select, &of.resource_type.name);
-        match self.ids_behind(select, behind).await?.as_slice() {
-            [] => Ok(Vec::new()),
-            ids => self.resources(of, ids).await,
-        }
-    }
-
     /// A page of the metrics after an id, sorted by id; empty at the end.
     pub async fn metrics_behind(
         &mut self,
@@ -416,47 +374,6 @@ impl Index {
                 return Ok(all);
             }
         }
-    }
-
-    /// Selects resources with the attributes of a type; `suffix` is the end of its table's name. The column before the
-    /// attributes is NULL if a revision has no row of them.
-    ///
-    /// Gnocchi writes no such row when a resource of the type is changed through `/v1/resource/generic`. A current
-    /// resource without one was deleted by a filter below its type (docs/compatibility.md).
-    fn revision_select(&self, of: &SourceType, table: &str, suffix: &str) -> Statement {
-        let own = |name: &str| format!("a.{}", self.quoted(name));
-        let mut columns = self.columns(&[
-            ("r.id", Form::Id),
-            ("r.original_resource_id", Form::Text),
-            ("r.creator", Form::Text),
-            ("r.user_id", Form::Text),
-            ("r.project_id", Form::Text),
-            ("r.started_at", Form::Time),
-            ("r.ended_at", Form::Time),
-            ("r.revision_start", Form::Time),
-        ]);
-        let is_current = suffix.is_empty();
-        let has_table = !of.resource_type.attributes.is_empty();
-        let own_row = if is_current || !has_table { "1" } else { "a.revision" };
-        columns += ", ";
-        columns += &self.column(own_row, Form::Integer);
-        for (name, attribute) in &of.resource_type.attributes {
-            let form = match attribute.kind {
-                AttributeKind::String { .. } | AttributeKind::Number { .. } => Form::Text,
-                AttributeKind::Uuid => Form::Id,
-                AttributeKind::Bool => Form::Bool,
-                AttributeKind::Datetime => Form::Time,
-            };
-            columns += ", ";
-            columns += &self.column(&own(name), form);
-        }
-        let join = if has_table {
-            let (kind, key) = if is_current { ("JOIN", "id") } else { ("LEFT JOIN", "revision") };
-            format!(" {kind} {}{suffix} a ON a.{key} = r.{key}", of.table)
-        } else {
-            String::new()
-        };
-        self.once(format!("SELECT {columns} FROM {table} r{join}"))
     }
 
     fn quoted(&self, name: &str) -> String {
