@@ -30,6 +30,8 @@ COMMANDS = [
     ["aggregates", "(* 2 (metric ROOM mean))", "--granularity", "60", "--start", f"{HOUR}:50:00"],
     # The last one applies.
     ["metric", "list", "--limit", "1", "--limit", "2"],
+    # As long as one option begins so.
+    ["measures", "show", "ROOM", "--gran", "60", "--agg", "max"],
 ]
 IDS = [" ".join(command) for command in COMMANDS]
 

@@ -39,9 +39,9 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 /// The command line with all its commands.
 pub fn command() -> clap::Command {
-    // Of an option given several times the last one applies, as with the originals (argparse): scripts append theirs to
-    // those of a wrapper.
-    let command = Cli::command().args_override_self(true);
+    // As with the originals (argparse): of an option given several times the last one applies, since scripts append theirs
+    // to those of a wrapper, and an option may be cut short as long as one option begins so.
+    let command = Cli::command().args_override_self(true).infer_long_args(true);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}\n\nA command's own options: {NAME} COMMAND --help\n",
         grouped(&command)
@@ -260,6 +260,26 @@ mod tests {
         assert!(parse(words("gnudi metric show m n")).is_err(), "one metric");
         // As for the clients, which verify nothing then.
         assert!(parse(words("gnudi metric list --os-cacert f --insecure")).is_ok());
+    }
+
+    #[test]
+    fn options_may_be_cut_short_and_flags_reverted() {
+        let cli =
+            parse(words("gnocchi-upgrade --sacks 7 --config-f a --skip-ind --skip-st --noskip-storage"))
+                .unwrap();
+        assert!(matches!(cli.command, Command::Upgrade(args)
+            if args.sacks_number == Some(7) && args.skip_index && !args.skip_storage && args.store.program.files.named.len() == 1));
+        let cli =
+            parse(words("ceilometer-upgrade --skip-g --noskip-gnocchi-resource-types --skip-g")).unwrap();
+        assert!(
+            matches!(cli.command, Command::Agent(AgentCommand::Upgrade(args)) if args.skip_gnocchi_resource_types)
+        );
+        assert!(parse(words("gnudi metric list --lim=2 --mark m")).is_ok());
+        for line in
+            ["gnocchi-upgrade --skip-i", "gnudi measures show m --res 2", "gnudi metric list --limits 2"]
+        {
+            assert!(parse(words(line)).is_err(), "{line}");
+        }
     }
 
     #[test]

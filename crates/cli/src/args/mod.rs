@@ -130,8 +130,10 @@ pub struct AgentUpgradeArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
     /// Do nothing.
-    #[arg(long)]
+    #[arg(long, overrides_with = "noskip_gnocchi_resource_types")]
     pub skip_gnocchi_resource_types: bool,
+    #[arg(long, hide = true)]
+    noskip_gnocchi_resource_types: bool,
     /// Number of attempts while the store does not respond [default: unlimited].
     #[arg(long, value_name = "N")]
     pub retry: Option<u32>,
@@ -412,17 +414,25 @@ pub struct UpgradeArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Skip the index.
-    #[arg(long)]
+    #[arg(long, overrides_with = "noskip_index")]
     pub skip_index: bool,
+    #[arg(long, hide = true)]
+    noskip_index: bool,
     /// Skip the aggregates.
-    #[arg(long)]
+    #[arg(long, overrides_with = "noskip_storage")]
     pub skip_storage: bool,
+    #[arg(long, hide = true)]
+    noskip_storage: bool,
     /// Skip the incoming measures.
-    #[arg(long)]
+    #[arg(long, overrides_with = "noskip_incoming")]
     pub skip_incoming: bool,
+    #[arg(long, hide = true)]
+    noskip_incoming: bool,
     /// Do not create the archive policies bool, low, medium, high and raw, and the rule `default`.
-    #[arg(long)]
+    #[arg(long, overrides_with = "noskip_archive_policies_creation")]
     pub skip_archive_policies_creation: bool,
+    #[arg(long, hide = true)]
+    noskip_archive_policies_creation: bool,
     /// Number of sacks of a new data directory (1 to 65535) [default: [incoming] sacks].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks_number: Option<u16>,
