@@ -11,6 +11,7 @@ mod definitions;
 pub mod export;
 mod groups;
 pub mod index;
+mod merge;
 mod resources;
 mod round;
 mod series;

@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use async_trait::async_trait;
 use gnudi_client::uri;
 use gnudi_indexer::{
     Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
@@ -20,10 +19,12 @@ use super::{
     earlier::{Earlier, Place},
     known::Known,
     line::Line,
-    merge::{self, Listing, Rows},
     post::NEW_METRIC,
 };
-use crate::index::{Index, MetricPlace};
+use crate::{
+    index::{Index, MetricPlace},
+    merge::{self, Listing, Rows},
+};
 
 /// Metrics per page of gnudi's listing.
 const PAGE_ROWS: usize = 10_000;
@@ -33,9 +34,10 @@ struct Theirs<'a> {
     behind: Option<MetricId>,
 }
 
-#[async_trait]
 impl Rows for Theirs<'_> {
     type Row = NewMetric;
+    type Id = Uuid;
+    type Error = ExportError;
 
     async fn page(&mut self) -> Result<Vec<NewMetric>, ExportError> {
         let some = self.index.metrics_behind(self.behind, Timestamp::EPOCH).await?;
@@ -53,9 +55,10 @@ struct Ours<'a> {
     behind: Option<MetricId>,
 }
 
-#[async_trait]
 impl Rows for Ours<'_> {
     type Row = Arc<Metric>;
+    type Id = Uuid;
+    type Error = ExportError;
 
     async fn page(&mut self) -> Result<Vec<Arc<Metric>>, ExportError> {
         let sorts = vec![MetricSort { key: SortKey::Id, direction: SortDirection::Ascending }];

@@ -16,7 +16,6 @@ mod file;
 mod known;
 mod line;
 mod measures;
-mod merge;
 mod metrics;
 pub mod post;
 mod resources;

@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use async_trait::async_trait;
 use gnudi_client::uri::path;
 use gnudi_indexer::{Indexer, ResourceMarker};
 use gnudi_model::{AttributeValue, Resource, Text, Timestamp, resource_type::GENERIC};
@@ -19,10 +18,10 @@ use super::{
     definitions::Types,
     earlier::{Earlier, ExportedRevisions},
     line::{ExportedRevision, Line},
-    merge::{self, Listing, Rows},
 };
 use crate::{
     index::{Index, SourceResource, SourceRevision, SourceType},
+    merge::{self, Listing, Rows},
     target::resource_page,
 };
 
@@ -36,9 +35,10 @@ struct Theirs<'a> {
     behind: Option<Uuid>,
 }
 
-#[async_trait]
 impl Rows for Theirs<'_> {
     type Row = SourceResource;
+    type Id = Uuid;
+    type Error = ExportError;
 
     async fn page(&mut self) -> Result<Vec<SourceResource>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
@@ -65,9 +65,10 @@ struct Ours<'a> {
 
 type Revisions = Vec<Arc<Resource>>;
 
-#[async_trait]
 impl Rows for Ours<'_> {
     type Row = Revisions;
+    type Id = Uuid;
+    type Error = ExportError;
 
     async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };

@@ -1,12 +1,10 @@
 //! `gnudi import verify`: sends the same requests to a Gnocchi and a gnudi, and reports all differences of the
 //! responses.
 //!
-//! Listings are read page by page and merged by id. The comparisons are pure functions: `json`, `merge`, `history`,
-//! `series`.
+//! Listings are read page by page and merged by id. The comparisons are pure functions: `json`, `history`, `series`.
 
 pub mod history;
 pub mod json;
-pub mod merge;
 pub mod sample;
 pub mod series;
 mod side;

@@ -9,13 +9,13 @@ use gnudi_client::{
 use gnudi_model::MetricId;
 use serde_json::Value;
 
-use super::{
-    Result, VerifyError,
-    merge::{self, Pair, Queue},
-};
+use super::{Result, VerifyError};
+use crate::merge::{self, Listing, Rows};
 
 /// Rows per page; a server may return fewer.
 const PAGE_ROWS: &str = "1000";
+/// Pairs of rows that are compared together.
+const PAIRS_AT_ONCE: usize = 1_000;
 
 /// A server; `name` is Gnocchi or gnudi.
 #[derive(Debug)]
@@ -113,63 +113,113 @@ impl Side {
     }
 }
 
-/// A server's listing sorted by id, with one page in memory.
-struct Listing<'a> {
+/// A row of a listing.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    /// A UUID's text, which sorts like the UUID.
+    pub id: String,
+    pub value: Value,
+}
+
+/// A server's listing sorted by id.
+struct SideRows<'a> {
     side: &'a Side,
     path: &'a str,
     marker: Option<String>,
-    queue: Queue,
 }
 
-impl<'a> Listing<'a> {
-    fn new(side: &'a Side, path: &'a str) -> Self {
-        Listing { side, path, marker: None, queue: Queue::default() }
-    }
+impl Rows for SideRows<'_> {
+    type Row = Row;
+    type Id = String;
+    type Error = VerifyError;
 
-    /// Loads another page if no rows are left.
-    async fn fill(&mut self) -> Result<()> {
-        if !self.queue.needs_page() {
-            return Ok(());
-        }
+    /// A server may have its own limit: only an empty page is the last one.
+    async fn page(&mut self) -> Result<Vec<Row>> {
         let mut query = Query::new(self.path);
         query.add("sort", "id:asc");
         query.add("limit", PAGE_ROWS);
         query.add_some("marker", self.marker.as_deref());
         let path = query.finish();
         let page = self.side.json(&path).await?;
-        let rows = merge::rows(page, self.marker.as_deref());
-        self.queue.rows = rows.map_err(|reason| self.side.unexpected(&path, reason))?;
-        // A server may have its own limit: only an empty page is the last one.
-        match self.queue.rows.back() {
-            Some(last) => self.marker = Some(last.id.clone()),
-            None => self.queue.is_at_end = true,
-        }
-        Ok(())
+        let rows = rows(page, self.marker.as_deref());
+        let rows = rows.map_err(|reason| self.side.unexpected(&path, reason))?;
+        self.marker = rows.last().map(|last| last.id.clone());
+        Ok(rows)
+    }
+
+    fn id(row: &Row) -> String {
+        row.id.clone()
     }
 }
 
+/// The rows of a page; `marker` is the last id of the page before it.
+///
+/// # Errors
+/// Why it is not a list of objects with ids, sorted by id, all after `marker`.
+fn rows(page: Value, marker: Option<&str>) -> Result<Vec<Row>, String> {
+    let Value::Array(values) = page else { return Err("not a list".to_owned()) };
+    let mut rows: Vec<Row> = Vec::with_capacity(values.len());
+    for value in values {
+        let Some(id) = value.get("id").and_then(Value::as_str).map(str::to_owned) else {
+            return Err("a row without an id".to_owned());
+        };
+        let before = rows.last().map(|row| row.id.as_str()).or(marker);
+        if let Some(before) = before.filter(|before| *before >= id.as_str()) {
+            return Err(format!("not in the order of ids: {id} behind {before}"));
+        }
+        rows.push(Row { id, value });
+    }
+    Ok(rows)
+}
+
+/// The rows of Gnocchi and of gnudi with the same id.
+pub(super) type Pair = (Option<Row>, Option<Row>);
+
 /// The same listing of both servers, merged by id.
 pub(super) struct MergedListing<'a> {
-    gnocchi: Listing<'a>,
-    gnudi: Listing<'a>,
+    gnocchi: Listing<SideRows<'a>>,
+    gnudi: Listing<SideRows<'a>>,
 }
 
 impl<'a> MergedListing<'a> {
     pub fn new(sides: &'a Sides, path: &'a str) -> Self {
-        MergedListing { gnocchi: Listing::new(&sides.gnocchi, path), gnudi: Listing::new(&sides.gnudi, path) }
+        let listing = |side| Listing::new(SideRows { side, path, marker: None });
+        MergedListing { gnocchi: listing(&sides.gnocchi), gnudi: listing(&sides.gnudi) }
     }
 
-    /// About a page of merged rows; `None` at the end.
+    /// Some merged rows; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Pair>>> {
-        loop {
-            tokio::try_join!(self.gnocchi.fill(), self.gnudi.fill())?;
-            let pairs = merge::merge(&mut self.gnocchi.queue, &mut self.gnudi.queue);
-            if !pairs.is_empty() {
-                return Ok(Some(pairs));
+        let mut pairs = Vec::new();
+        while pairs.len() < PAIRS_AT_ONCE {
+            match merge::next(&mut self.gnocchi, &mut self.gnudi).await? {
+                (None, None) => break,
+                pair => pairs.push(pair),
             }
-            if !self.gnocchi.queue.needs_page() && !self.gnudi.queue.needs_page() {
-                return Ok(None);
-            }
+        }
+        Ok(Some(pairs).filter(|pairs| !pairs.is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pages_have_rows_by_id() {
+        assert_eq!(rows(json!([]), Some("b")), Ok(Vec::new()));
+        let page = rows(json!([{"id": "b", "x": 1}, {"id": "c"}]), Some("a")).unwrap();
+        assert_eq!(page[0], Row { id: "b".to_owned(), value: json!({"id": "b", "x": 1}) });
+        for (page, marker) in [
+            (json!({}), None),
+            (json!([1]), None),
+            (json!([{"id": 1}]), None),
+            (json!([{"id": "b"}, {"id": "a"}]), None),
+            (json!([{"id": "b"}, {"id": "b"}]), None),
+            (json!([{"id": "b"}]), Some("b")),
+        ] {
+            assert!(rows(page.clone(), marker).is_err(), "{page}");
         }
     }
 }

@@ -11,11 +11,10 @@ use serde_json::Value;
 use super::{
     Difference, Kind, Options, Report, Result, VerifyEvent, What, history,
     json::{self, FieldDifference},
-    merge::{Pair, Row},
     sample::Sample,
     series::{self, SeriesOutcome, SeriesRules},
     shown,
-    side::{MergedListing, Side, Sides},
+    side::{MergedListing, Row, Side, Sides},
 };
 
 /// The object of a comparison.
@@ -140,9 +139,10 @@ async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<(
         for pair in pairs {
             log.report.metrics += 1;
             match pair {
-                Pair::OnlyGnocchi(row) => log.difference(&metric_of(&row), What::OnlyInGnocchi),
-                Pair::OnlyGnudi(row) => log.difference(&metric_of(&row), What::OnlyInGnudi),
-                Pair::Both(theirs, ours) => {
+                (Some(row), None) => log.difference(&metric_of(&row), What::OnlyInGnocchi),
+                (None, Some(row)) => log.difference(&metric_of(&row), What::OnlyInGnudi),
+                (None, None) => {}
+                (Some(theirs), Some(ours)) => {
                     log.fields(&metric_of(&theirs), json::differences(&theirs.value, &ours.value));
                     let task = MetricTask::of(&theirs.value);
                     later.offer(task.map_err(|reason| sides.gnocchi.unexpected("/v1/metric", reason))?);
@@ -343,15 +343,15 @@ async fn resources(
             for pair in pairs {
                 log.report.resources += u64::from(name == GENERIC);
                 match pair {
-                    Pair::OnlyGnocchi(row) if name == GENERIC => {
+                    (Some(row), None) if name == GENERIC => {
                         log.difference(&resource_of(&row), What::OnlyInGnocchi);
                     }
-                    Pair::OnlyGnudi(row) if name == GENERIC => {
+                    (None, Some(row)) if name == GENERIC => {
                         log.difference(&resource_of(&row), What::OnlyInGnudi);
                     }
                     // The listing of `generic` has shown that it is missing, or that its types differ.
-                    Pair::OnlyGnocchi(_) | Pair::OnlyGnudi(_) => {}
-                    Pair::Both(theirs, ours) => {
+                    (_, None) | (None, _) => {}
+                    (Some(theirs), Some(ours)) => {
                         let is_elsewhere = name == GENERIC
                             && type_of(&theirs) == type_of(&ours)
                             && own_types.contains(type_of(&theirs));
