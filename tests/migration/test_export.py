@@ -367,6 +367,18 @@ def test_what_an_unposted_file_has_is_taken_back(gnocchi, gnudi, seed, tmp_path)
     back.compare()
 
 
+def test_a_store_without_any_imported_metric_is_exported(gnocchi, gnudi, seed, tmp_path):
+    back = Back(gnocchi(), Embedded(gnudi, tmp_path), seed, tmp_path)
+    back.import_all()
+    back.serve()
+    for metric in back.imported:
+        back.world.client.delete(f"/v1/metric/{metric}").expect(204)
+    back.world.metrics.clear()
+    back.export(cut=False)
+    back.post()
+    assert back.gnocchi.client().get("/v1/metric").expect(200).json() == []
+
+
 def test_what_gnocchi_has_left_of_resources_does_not_hide_others(gnocchi, gnudi, seed, tmp_path):
     """A page of resources whose attributes it has deleted is not the end of them."""
     back = Back(gnocchi(), Embedded(gnudi, tmp_path), seed, tmp_path)

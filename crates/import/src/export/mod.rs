@@ -30,7 +30,7 @@ use gnudi_indexer::{Indexer, IndexerError};
 use gnudi_model::{MetricId, Timestamp};
 use uuid::Uuid;
 
-use crate::index::{Index, IndexError};
+use crate::index::{IDS_AT_ONCE, Index, IndexError};
 
 use self::{
     earlier::Earlier, expected::Expected, file::Output, known::Known, line::Line, measures::Journals,
@@ -86,7 +86,9 @@ pub enum ExportError {
     File { path: PathBuf, error: io::Error },
     #[error("{}: {reason}", path.display())]
     Invalid { path: PathBuf, reason: String },
-    #[error("the store of gnudi has none of this Gnocchi's metrics: it was not imported from it")]
+    #[error(
+        "the store of gnudi has none of this Gnocchi's metrics and resources: it was not imported from it"
+    )]
     NotImported,
 }
 
@@ -165,11 +167,21 @@ async fn index(export: &mut Export<'_>) -> Result<(), ExportError> {
 
 /// Refuses a store that has nothing in common with this Gnocchi: everything in Gnocchi would count as deleted.
 async fn check_imported(gnocchi: &mut Index, gnudi: &dyn Indexer) -> Result<(), ExportError> {
-    let some = gnocchi.metrics_behind(None, Timestamp::EPOCH).await?;
-    let ids: Vec<MetricId> = some.iter().map(|metric| metric.id).collect();
-    let known = gnudi.metrics(&ids).await?;
-    if !ids.is_empty() && known.iter().all(Option::is_none) {
-        return Err(ExportError::NotImported);
+    let mut behind = None;
+    loop {
+        let some = gnocchi.metrics_behind(behind, Timestamp::EPOCH).await?;
+        let ids: Vec<MetricId> = some.iter().map(|metric| metric.id).collect();
+        let Some(last) = ids.last() else { break };
+        if gnudi.metrics(&ids).await?.iter().any(Option::is_some) {
+            return Ok(());
+        }
+        behind = Some(*last);
     }
-    Ok(())
+    let resources: Vec<Uuid> = gnocchi.resource_states().await?.iter().map(|state| state.id).collect();
+    for some in resources.chunks(IDS_AT_ONCE) {
+        if gnudi.ends(some).await?.iter().any(Option::is_some) {
+            return Ok(());
+        }
+    }
+    if behind.is_none() && resources.is_empty() { Ok(()) } else { Err(ExportError::NotImported) }
 }
