@@ -37,9 +37,18 @@ pub fn auth(config: &Config, own: Own) -> Result<KeystoneAuth> {
 
 fn options(config: &Config) -> Result<KeystoneOptions> {
     let timeout = Duration::from_secs(config.size(SECTION, "http_connect_timeout") as u64);
+    let auth_url = text(config, "auth_url")
+        .with_context(|| format!("{}: auth_mode = keystone needs it", config.place(SECTION, "auth_url")))?;
+    let credentials = credentials(config, SECTION, None)?;
+    if matches!(credentials, Credentials::Password { scope: None, .. }) {
+        bail!(
+            "{}: auth_type = password needs it, or project_id, or system_scope: who has no scope may not validate tokens",
+            config.place(SECTION, "project_name")
+        );
+    }
     Ok(KeystoneOptions {
-        auth_url: needed(config, "auth_url", "auth_mode = keystone")?,
-        credentials: credentials(config)?,
+        auth_url: auth_url.to_owned(),
+        credentials,
         region_name: text(config, "region_name").map(str::to_owned),
         interface: match text(config, "interface") {
             Some("public" | "publicURL") => Interface::Public,
@@ -65,8 +74,46 @@ pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>
     }
 }
 
+/// The login of a section. `default_domain`: the id of the domain of a user or project for which none is configured; without
+/// it that is an error.
+pub fn credentials(config: &Config, section: &str, default_domain: Option<&str>) -> Result<Credentials> {
+    let text = |name: &str| config.text(section, name).map(str::to_owned);
+    let needed = |name: &str, by: &str| {
+        text(name).with_context(|| format!("{}: {by} needs it", config.place(section, name)))
+    };
+    if text("auth_type").as_deref() == Some("v3applicationcredential") {
+        return Ok(Credentials::ApplicationCredential {
+            id: needed("application_credential_id", "auth_type = v3applicationcredential")?,
+            secret: needed("application_credential_secret", "auth_type = v3applicationcredential")?,
+        });
+    }
+    let domain = |whose: &str| {
+        let default = || default_domain.map(|id| DomainRef::Id(id.to_owned()));
+        domain(config, section, whose).or_else(default).with_context(|| {
+            format!(
+                "{}: needed where the {whose} is named by its name; {whose}_domain_id would do as well",
+                config.place(section, &format!("{whose}_domain_name"))
+            )
+        })
+    };
+    let user = match (text("user_id"), text("username")) {
+        (Some(id), _) => UserRef::Id(id),
+        (None, Some(name)) => UserRef::Name { name, domain: domain("user")? },
+        (None, None) => {
+            bail!("{}: auth_type = password needs it, or user_id", config.place(section, "username"))
+        }
+    };
+    let project = match (text("project_id"), text("project_name")) {
+        (Some(id), _) => Some(ProjectRef::Id(id)),
+        (None, Some(name)) => Some(ProjectRef::Name { name, domain: domain("project")? }),
+        (None, None) => None,
+    };
+    let scope = scope(config, section, project)?;
+    Ok(Credentials::Password { user, password: needed("password", "auth_type = password")?, scope })
+}
+
 /// The scope of a section's login: `system_scope`, or its project.
-pub fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Result<Option<Scope>> {
+fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Result<Option<Scope>> {
     match (config.text(section, "system_scope"), project) {
         (None, project) => Ok(project.map(Scope::Project)),
         (Some(_), None) => Ok(Some(Scope::System)),
@@ -79,52 +126,14 @@ pub fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Res
     }
 }
 
-fn credentials(config: &Config) -> Result<Credentials> {
-    if text(config, "auth_type") == Some("v3applicationcredential") {
-        let needed = |name| needed(config, name, "auth_type = v3applicationcredential");
-        return Ok(Credentials::ApplicationCredential {
-            id: needed("application_credential_id")?,
-            secret: needed("application_credential_secret")?,
-        });
-    }
-    let user = match (text(config, "user_id"), text(config, "username")) {
-        (Some(id), _) => UserRef::Id(id.to_owned()),
-        (None, Some(name)) => UserRef::Name { name: name.to_owned(), domain: domain(config, "user")? },
-        (None, None) => {
-            bail!("{}: auth_type = password needs it, or user_id", config.place(SECTION, "username"))
-        }
+/// The domain of a user or project given by name. As for keystoneauth, the default domain's id counts before its own
+/// domain's name.
+fn domain(config: &Config, section: &str, whose: &str) -> Option<DomainRef> {
+    let first = |kind: &str| {
+        let names = [whose, "default"].map(|of| format!("{of}_domain_{kind}"));
+        names.iter().find_map(|name| config.text(section, name)).map(str::to_owned)
     };
-    let project = match (text(config, "project_id"), text(config, "project_name")) {
-        (Some(id), _) => Some(ProjectRef::Id(id.to_owned())),
-        (None, Some(name)) => {
-            Some(ProjectRef::Name { name: name.to_owned(), domain: domain(config, "project")? })
-        }
-        (None, None) => None,
-    };
-    let Some(scope) = scope(config, SECTION, project)? else {
-        bail!(
-            "{}: auth_type = password needs it, or project_id, or system_scope: who has no scope may not validate tokens",
-            config.place(SECTION, "project_name")
-        );
-    };
-    let password = needed(config, "password", "auth_type = password")?;
-    Ok(Credentials::Password { user, password, scope: Some(scope) })
-}
-
-/// The domain of a user or project given by name.
-fn domain(config: &Config, whose: &str) -> Result<DomainRef> {
-    for prefix in [whose, "default"] {
-        if let Some(id) = text(config, &format!("{prefix}_domain_id")) {
-            return Ok(DomainRef::Id(id.to_owned()));
-        }
-        if let Some(name) = text(config, &format!("{prefix}_domain_name")) {
-            return Ok(DomainRef::Name(name.to_owned()));
-        }
-    }
-    bail!(
-        "{}: needed where the {whose} is named by its name; {whose}_domain_id would do as well",
-        config.place(SECTION, &format!("{whose}_domain_name"))
-    )
+    first("id").map(DomainRef::Id).or_else(|| first("name").map(DomainRef::Name))
 }
 
 fn cache_time(config: &Config) -> Duration {
@@ -140,13 +149,6 @@ fn cache_time(config: &Config) -> Duration {
 
 fn text<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
     config.text(SECTION, name)
-}
-
-fn needed(config: &Config, name: &str, by: &str) -> Result<String> {
-    match text(config, name) {
-        Some(value) => Ok(value.to_owned()),
-        None => bail!("{}: {by} needs it", config.place(SECTION, name)),
-    }
 }
 
 #[cfg(test)]
@@ -166,7 +168,9 @@ mod tests {
 
     #[test]
     fn a_user_logs_in_by_names_or_ids() {
-        let Credentials::Password { user, password, scope } = credentials(&load(PASSWORD)).unwrap() else {
+        let Credentials::Password { user, password, scope } =
+            credentials(&load(PASSWORD), SECTION, None).unwrap()
+        else {
             panic!("a password was configured");
         };
         let domain = DomainRef::Name("Default".to_owned());
@@ -175,22 +179,33 @@ mod tests {
         assert_eq!(scope, Some(Scope::Project(ProjectRef::Name { name: "service".to_owned(), domain })));
         assert_eq!(password, "hunter22");
         let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n");
-        let Credentials::Password { user, scope, .. } = credentials(&ids).unwrap() else {
+        let Credentials::Password { user, scope, .. } = credentials(&ids, SECTION, None).unwrap() else {
             panic!("a password was configured");
         };
         let project = Scope::Project(ProjectRef::Id("p".to_owned()));
         assert_eq!((user, scope), (UserRef::Id("u".to_owned()), Some(project)));
         let of_system = "auth_url = http://h\nuser_id = u\npassword = hunter22\nsystem_scope = all\n";
-        let Credentials::Password { scope, .. } = credentials(&load(of_system)).unwrap() else {
+        let Credentials::Password { scope, .. } = credentials(&load(of_system), SECTION, None).unwrap()
+        else {
             panic!("a password was configured");
         };
         assert_eq!(scope, Some(Scope::System));
-        let error = credentials(&load(&format!("{of_system}project_id = p\n"))).unwrap_err().to_string();
+        let both = load(&format!("{of_system}project_id = p\n"));
+        let error = credentials(&both, SECTION, None).unwrap_err().to_string();
         assert!(error.contains("not both"), "{error}");
-        let default = load(
-            "auth_url = http://h\nusername = u\nproject_name = p\npassword = hunter22\ndefault_domain_id = default\n",
-        );
-        assert!(credentials(&default).is_ok());
+        let names = "auth_url = http://h\nusername = u\nproject_name = p\npassword = hunter22\n";
+        assert!(credentials(&load(names), SECTION, None).is_err());
+        for (more, fallback, expected) in [
+            ("default_domain_id = d\nuser_domain_name = n\n", None, DomainRef::Id("d".to_owned())),
+            ("default_domain_name = d\nproject_domain_id = i\n", None, DomainRef::Name("d".to_owned())),
+            ("project_domain_id = i\n", Some("default"), DomainRef::Id("default".to_owned())),
+        ] {
+            let config = load(&format!("{names}{more}"));
+            let Credentials::Password { user, .. } = credentials(&config, SECTION, fallback).unwrap() else {
+                panic!("a password was configured");
+            };
+            assert_eq!(user, UserRef::Name { name: "u".to_owned(), domain: expected }, "{more}");
+        }
     }
 
     #[test]
@@ -212,9 +227,10 @@ mod tests {
     fn an_application_credential_has_an_id_and_a_secret() {
         let text =
             "auth_type = v3applicationcredential\nauth_url = http://h\napplication_credential_id = a\n";
-        let error = credentials(&load(text)).unwrap_err().to_string();
+        let error = credentials(&load(text), SECTION, None).unwrap_err().to_string();
         assert!(error.contains("application_credential_secret: auth_type"), "{error}");
-        let found = credentials(&load(&format!("{text}application_credential_secret = s\n"))).unwrap();
+        let whole = load(&format!("{text}application_credential_secret = s\n"));
+        let found = credentials(&whole, SECTION, None).unwrap();
         assert_eq!(found, Credentials::ApplicationCredential { id: "a".to_owned(), secret: "s".to_owned() });
     }
 

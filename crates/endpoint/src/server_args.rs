@@ -366,14 +366,14 @@ impl KeystoneArgs {
         project.map(Scope::Project)
     }
 
-    /// The domain with this id or name, else the default one.
+    /// The domain with this id or name, else the default one. As for keystoneauth, the default one's id counts before the
+    /// name.
     fn domain(&self, id: Option<String>, name: Option<String>, variables: Variables<'_>) -> DomainRef {
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
-        let default_id = of(&self.os_default_domain_id, "OS_DEFAULT_DOMAIN_ID");
-        let default_name = of(&self.os_default_domain_name, "OS_DEFAULT_DOMAIN_NAME");
-        let own = id.map(DomainRef::Id).or(name.map(DomainRef::Name));
-        let default = default_id.map(DomainRef::Id).or(default_name.map(DomainRef::Name));
-        own.or(default).unwrap_or_else(|| DomainRef::Id("default".to_owned()))
+        let id = id.or_else(|| of(&self.os_default_domain_id, "OS_DEFAULT_DOMAIN_ID"));
+        let name = name.or_else(|| of(&self.os_default_domain_name, "OS_DEFAULT_DOMAIN_NAME"));
+        let named = id.map(DomainRef::Id).or(name.map(DomainRef::Name));
+        named.unwrap_or_else(|| DomainRef::Id("default".to_owned()))
     }
 }
 
@@ -430,6 +430,10 @@ mod tests {
         let credentials = Credentials::Password { user, password: "secret".to_owned(), scope };
         let (auth_url, interface) = ("http://k:5000".to_owned(), Interface::Internal);
         assert_eq!(login, Login { auth_url, credentials, region_name: None, interface });
+        let with_default = [&variables[..], &[("OS_DEFAULT_DOMAIN_ID", "d")]].concat();
+        let Caller::Keystone(login) = caller(&nobody, &with_default).unwrap() else { panic!("a login") };
+        let Credentials::Password { user, .. } = login.credentials else { panic!("a password") };
+        assert_eq!(user, UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Id("d".to_owned()) });
         // The same with a missing or unknown option.
         for missing in 0..3 {
             let mut fewer = variables.to_vec();

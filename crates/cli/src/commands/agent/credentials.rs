@@ -2,26 +2,29 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
-use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Session, UserRef};
+use anyhow::{Result, bail};
+use gnudi_keystone::{Interface, KeystoneOptions, Session};
 use gnudi_telemetry::publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess};
 
 use crate::{
     args::TrustArgs,
     commands::collectors::Sink,
     config::Config,
-    keystone::{identity, scope},
+    keystone::{credentials, identity},
 };
 
 /// Default timeout of a request to Keystone.
 const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The id of the domain of users and projects for which none is configured.
+const DEFAULT_DOMAIN: &str = "default";
 
 /// The credentials in `section`; `None` if it names no Keystone.
 pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions>> {
     let Some(auth_url) = config.text(section, "auth_url") else { return Ok(None) };
     Ok(Some(KeystoneOptions {
         auth_url: auth_url.to_owned(),
-        credentials: credentials(config, section)?,
+        credentials: credentials(config, section, Some(DEFAULT_DOMAIN))?,
         region_name: config.text(section, "region_name").map(str::to_owned),
         interface: match config.text(section, "interface") {
             Some("internal" | "internalURL") => Interface::Internal,
@@ -40,39 +43,6 @@ fn trust(config: &Config, section: &str) -> gnudi_client::Trust {
         insecure: config.bool(section, "insecure"),
     }
     .trust()
-}
-
-fn credentials(config: &Config, section: &str) -> Result<Credentials> {
-    let text = |name: &str| config.text(section, name).map(str::to_owned);
-    let needed =
-        |name: &str| text(name).with_context(|| format!("{}: is needed", config.place(section, name)));
-    if text("auth_type").as_deref() == Some("v3applicationcredential") {
-        return Ok(Credentials::ApplicationCredential {
-            id: needed("application_credential_id")?,
-            secret: needed("application_credential_secret")?,
-        });
-    }
-    let domain = |id: &str, name: &str| {
-        let id = text(id).or_else(|| text("default_domain_id"));
-        let name = text(name).or_else(|| text("default_domain_name"));
-        id.map(DomainRef::Id)
-            .or(name.map(DomainRef::Name))
-            .unwrap_or_else(|| DomainRef::Id("default".to_owned()))
-    };
-    let user = match text("user_id") {
-        Some(id) => UserRef::Id(id),
-        None => {
-            UserRef::Name { name: needed("username")?, domain: domain("user_domain_id", "user_domain_name") }
-        }
-    };
-    let project = match (text("project_id"), text("project_name")) {
-        (Some(id), _) => Some(ProjectRef::Id(id)),
-        (None, Some(name)) => {
-            Some(ProjectRef::Name { name, domain: domain("project_domain_id", "project_domain_name") })
-        }
-        (None, None) => None,
-    };
-    Ok(Credentials::Password { user, password: needed("password")?, scope: scope(config, section, project)? })
 }
 
 /// The store's address and credentials in `[gnocchi]`; by default `own`, the server in this process.
