@@ -84,22 +84,9 @@ fn level(config: &Config) -> &'static str {
 }
 
 fn filter(level: &str) -> EnvFilter {
-    // Libraries log warnings and errors only: their debug lines would drown ours.
-    let ours = [
-        "gnudi",
-        "gnudi_access",
-        "gnudi_api",
-        "gnudi_app",
-        "gnudi_engine",
-        "gnudi_drivers",
-        "gnudi_indexer",
-        "gnudi_prometheus_api",
-        "gnudi_server",
-        "gnudi_telemetry",
-    ];
-    // lapin logs returned messages as lists of bytes. Our own lines report what happens to them.
-    let quiet = "warn,lapin::returned_messages=error".to_owned();
-    let default = ours.iter().fold(quiet, |filter, target| format!("{filter},{target}={level}"));
+    // Libraries log warnings and errors only: their debug lines would drown ours, whose targets all begin with `gnudi`. lapin
+    // logs returned messages as lists of bytes; our own lines report what happens to them.
+    let default = format!("warn,lapin::returned_messages=error,{NAME}={level}");
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
 }
 
