@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_indexer::{PolicyChange, ResourceMarker, ResourceTypeChange};
+use gnudi_indexer::{
+    Comparison, Filter, FilterValue, Indexer, IndexerError, PolicyChange, ResourceMarker, ResourceTypeChange,
+};
 use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeValue, Resource, ResourceType, Text, Timestamp,
     resource_type::GENERIC,
@@ -194,8 +196,14 @@ async fn replaced(
     source: &SourceType,
     there: &ResourceType,
 ) -> Result<BTreeSet<Text>, ImportError> {
+    let name = &source.resource_type.name;
     let kept = there.attributes.iter().filter(|(attribute, old)| has_kind(source, attribute, old));
-    let mut uniform = Uniform::of(kept.map(|(attribute, _)| attribute.clone()));
+    // The value that fills an attribute in is not stored in the revisions.
+    let (filled, stored): (Vec<_>, Vec<_>) = kept.partition(|(_, old)| old.fill.is_some());
+    let stored: Vec<Text> = stored.into_iter().map(|(attribute, _)| attribute.clone()).collect();
+    let filled = filled.into_iter().map(|(attribute, _)| attribute.clone());
+    let given = with_values(target.indexer, name, &stored).await?;
+    let mut uniform = Uniform::of(given.into_iter().chain(filled));
     let mut revisions = Revisions { target, index, source, marker: None };
     while !uniform.attributes.is_empty()
         && let Some(both) = revisions.next().await?
@@ -205,6 +213,42 @@ async fn replaced(
         }
     }
     Ok(uniform.replaced())
+}
+
+/// Attributes per filter.
+const ATTRIBUTES_AT_ONCE: usize = 500;
+
+/// Those of the attributes that some revision in the target has a value of. Others have no value to be replaced: without
+/// them fewer revisions must be read to see that none is.
+async fn with_values(
+    indexer: &dyn Indexer,
+    resource_type: &str,
+    attributes: &[Text],
+) -> Result<Vec<Text>, IndexerError> {
+    let mut found = Vec::new();
+    for some in attributes.chunks(ATTRIBUTES_AT_ONCE) {
+        let mut open: Vec<&Text> = some.iter().collect();
+        while !open.is_empty() {
+            let has_value = |name: &&Text| Filter::compare(name, Comparison::NotEqual, FilterValue::Null);
+            let filter = Filter::Or(open.iter().map(has_value).collect());
+            let page = match resource_page(indexer, resource_type, Some(filter), None, true, 1).await {
+                // Filters have another meaning for the name of an attribute, such as `lifespan`.
+                Err(IndexerError::InvalidFilterValue { .. } | IndexerError::NoSuchAttribute { .. }) => {
+                    found.extend(open.into_iter().cloned());
+                    break;
+                }
+                page => page?,
+            };
+            let Some(revision) = page.first() else { break };
+            let is_open = |name: &&Text| !is_given(revision.attributes.get(*name));
+            let (left, given): (Vec<&Text>, Vec<&Text>) = open.iter().copied().partition(is_open);
+            // Otherwise the filter sees a value that the revision does not show: all of them may have one.
+            let (left, given) = if given.is_empty() { (Vec::new(), open) } else { (left, given) };
+            found.extend(given.into_iter().cloned());
+            open = left;
+        }
+    }
+    Ok(found)
 }
 
 /// Attributes that have the same value in all of Gnocchi's revisions seen so far.
@@ -283,7 +327,7 @@ impl Revisions<'_> {
     /// Some of them, each as the target and as Gnocchi has it; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<(Arc<Resource>, SourceRevision)>>, ImportError> {
         let name = &self.source.resource_type.name;
-        let ours = resource_page(self.target.indexer, name, self.marker, true, IDS_AT_ONCE).await?;
+        let ours = resource_page(self.target.indexer, name, None, self.marker, true, IDS_AT_ONCE).await?;
         let Some(last) = ours.last() else { return Ok(None) };
         self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
         let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
@@ -329,7 +373,8 @@ pub(crate) async fn delete_unused(
 
 #[cfg(test)]
 mod tests {
-    use gnudi_model::{ArchivePolicyItem, Timespan};
+    use gnudi_indexer::{MemoryIndexer, NewResource};
+    use gnudi_model::{ArchivePolicyItem, AttributeKind, Timespan};
 
     use super::*;
 
@@ -350,6 +395,28 @@ mod tests {
         for other in [&[(60, 20)][..], &[(1, 10), (300, 20)][..], &[(1, 10), (60, 20), (300, 5)][..]] {
             assert!(!may_become(&there, &policy(0, other), true), "{other:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn attributes_without_a_value_need_no_comparison() {
+        let indexer: &dyn Indexer = &MemoryIndexer::default();
+        let names = ["later", "never", "set"].map(Text::from);
+        let attribute = Attribute { kind: AttributeKind::Bool, required: false, fill: None };
+        let attributes = names.iter().map(|name| (name.clone(), attribute.clone())).collect();
+        let machine = ResourceType { name: "machine".into(), attributes };
+        indexer.create_resource_type(machine).await.unwrap();
+        let given = [[None, None, Some(true)], [Some(false), None, Some(true)], [None, None, None]];
+        let resources = (1..).zip(given).map(|(id, values)| {
+            let value = |value: Option<bool>| value.map_or(AttributeValue::Null, AttributeValue::Bool);
+            let attributes = names.iter().cloned().zip(values.map(value)).collect();
+            let id = Uuid::from_u128(id);
+            NewResource { attributes, ..NewResource::new(id, "machine", "creator", Timestamp::EPOCH) }
+        });
+        for created in indexer.create_resources(resources.collect()).await {
+            created.unwrap();
+        }
+        assert_eq!(with_values(indexer, "machine", &names).await.unwrap(), ["set", "later"].map(Text::from));
+        assert_eq!(with_values(indexer, "machine", &names[1..2]).await.unwrap(), Vec::<Text>::new());
     }
 
     #[test]

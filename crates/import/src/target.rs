@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::aggregates::AggregateStore;
 use gnudi_indexer::{
-    Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker, ResourcePage,
-    ResourceSort, SortDirection,
+    Filter, Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker,
+    ResourcePage, ResourceSort, SortDirection,
 };
 use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
@@ -74,15 +74,16 @@ impl Target<'_> {
         limit: usize,
     ) -> Result<Vec<(Uuid, Timestamp)>, IndexerError> {
         let marker = marker.map(|id| ResourceMarker { id, revision: 0 });
-        let resources = resource_page(self.indexer, GENERIC, marker, false, limit).await?;
+        let resources = resource_page(self.indexer, GENERIC, None, marker, false, limit).await?;
         Ok(resources.iter().map(|resource| (resource.id, resource.revision_start)).collect())
     }
 }
 
-/// A page of the resources of a type, or of their revisions, sorted by id.
+/// A page of the resources of a type, or of their revisions, that match a filter, sorted by id.
 pub(crate) async fn resource_page(
     indexer: &dyn Indexer,
     resource_type: &str,
+    filter: Option<Filter>,
     marker: Option<ResourceMarker>,
     history: bool,
     limit: usize,
@@ -90,7 +91,7 @@ pub(crate) async fn resource_page(
     let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
     let listing = ResourceListing {
         resource_type: resource_type.to_owned(),
-        filter: None,
+        filter,
         history,
         details: false,
         omits_attributes: false,

@@ -73,7 +73,7 @@ impl Rows for Ours<'_> {
     async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
         loop {
-            let some = resource_page(self.indexer, of, self.marker, self.history, PAGE_ROWS).await?;
+            let some = resource_page(self.indexer, of, None, self.marker, self.history, PAGE_ROWS).await?;
             let is_end = some.is_empty();
             if let Some(last) = some.last() {
                 self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
