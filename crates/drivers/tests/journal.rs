@@ -345,6 +345,22 @@ async fn an_end_that_cannot_be_read_is_not_the_end() {
     assert_eq!((batches + rest.len(), damaged), (90, 0));
 }
 
+/// A removed file keeps its space while it is open.
+#[tokio::test]
+async fn files_that_are_full_are_closed() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().canonicalize().unwrap();
+    let journal = Journal::open(&dir, &options()).unwrap();
+    for id in 1..=60 {
+        journal.append(&batch(id, 1, 9000)).await.unwrap();
+    }
+    assert!(journal.figures().files > 5);
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let mut open: Vec<_> = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok()).collect();
+    open.retain(|file| file.starts_with(&dir));
+    assert!(open.len() <= 2, "the lock and the file that is written: {open:?}");
+}
+
 /// A reader follows a writer across files: reads everything once, in order, and reports no damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_is_read_while_it_is_written() {

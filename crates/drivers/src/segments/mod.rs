@@ -355,6 +355,13 @@ impl SegmentLog {
         }
     }
 
+    /// Closes the files of all segments but the active one, for an owner that reads them elsewhere: an open file that
+    /// somebody removes keeps its space.
+    pub fn close_full(&mut self) {
+        let active = self.active();
+        self.segments.write().retain(|number, _| *number == active);
+    }
+
     /// Releases segments that are no longer needed: some files are kept as spares; returns the others, for
     /// the caller to remove. Never the active segment.
     pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {

@@ -24,6 +24,7 @@ pub(super) fn run(
     counters: &Counters,
 ) {
     let mut writer = Writer { log, durability, poisoned, counters };
+    writer.log.close_full();
     while let Some(first) = queue.blocking_recv() {
         let mut waiting = VecDeque::from([first]);
         while let Ok(next) = queue.try_recv() {
@@ -68,6 +69,9 @@ impl Writer<'_> {
         let before = self.log.active();
         let room = self.log.make_room(bytes, Claim::New).map_err(|error| self.fail(error))?;
         let begun = u64::from(self.log.active() - before);
+        if begun > 0 {
+            self.log.close_full();
+        }
         self.counters.files.fetch_add(begun, Ordering::Relaxed);
         self.counters.bytes.fetch_add(begun * u64::from(SEGMENT_HEADER_BYTES), Ordering::Relaxed);
         Ok(room)
