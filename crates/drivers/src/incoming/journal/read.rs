@@ -99,8 +99,8 @@ struct Current {
     segment: Arc<Segment>,
     reader: SegmentReader,
     limit: u32,
-    /// The next file's number, and whether all of this file was durable when that one was begun.
-    next: Option<(u32, bool)>,
+    /// The number of the next file, if there is one: then this file is complete.
+    next: Option<u32>,
     told_short: Option<u64>,
 }
 
@@ -168,7 +168,7 @@ impl JournalReader {
                 self.current = Some(current);
                 return Ok(Some(found));
             }
-            if let Some((next, _)) = current.next {
+            if let Some(next) = current.next {
                 self.at = Location { segment: next, offset: SEGMENT_HEADER_BYTES };
                 continue;
             }
@@ -203,13 +203,12 @@ impl JournalReader {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let (mut limit, mut next, mut short) = (length, None, None);
         if let Some(following) = from_here.next() {
-            next = Some((number + 1, true));
+            next = Some(number + 1);
             let path = dir.join(file_name(following));
             let behind = Segment::open(disk, dir, following).map_err(OpenError::io(&path))?;
             let header = SegmentHeader::read(&*behind.file, following).map_err(OpenError::io(&path))?;
             if let Some(header) = header.ok().filter(|header| header.previous == number) {
                 limit = header.previous_end.min(length);
-                next = Some((number + 1, header.previous_synced));
                 short = (header.previous_end > length).then(|| (header.previous_end - length).into());
             }
         }
@@ -256,7 +255,7 @@ impl JournalReader {
             self.at.offset = end;
             self.patience.renew();
             // Also of an unreadable place that was perhaps not durable: it may have been acknowledged.
-            if unreadable.is_err() || current.was_synced(offset, next)? {
+            if unreadable.is_err() || current.was_written(offset, next)? {
                 return Ok(Some(current.damage(offset, (end - offset).into())));
             }
         }
@@ -275,12 +274,11 @@ impl Current {
         self.reader = SegmentReader::new(Arc::clone(&self.segment), self.limit);
     }
 
-    /// Whether the bytes at `hole` are known to have been durable once: according to the next file, or
-    /// because a frame at `next` or later was written after they were synced. Bytes that never were durable
-    /// were not acknowledged.
-    fn was_synced(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
-        if let Some((_, synced)) = self.next {
-            return Ok(synced);
+    /// Whether the bytes at `hole` may have been acknowledged: the file is complete, or a frame at `next` or later was
+    /// written after they were synced. Whatever was torn is covered by the writer's next start, which begins a file.
+    fn was_written(&mut self, hole: u32, next: Option<(u32, FrameHeader)>) -> Result<bool, OpenError> {
+        if self.next.is_some() {
+            return Ok(true);
         }
         self.reader.proves_sync(hole, next).map_err(OpenError::io(&self.segment.path))
     }
