@@ -373,28 +373,33 @@ async fn a_hole_in_the_log_costs_what_was_in_it() {
     assert!(lost > 200, "the holes hit little: {lost}");
 }
 
+/// Two versions of five heads in the log, each head in a frame of its own; and where each version ends in the file.
+async fn five_heads_twice() -> (SimDisk, Vec<usize>) {
+    let disk = SimDisk::default();
+    let store = open_unflushed(&disk);
+    let mut ends = Vec::new();
+    for version in 1..=2 {
+        let writes = (0..5).map(|id| MetricWrite {
+            metric: metric(id),
+            blocks: Vec::new(),
+            expired: Vec::new(),
+            head: value(id, version),
+        });
+        assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+        store.sync().await.unwrap();
+        disk.edit(&files(&disk, ".log")[0], |bytes| {
+            ends.push(bytes.iter().rposition(|byte| *byte != 0).unwrap() / 8 * 8 + 8);
+        });
+    }
+    (disk, ends)
+}
+
 /// A file that is used again has frames of its earlier use behind its end, with items that are whole. They are not taken
 /// for those of frames that are lost before the end.
 #[tokio::test]
 async fn items_of_an_earlier_use_of_a_file_are_not_taken() {
     for shift in [0, 8, 16, 24] {
-        let disk = SimDisk::default();
-        let store = open_unflushed(&disk);
-        let mut ends = Vec::new();
-        for version in 1..=2 {
-            let writes = (0..5).map(|id| MetricWrite {
-                metric: metric(id),
-                blocks: Vec::new(),
-                expired: Vec::new(),
-                head: value(id, version),
-            });
-            assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
-            store.sync().await.unwrap();
-            disk.edit(&files(&disk, ".log")[0], |bytes| {
-                ends.push(bytes.iter().rposition(|byte| *byte != 0).unwrap() / 8 * 8 + 8);
-            });
-        }
-        drop(store);
+        let (disk, ends) = five_heads_twice().await;
         disk.edit(&files(&disk, ".log")[0], |bytes| {
             let earlier = bytes[4096..ends[0]].to_vec();
             bytes.resize(bytes.len().max(ends[1] + shift + earlier.len()), 0);
@@ -404,6 +409,32 @@ async fn items_of_an_earlier_use_of_a_file_are_not_taken() {
         for start in 1..=3 {
             let store = open_unflushed(&disk);
             for head in store.read_heads(&[0, 1, 2, 3, 4].map(metric)).await {
+                assert!(
+                    matches!(head, Err(StoreError::Damaged(_))),
+                    "shift {shift}, start {start}: {head:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Where the disk did not write a page, it has frames of the file's earlier use, with items that are whole. They are not
+/// taken for those of the frames that are lost, though others follow.
+#[tokio::test]
+async fn items_of_a_page_that_was_not_written_are_not_taken() {
+    const MARK_BYTES: usize = 32;
+    for shift in [0, 8, 16, 24, 32] {
+        let (disk, ends) = five_heads_twice().await;
+        disk.edit(&files(&disk, ".log")[0], |bytes| {
+            let frame = (ends[0] - MARK_BYTES - 4096) / 5;
+            bytes.copy_within(4096..4096 + 4 * frame - shift, ends[0] + shift);
+        });
+        for start in 1..=3 {
+            let store = open_unflushed(&disk);
+            let mut heads = store.read_heads(&[0, 1, 2, 3, 4].map(metric)).await;
+            let last = heads.pop().unwrap();
+            assert_eq!(last.unwrap().unwrap(), value(4, 2), "shift {shift}, start {start}");
+            for head in heads {
                 assert!(
                     matches!(head, Err(StoreError::Damaged(_))),
                     "shift {shift}, start {start}: {head:?}"

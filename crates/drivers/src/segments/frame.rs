@@ -106,17 +106,21 @@ pub struct FrameHeader {
 impl FrameHeader {
     /// `None` if the bytes are no valid header of a frame at `at`.
     pub fn parse(bytes: &[u8], at: Location) -> Option<Self> {
+        Self::parse_anywhere(bytes).filter(|(found, _)| *found == at).map(|(_, header)| header)
+    }
+
+    /// A valid header, and the place that it was written for.
+    fn parse_anywhere(bytes: &[u8]) -> Option<(Location, Self)> {
         let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
-        let right = u32_at(bytes, 0) == MAGIC
-            && u64_at(bytes, 8) == at.pack()
-            && u32_at(bytes, 28) == crc_fast::crc32_iscsi(&bytes[..28]);
+        let right = u32_at(bytes, 0) == MAGIC && u32_at(bytes, 28) == crc_fast::crc32_iscsi(&bytes[..28]);
         let length = FRAME_HEADER_BYTES + u32_at(bytes, 4) as usize;
-        (right && length <= FRAME_BYTES_MAX).then(|| Self {
+        let header = || Self {
             length,
             unsynced: u32_at(bytes, 16),
             items: u32_at(bytes, 20),
             items_checksum: u32_at(bytes, 24),
-        })
+        };
+        (right && length <= FRAME_BYTES_MAX).then(|| (Location::unpack(u64_at(bytes, 8)), header()))
     }
 
     /// Whether all items are whole and are those that the header was written with.
@@ -127,6 +131,27 @@ impl FrameHeader {
             && items.len() == self.items as usize
             && crc_fast::crc32_iscsi(&checksums) == self.items_checksum
     }
+
+    /// Those of the `items` found in the damaged `frame` at `at` that are whole. Pages that the disk did not write have whole
+    /// items of an earlier use of the file: where the frame shows that, items behind the first damage are left out.
+    pub fn own_items(&self, frame: &[u8], at: Location, items: Vec<ItemView>) -> Vec<ItemView> {
+        let first_damaged = items.iter().position(|item| !item.valid);
+        let is_cut = frame.len() < self.length;
+        let has_others = items.len() > self.items as usize
+            || first_damaged.is_none() && !is_cut
+            || has_foreign_header(frame, at);
+        let certain = if has_others { first_damaged.unwrap_or(0) } else { items.len() };
+        items.into_iter().take(certain).filter(|item| item.valid).collect()
+    }
+}
+
+/// Whether the bytes at `at` have a valid header of a frame of another place: what an earlier use of the file left there.
+pub fn has_foreign_header(bytes: &[u8], at: Location) -> bool {
+    let is_foreign = |offset: usize| {
+        let here = Location { offset: at.offset + offset as u32, ..at };
+        FrameHeader::parse_anywhere(&bytes[offset..]).is_some_and(|(found, _)| found != here)
+    };
+    (0..bytes.len()).step_by(ALIGNMENT).any(is_foreign)
 }
 
 /// An item in a frame's bytes.
@@ -337,5 +362,6 @@ mod tests {
         let torn = [&new.bytes()[..FRAME_HEADER_BYTES], &old.bytes()[FRAME_HEADER_BYTES..]].concat();
         let header = FrameHeader::parse(&torn, AT).unwrap();
         assert!(!header.matches(&items(&torn)));
+        assert_eq!(header.own_items(&torn, AT, items(&torn)), []);
     }
 }

@@ -25,7 +25,7 @@ use std::{
 
 use super::{
     Location, OwnerState, SPARE_SUFFIX,
-    frame::{ALIGNMENT, FrameHeader, ItemView, filler, items},
+    frame::{ALIGNMENT, FrameHeader, ItemView, filler, has_foreign_header, items},
     segment::{
         FORMAT_VERSION, HeaderError, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight,
         number_of,
@@ -316,7 +316,8 @@ impl<'a> Scan<'a> {
     ///
     /// Behind the last frame there may be whole items of an earlier use of the file. So items without a frame's header are
     /// shown if another frame follows (`is_within`). Otherwise they are shown up to the first that is not whole, if the
-    /// next segment tells the end: this may be that of an earlier recovery, which took all of the file for a hole.
+    /// next segment tells the end: this may be that of an earlier recovery, which took all of the file for a hole. None are
+    /// shown if a header tells that the disk did not write the place: then they are of an earlier use, too.
     fn damage(
         &mut self,
         hole: Range<u32>,
@@ -326,7 +327,7 @@ impl<'a> Scan<'a> {
         visit: &mut dyn FnMut(RecoveredFrame<'_>),
     ) -> Result<(), OpenError> {
         let Range { start, end } = hole;
-        let (quarantine, path) = (self.quarantine, &self.segment.path);
+        let (quarantine, path, at) = (self.quarantine, &self.segment.path, self.segment.at(start));
         quarantine.report("frame", path, start.into(), self.bytes(start, (end - start) as usize)?);
         if !synced {
             return Ok(());
@@ -339,7 +340,11 @@ impl<'a> Scan<'a> {
         } else {
             // Perhaps only the header is damaged: then the items are where they should be.
             let length = (end - start) as usize;
-            let items = items(self.bytes(start, length)?);
+            let bytes = self.bytes(start, length)?;
+            if has_foreign_header(bytes, at) {
+                return Ok(());
+            }
+            let items = items(bytes);
             let valid: Vec<ItemView> = if is_within {
                 items.into_iter().filter(|item| item.valid).collect()
             } else {

@@ -260,7 +260,7 @@ impl SegmentReader {
         Ok(if whole_length && header.matches(&items) {
             Sight::Whole(header, items)
         } else {
-            Sight::Damaged(header, items.into_iter().filter(|item| item.valid).collect())
+            Sight::Damaged(header, header.own_items(frame, at, items))
         })
     }
 
