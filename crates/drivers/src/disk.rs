@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use rustix::io::{ReadWriteFlags, preadv2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use uuid::Uuid;
 
@@ -215,6 +215,11 @@ pub(crate) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
+/// Whether an error means that the process, or the system, has too many files open.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// The operating system's files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalDisk;
@@ -308,7 +313,7 @@ impl DiskFile for LocalFile {
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
             // The file system cannot allocate, or was interrupted by a signal: lack of space then shows when
             // bytes are written.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INTR) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
             answer => Ok(answer?),
         }
     }
@@ -316,7 +321,11 @@ impl DiskFile for LocalFile {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+    use std::{
+        os::unix::fs::PermissionsExt as _,
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
 
     use parking_lot::Mutex;
     use rustix::fs::Advice;
@@ -325,17 +334,32 @@ pub(crate) mod tests {
 
     /// The operating system's files; records changes of names and synced directories.
     #[derive(Default)]
-    pub(crate) struct Recorder(Mutex<Vec<String>>);
+    pub(crate) struct Recorder {
+        operations: Mutex<Vec<String>>,
+        /// How many of the next openings of files, and of directories, fail because too many are open.
+        pub(crate) files_refused: AtomicUsize,
+        pub(crate) dirs_refused: AtomicUsize,
+    }
+
+    fn refuse(left: &AtomicUsize) -> io::Result<()> {
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => Err(Errno::MFILE.into()),
+            Err(_) => Ok(()),
+        }
+    }
 
     impl Recorder {
         /// The operations since the last call, with paths relative to `root`.
         pub(crate) fn take(&self, root: &Path) -> Vec<String> {
             let root = format!("{}", root.display());
-            std::mem::take(&mut *self.0.lock()).iter().map(|line| line.replace(&root, "ROOT")).collect()
+            std::mem::take(&mut *self.operations.lock())
+                .iter()
+                .map(|line| line.replace(&root, "ROOT"))
+                .collect()
         }
 
         fn note(&self, operation: &str, path: &Path) {
-            self.0.lock().push(format!("{operation} {}", path.display()));
+            self.operations.lock().push(format!("{operation} {}", path.display()));
         }
     }
 
@@ -354,10 +378,12 @@ pub(crate) mod tests {
         }
 
         fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+            refuse(&self.files_refused)?;
             LocalDisk.create(path)
         }
 
         fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+            refuse(&self.files_refused)?;
             LocalDisk.open(path)
         }
 
@@ -372,6 +398,7 @@ pub(crate) mod tests {
         }
 
         fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            refuse(&self.dirs_refused)?;
             self.note("sync", dir);
             LocalDisk.sync_dir(dir)
         }

@@ -128,7 +128,7 @@ pub enum IncomingError {
     /// The sack count cannot be doubled; gives the reason.
     #[error("{0}")]
     NoSplit(String),
-    /// A read failed.
+    /// A read failed, or no file could be opened for a write: no part of the batch was kept.
     #[error("{0}")]
     Io(String),
 }

@@ -14,6 +14,7 @@ use std::{
     io::{self, IoSlice},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use parking_lot::RwLock;
@@ -29,7 +30,7 @@ pub(crate) use self::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, if_there, is_no_space, with_suffix, write_all_at},
+    disk::{Disk, LocalDisk, if_there, is_no_space, is_out_of_files, with_suffix, write_all_at},
     quarantine::Quarantine,
     reserve::Reserve,
 };
@@ -85,8 +86,23 @@ pub struct OwnerState {
 pub enum WriteError {
     /// No disk space for now; no part of the frames is left in the log.
     NoSpace(io::Error),
+    /// Too many files are open for now; no part of the frames is left in the log.
+    NoFiles(io::Error),
     /// The disk failed and the file's content is unknown: the log must not be written any more.
     Broken(io::Error),
+}
+
+impl WriteError {
+    /// Of an error before the log was changed.
+    pub(crate) fn of(error: io::Error) -> Self {
+        if is_no_space(&error) {
+            WriteError::NoSpace(error)
+        } else if is_out_of_files(&error) {
+            WriteError::NoFiles(error)
+        } else {
+            WriteError::Broken(error)
+        }
+    }
 }
 
 /// What disk space is allocated for.
@@ -163,10 +179,11 @@ impl SegmentLog {
                 );
                 begin(SEGMENT_HEADER_BYTES)
             }
-            error @ WriteError::Broken(_) => Err(error),
+            error => Err(error),
         });
         let (segment, allocated) = begun.map_err(|error| {
-            let (WriteError::NoSpace(source) | WriteError::Broken(source)) = error;
+            let (WriteError::NoSpace(source) | WriteError::NoFiles(source) | WriteError::Broken(source)) =
+                error;
             OpenError::Io { path: dir.join(file_name(number)), source }
         })?;
         let mut segments = recovered.segments;
@@ -453,6 +470,10 @@ const RELIEF_BYTES: u32 = 32 << 10;
 /// Name suffix of files kept for reuse.
 const SPARE_SUFFIX: &str = ".spare";
 
+/// How often, and how long each time, a segment waits for a file to be closed before its directory can be synced.
+const FILES_WAITS_MAX: u32 = 300;
+const FILES_PAUSE: Duration = Duration::from_millis(100);
+
 /// Creates a segment with `segment_bytes` allocated, from a spare if there is one: written under another
 /// name, synced, renamed, directory synced.
 ///
@@ -479,26 +500,56 @@ fn create(
     let file = prepare().map_err(|error: io::Error| {
         // Free the space; a file that cannot be removed now is removed at the next start.
         disk.remove(&temporary).ok();
-        if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
+        WriteError::of(error)
     })?;
     // The new segment records where the previous one ends: after a failed sync neither may be written.
-    disk.sync_dir(dir).map_err(WriteError::Broken)?;
+    let mut attempts = 0..FILES_WAITS_MAX;
+    while let Err(error) = disk.sync_dir(dir) {
+        if !is_out_of_files(&error) || attempts.next().is_none() {
+            return Err(WriteError::Broken(error));
+        }
+        std::thread::sleep(FILES_PAUSE);
+    }
     Ok(Arc::new(Segment::new(header.number, file, path)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::tests::Recorder;
 
     fn open(dir: &Path) -> (SegmentLog, usize) {
+        open_on(Arc::new(LocalDisk), dir)
+    }
+
+    fn open_on(disk: Arc<dyn Disk>, dir: &Path) -> (SegmentLog, usize) {
         let options =
             SegmentOptions { segment_bytes: 1 << 16, spares_max: 0, sync_full: true, tear: Tear::KeepWhole };
-        let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
         let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
         let mut frames = 0;
         let known = OwnerState { owner_tag: 7, ..OwnerState::default() };
         let log = SegmentLog::open(disk, dir, options, &quarantine, known, &mut |_| frames += 1).unwrap();
         (log, frames)
+    }
+
+    /// Connections may take all files that the process may have open, for a while.
+    #[test]
+    fn a_log_goes_on_once_files_can_be_opened_again() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Recorder::default());
+        let (mut log, _) = open_on(disk.clone(), root.path());
+        disk.files_refused.store(1, Ordering::Relaxed);
+        assert!(matches!(log.roll(Claim::New), Err(WriteError::NoFiles(_))));
+        log.mark().unwrap();
+        assert_eq!(log.active(), 1, "smaller frames have room");
+        // The file has its name already.
+        disk.dirs_refused.store(2, Ordering::Relaxed);
+        log.roll(Claim::New).unwrap();
+        log.mark().unwrap();
+        log.sync().unwrap();
+        assert_eq!(log.active(), 2);
+        drop(log);
+        assert_eq!(open(root.path()).1, 2, "both marks are there");
     }
 
     #[test]

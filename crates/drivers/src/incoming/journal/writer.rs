@@ -130,6 +130,10 @@ impl Writer<'_> {
                 tracing::warn!("no space for the journal: {error}");
                 IncomingError::NoSpace(format!("the journal: {error}"))
             }
+            WriteError::NoFiles(error) => {
+                tracing::warn!("no file for the journal: {error}");
+                IncomingError::Io(format!("the journal: {error}"))
+            }
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
                     tracing::error!(

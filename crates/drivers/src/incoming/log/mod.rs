@@ -43,7 +43,7 @@ use self::{
 use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions};
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, is_no_space, remove_all},
+    disk::{Disk, LocalDisk, remove_all},
     quarantine::{Quarantine, UNREADABLE_MAX},
     reserve::Reserve,
     segments::{
@@ -276,9 +276,7 @@ impl LogState {
         let room = log.make_room(bytes, Claim::New)?;
         if let Some(following) = &self.following {
             let kept_up = following.keep_up(&*self.disk, &self.dir, log.active(), Position(0));
-            kept_up.map_err(|error| {
-                if is_no_space(&error) { WriteError::NoSpace(error) } else { WriteError::Broken(error) }
-            })?;
+            kept_up.map_err(WriteError::of)?;
         }
         Ok(room)
     }

@@ -100,6 +100,10 @@ fn fail(shared: &LogState, error: WriteError) -> IncomingError {
             tracing::warn!("no space for incoming measures: {error}");
             IncomingError::NoSpace(error.to_string())
         }
+        WriteError::NoFiles(error) => {
+            tracing::warn!("no file for incoming measures: {error}");
+            IncomingError::Io(error.to_string())
+        }
         WriteError::Broken(error) => {
             let reason = shared.poisoned.get_or_init(|| {
                 tracing::error!(
