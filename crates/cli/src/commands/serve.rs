@@ -9,6 +9,7 @@ use gnudi_engine::{Metricd, Presence};
 use gnudi_server::Listener;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
 use prometheus_client::registry::Registry;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpSocket, ToSocketAddrs, lookup_host},
     runtime::Handle,
@@ -28,6 +29,8 @@ use crate::{
 
 /// Listen backlog of the socket.
 const BACKLOG: u32 = 1024;
+/// Open files that are no connection of a client: the store's, and connections to engines.
+const OTHER_FILES: u64 = 1000;
 
 /// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +67,29 @@ pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
     let config = Config::load(&args.store.program)?;
     let command = if role == Role::Everything { "serve" } else { "api" };
     logging::start_service(&config, command)?;
+    allow_files(&config);
     // Workers have their own threads: a long pass must not delay requests.
     let workers = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
     let requests = super::runtime(&config, "api", None)?;
     let metricd = workers.handle().clone();
     requests.block_on(serve(args, role, &config, &metricd))
+}
+
+/// Raises the soft limit of open files, often 1,024, so that connections leave some for the store.
+fn allow_files(config: &Config) {
+    let wanted = (config.size("api", "connections_max") as u64).saturating_add(OTHER_FILES);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let current = limit.maximum.unwrap_or(u64::MAX).min(wanted);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });
+    if raised.is_err() || current < wanted {
+        tracing::warn!(
+            "the process may not open {wanted} files ([api] connections_max and {OTHER_FILES} others): connections \
+             may leave none for the store"
+        );
+    }
 }
 
 async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
