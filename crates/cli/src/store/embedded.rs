@@ -121,7 +121,9 @@ pub(super) fn segment_bytes(dir: &Path) -> u32 {
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
     const PART_MAX: u64 = 16;
-    let total = LocalDisk.space(dir).map_or(u64::MAX, |space| space.total_bytes);
+    // The directory of a journal may not exist yet.
+    let space = dir.ancestors().find_map(|dir| LocalDisk.space(dir).ok());
+    let total = space.map_or(u64::MAX, |space| space.total_bytes);
     ((total / PART_MAX).clamp(BYTES_MIN, BYTES_MAX) >> 20 << 20) as u32
 }
 
