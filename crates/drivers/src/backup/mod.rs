@@ -128,8 +128,9 @@ impl Backup {
     pub fn copy_store(&mut self, data_dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
         self.copy_plain_files(data_dir, Path::new(""), progress)?;
         let incoming = Path::new(data_dir::INCOMING);
-        self.copy_plain_files(data_dir, incoming, progress)?;
         self.copy_log(data_dir, incoming, progress)?;
+        // After the log, so that segments which were trimmed meanwhile do not count as lost.
+        self.copy_plain_files(data_dir, incoming, progress)?;
         let aggregates = Path::new(data_dir::AGGREGATES);
         self.copy_log(data_dir, &log_dir(aggregates), progress)?;
         self.copy_runs(data_dir, &runs_dir(aggregates), progress)?;
@@ -349,4 +350,75 @@ fn file_names(dir: &Path) -> io::Result<BTreeSet<String>> {
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU16, sync::Arc};
+
+    use futures_util::FutureExt as _;
+    use gnudi_model::{MetricId, Sack, SackCount, SackId};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        aggregates::local::{LocalAggregates, LocalAggregatesOptions},
+        incoming::{
+            Append as _, Batch, Consume as _,
+            log::{LocalIncoming, LocalIncomingOptions, verify::check},
+        },
+        verify::ReadOnlyDisk,
+    };
+
+    const SACK: Sack = Sack { count: SackCount(NonZeroU16::MIN), id: SackId(0) };
+
+    async fn append(log: &LocalIncoming, bytes: usize) {
+        let mut batch = Batch::default();
+        batch.push(MetricId(Uuid::from_u128(1)), 1, |out| out.resize(out.len() + bytes, 7));
+        log.append(batch).await.unwrap();
+    }
+
+    async fn trim(log: &LocalIncoming) {
+        let newest = log.positions(&[SACK]).await.unwrap()[0].newest;
+        log.acknowledge(SACK, newest).await.unwrap();
+        log.trim(&[(SACK, newest)]).await.unwrap();
+    }
+
+    /// What is trimmed while the log is copied is in the aggregates.
+    #[tokio::test]
+    async fn segments_that_are_trimmed_meanwhile_are_not_lost() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, place) = (root.path().join("data"), root.path().join("backups"));
+        let aggregates = dir.join(data_dir::AGGREGATES);
+        let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
+        let _store = LocalAggregates::open(&aggregates, &options).unwrap();
+        let options = LocalIncomingOptions {
+            sack_count: SACK.count,
+            segment_bytes: 1 << 16,
+            spare_segments_max: 0,
+            followed_in: Some(aggregates),
+            ..LocalIncomingOptions::default()
+        };
+        let log = LocalIncoming::open(&dir.join(data_dir::INCOMING), &options).unwrap();
+        append(&log, 10).await;
+        trim(&log).await;
+        for _ in 0..30 {
+            append(&log, 9000).await;
+        }
+        let mut backup = Backup::begin(&place, "one").unwrap();
+        let partial = backup.partial();
+        let copy = partial.join(data_dir::INCOMING);
+        let first = copy.join(segments::file_name(1));
+        let mut is_trimmed = false;
+        let mut progress = |_: &Figures| {
+            if !is_trimmed && first.exists() {
+                is_trimmed = true;
+                trim(&log).now_or_never().expect("it waits for nothing");
+            }
+        };
+        backup.copy_store(&dir, &mut progress).unwrap();
+        assert!(is_trimmed && !first.exists());
+        let disk = ReadOnlyDisk::new(Arc::default());
+        check(&disk, &copy, &partial.join(data_dir::AGGREGATES), &mut |finding| panic!("{finding}")).unwrap();
+    }
 }
