@@ -215,6 +215,26 @@ async fn what_cannot_be_taken_back_poisons() {
     assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::Poisoned(_))));
 }
 
+/// On file systems that copy on write even that takes space.
+#[tokio::test]
+async fn a_full_disk_may_not_even_cut_a_file() {
+    let (disk, log) = fresh();
+    disk.fail(Operation::Truncate, 0, ErrorKind::StorageFull, false);
+    let mut taken = Vec::new();
+    let refused = loop {
+        let next = taken.len() as u32 + 1;
+        match append(&log, next, 9000).await {
+            Ok(()) => taken.push(next),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, IncomingError::NoSpace(_)), "{refused}");
+    append(&log, 99, 9000).await.unwrap();
+    taken.push(99);
+    drop(log);
+    assert_eq!(waiting(&open(&disk)).await, taken);
+}
+
 #[tokio::test]
 async fn without_syncs_the_log_works_and_never_syncs() {
     let disk = SimDisk::default();

@@ -337,7 +337,7 @@ impl SegmentLog {
             return Err(self.refused());
         }
         let previous_end = self.active.end;
-        self.active.segment.file.truncate(u64::from(previous_end)).map_err(WriteError::Broken)?;
+        self.active.segment.file.truncate(u64::from(previous_end)).map_err(WriteError::of)?;
         self.active.allocated = previous_end;
         if self.options.sync_full {
             self.sync().map_err(WriteError::Broken)?;
