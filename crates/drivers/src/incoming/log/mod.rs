@@ -281,16 +281,16 @@ impl LogState {
         Ok(room)
     }
 
-    /// The segments that get no more records.
-    fn full_segments(&self, log: &SegmentLog) -> Vec<u32> {
-        let active = log.active();
-        self.segments.read().keys().copied().filter(|number| *number != active).collect()
+    /// The segments that get no more records: all but the last.
+    fn full_segments(&self) -> Vec<u32> {
+        let segments = self.segments.read();
+        segments.keys().copied().take(segments.len().saturating_sub(1)).collect()
     }
 
     /// Releases the segments that hold only trimmed records.
     fn release_trimmed(&self) -> std::io::Result<()> {
         let mut log = self.log.lock();
-        let trimmed = self.index.take_trimmed(self.full_segments(&log).into_iter());
+        let trimmed = self.index.take_trimmed(self.full_segments().into_iter());
         let to_remove = log.release(&trimmed)?;
         drop(log);
         // Outside the lock: removing a large file takes time, and appends go on.
@@ -386,7 +386,7 @@ impl Consume for LocalIncoming {
         /// Segments that a trim would free.
         const WANTED: usize = 2;
         let shared = &self.shared;
-        let full = shared.full_segments(&shared.log.lock());
+        let full = shared.full_segments();
         shared.index.count_acknowledged(full.into_iter()) >= WANTED || shared.reserve.is_short()
     }
 
