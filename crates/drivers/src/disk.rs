@@ -52,6 +52,10 @@ pub trait Disk: Send + Sync + 'static {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Whether the file has other names, too: then it must not be overwritten.
+    fn is_linked(&self, _path: &Path) -> bool {
+        false
+    }
     /// Space of the file system that holds `dir`. Not every disk supports this.
     fn space(&self, dir: &Path) -> io::Result<Space> {
         Err(io::Error::new(ErrorKind::Unsupported, format!("the space of {} is not known", dir.display())))
@@ -263,6 +267,10 @@ impl Disk for LocalDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         fs::File::open(dir)?.sync_all()
+    }
+
+    fn is_linked(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|found| found.nlink() > 1)
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {

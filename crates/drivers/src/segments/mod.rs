@@ -401,7 +401,8 @@ impl SegmentLog {
             let reusable = Arc::strong_count(&segment) == 1
                 && !is_short
                 && self.spares.len() < self.options.spares_max
-                && segment.file.len().is_ok_and(|length| length <= self.options.segment_bytes.into());
+                && segment.file.len().is_ok_and(|length| length <= self.options.segment_bytes.into())
+                && !self.disk.is_linked(&segment.path);
             let spare = with_suffix(&segment.path, SPARE_SUFFIX);
             // One that cannot be renamed, such as one that is gone, must not keep the others.
             if reusable && self.disk.rename(&segment.path, &spare).is_ok() {
@@ -524,12 +525,29 @@ mod tests {
 
     fn open_on(disk: Arc<dyn Disk>, dir: &Path) -> (SegmentLog, usize) {
         let options =
-            SegmentOptions { segment_bytes: 1 << 16, spares_max: 0, sync_full: true, tear: Tear::KeepWhole };
+            SegmentOptions { segment_bytes: 1 << 16, spares_max: 1, sync_full: true, tear: Tear::KeepWhole };
         let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
         let mut frames = 0;
         let known = OwnerState { owner_tag: 7, ..OwnerState::default() };
         let log = SegmentLog::open(disk, dir, options, &quarantine, known, &mut |_| frames += 1).unwrap();
         (log, frames)
+    }
+
+    /// A backup may be opened where it is, and others have the same files.
+    #[test]
+    fn a_file_with_another_name_is_not_used_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(root.path());
+        log.mark().unwrap();
+        log.roll(Claim::New).unwrap();
+        let (first, other) = (root.path().join(file_name(1)), root.path().join("other"));
+        std::fs::hard_link(&first, &other).unwrap();
+        let before = std::fs::read(&other).unwrap();
+        assert_eq!(log.release(&[1]).unwrap(), [first]);
+        log.roll(Claim::New).unwrap();
+        assert!(std::fs::read(&other).unwrap() == before, "it was overwritten");
+        // The other way round: a file without other names is used again.
+        assert!(log.release(&[2]).unwrap().is_empty());
     }
 
     /// Connections may take all files that the process may have open, for a while.
