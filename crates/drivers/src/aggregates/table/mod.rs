@@ -63,7 +63,8 @@ pub trait Site: Send + Sync {
 pub struct Table<S> {
     pub site: S,
     pub index: Index,
-    /// Unix time in ms at which the table was opened. Metrics created later have lost nothing in it.
+    /// Unix time in ms at which the table was opened. Metrics created later have lost nothing in it. The latest time if
+    /// the clock was behind then, such as that of a machine that starts without one.
     opened_ms: u64,
     /// Whether entries with unknown keys were lost. Such a table is no longer merged: an older version of a lost entry
     /// must not reappear.
@@ -112,7 +113,9 @@ pub enum Met<'a> {
 
 impl<S: Site> Table<S> {
     pub fn new(site: S, index: Index) -> Self {
-        let opened_ms = UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64);
+        let now_ms = UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64);
+        let is_later = |(first, _): &(Key, u64)| created_ms(first.metric()).is_some_and(|made| made > now_ms);
+        let opened_ms = if index.pages.iter().any(is_later) { u64::MAX } else { now_ms };
         let has_gaps = AtomicBool::new(index.has_gaps);
         Self { site, index, opened_ms, has_gaps }
     }
@@ -123,11 +126,7 @@ impl<S: Site> Table<S> {
 
     /// Whether a metric may have been among the lost entries: not if its id was created since.
     pub fn may_have_lost(&self, metric: MetricId) -> bool {
-        let made = metric.0.get_timestamp().filter(|_| metric.0.get_version_num() == 7);
-        made.is_none_or(|made| {
-            let (seconds, nanoseconds) = made.to_unix();
-            seconds * 1000 + u64::from(nanoseconds) / 1_000_000 <= self.opened_ms
-        })
+        created_ms(metric).is_none_or(|made| made <= self.opened_ms)
     }
 
     pub fn has_gaps(&self) -> bool {
@@ -226,6 +225,13 @@ impl<S: Site> Table<S> {
     }
 }
 
+/// Unix time in ms at which a metric was created, if its id has it.
+fn created_ms(metric: MetricId) -> Option<u64> {
+    let made = metric.0.get_timestamp().filter(|_| metric.0.get_version_num() == 7)?;
+    let (seconds, nanoseconds) = made.to_unix();
+    Some(seconds * 1000 + u64::from(nanoseconds) / 1_000_000)
+}
+
 impl<'a> Entry<'a> {
     /// An entry in bytes that were read at `start` of the table.
     pub fn new(start: u64, bytes: &'a Bytes, at: usize, header: Header) -> Self {
@@ -300,5 +306,37 @@ impl Scan {
     /// The last entry that was met up to the start of the scan, and its offset.
     pub fn passed(&self) -> Option<(Key, u64)> {
         self.passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    struct Nowhere;
+
+    impl Site for Nowhere {
+        fn place(&self, _offset: u64) -> String {
+            String::new()
+        }
+
+        fn report(&self, _what: &str, _offset: u64, _bytes: &[u8]) {}
+    }
+
+    /// Otherwise older heads would come back where newer ones are lost.
+    #[test]
+    fn with_a_clock_that_is_behind_every_metric_may_have_lost_something() {
+        let now_s = UNIX_EPOCH.elapsed().unwrap().as_secs() as i64;
+        let metric = |after_s: i64| MetricId::new(Timestamp::from_secs(now_s + after_s), 7);
+        let table = |first: MetricId| {
+            let pages = vec![(Key::head(first), 0)];
+            Table::new(Nowhere, Index { pages, ..Index::of_nothing() })
+        };
+        let (day, week) = (86_400, 7 * 86_400);
+        let whole = table(metric(-day));
+        assert!(whole.may_have_lost(metric(-week)) && !whole.may_have_lost(metric(week)));
+        assert!(table(metric(day)).may_have_lost(metric(week)));
     }
 }
