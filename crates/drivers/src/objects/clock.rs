@@ -50,3 +50,15 @@ impl Clock for SystemClock {
         Moment::now()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_clock_shows_that_time_has_passed() {
+        let at = |wall_ms, running_ms| Moment { wall_ms, running_ms };
+        assert_eq!(at(5000, 2).since_ms(at(1000, 1)), 4000, "the machine was suspended");
+        assert_eq!(at(1000, 3000).since_ms(at(5000, 1000)), 2000, "the clock was set back");
+    }
+}

@@ -3,7 +3,7 @@
 //! Swift has no exclusive create. A put object is stored under its own name; a created one is stored under
 //! its name followed by `~` and something unique (no name contains `~`), and an [`Arbiter`] decides which of
 //! those the name refers to: first the bytes are written, then the name is claimed, and the loser removes
-//! its bytes. Leftovers of dead processes are removed by a listing, a day later, if an earlier one has found them, too.
+//! its bytes. Leftovers of dead processes are removed by a listing of a process that has known them for a day.
 //!
 //! A read tries the object's own name first, and the arbiter only if it is absent; in folders of created
 //! objects the other way round. So put objects need no look-up, and created ones need one each.
@@ -15,14 +15,13 @@ mod reader;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use gnudi_http::{Method, StatusCode, header::RANGE};
-use gnudi_model::Timestamp;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -30,6 +29,7 @@ use self::account::{Account, Call};
 pub use self::reader::SwiftReader;
 use super::{
     ObjectError, Objects, Secret, check_name,
+    clock::Moment,
     http::{HttpOptions, part_of},
     is_name, open_error, range_of,
 };
@@ -37,11 +37,11 @@ use crate::{OpenError, coordination::Arbiter};
 
 /// Separates a name from the unique part.
 const MARK: char = '~';
-/// Unclaimed bytes are removed after this time; a create never relies on bytes as old as that.
-const UNCLAIMED_AGE_MAX: Duration = Duration::from_hours(24);
+/// A create that takes longer writes its bytes again: it never relies on bytes that a listing may remove.
 const CREATE_TIME_MAX: Duration = Duration::from_hours(1);
-/// Unclaimed bytes are removed only if this process has known them for so long, which is longer than `CREATE_TIME_MAX`.
-const UNCLAIMED_FOR_MIN: Duration = Duration::from_hours(2);
+/// Unclaimed bytes are removed once this process has known them for so long, by a clock that nobody sets: how old they
+/// are by the clocks of other machines does not matter.
+const UNCLAIMED_FOR_MIN: Duration = Duration::from_hours(24);
 /// How many unclaimed objects are remembered.
 const UNCLAIMED_MAX: usize = 10_000;
 /// Names per request to the arbiter.
@@ -107,8 +107,7 @@ pub struct SwiftObjects {
     unclaimed: Unclaimed,
 }
 
-/// The unclaimed raw names in this process's listings, each with the time of the first listing that had it. The creation
-/// time in a name is not sufficient: if a machine's clock is wrong by a day, bytes look old while they are being created.
+/// The unclaimed raw names in this process's listings, each with the time of the first listing that had it.
 #[derive(Default)]
 struct Unclaimed(Mutex<HashMap<String, Instant>>);
 
@@ -117,7 +116,7 @@ impl Unclaimed {
     fn abandoned(&self, raw: Vec<String>, now: Instant) -> Vec<String> {
         let mut found = self.0.lock();
         // Forget old entries: most of these names have been removed or claimed.
-        found.retain(|_, since| now.duration_since(*since) < UNCLAIMED_AGE_MAX);
+        found.retain(|_, since| now.duration_since(*since) < 2 * UNCLAIMED_FOR_MIN);
         let is_abandoned = |raw: &String| match found.get(raw).copied() {
             Some(since) if now.duration_since(since) > UNCLAIMED_FOR_MIN => found.remove(raw).is_some(),
             Some(_) => false,
@@ -278,24 +277,6 @@ fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The unique part of a raw name, with its creation time.
-fn unique(now: SystemTime) -> String {
-    format!("{:x}-{}", Timestamp::from(now).secs(), Uuid::new_v4().simple())
-}
-
-/// Whether it is too old to be claimed.
-fn is_left_over(unique: &str, now: SystemTime) -> bool {
-    let made = unique.split_once('-').and_then(|(made, _)| u64::from_str_radix(made, 16).ok());
-    let now = Timestamp::from(now).secs().cast_unsigned();
-    made.is_some_and(|made| now.saturating_sub(made) > UNCLAIMED_AGE_MAX.as_secs())
-}
-
-/// Whether a create that began at this moment took too long. One of the clocks advances while a machine is
-/// suspended.
-fn is_overdue((began, wall): (Instant, SystemTime)) -> bool {
-    began.elapsed().max(wall.elapsed().unwrap_or_default()) > CREATE_TIME_MAX
-}
-
 #[async_trait]
 impl Objects for SwiftObjects {
     fn place(&self) -> String {
@@ -309,8 +290,8 @@ impl Objects for SwiftObjects {
 
     async fn create(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {
         check_name(name)?;
-        let began = (Instant::now(), SystemTime::now());
-        let own = unique(began.1);
+        let began = Moment::now();
+        let own = Uuid::new_v4().simple().to_string();
         let raw = format!("{name}{MARK}{own}");
         self.write(&raw, bytes.clone()).await?;
         let claim_name = self.claim_name(name);
@@ -320,7 +301,7 @@ impl Objects for SwiftObjects {
             return Err(ObjectError::Exists(name.to_owned()));
         }
         self.remember(name);
-        if is_overdue(began) {
+        if began.elapsed() > CREATE_TIME_MAX {
             // This process was suspended so long that a listing may have removed the bytes.
             let written = self.write(&raw, bytes).await;
             // Its name is claimed already.
@@ -363,21 +344,20 @@ impl Objects for SwiftObjects {
             .into_iter()
             .partition(|name| is_name(name));
         let mut names = plain;
-        let now = SystemTime::now();
         for raw in raw.chunks(CLAIMS_AT_ONCE) {
             let raw = raw.iter().filter_map(|raw| Some((raw, raw.split_once(MARK)?)));
             let raw: Vec<_> = raw.filter(|(_, (name, _))| is_name(name)).collect();
             let candidates: Vec<String> = raw.iter().map(|(_, (name, _))| (*name).to_owned()).collect();
             let claimed = self.claimed(&candidates).await?;
-            let mut left_over = Vec::new();
-            for ((raw, (name, unique)), claimed) in raw.into_iter().zip(claimed) {
+            let mut unclaimed = Vec::new();
+            for ((raw, (name, _)), claimed) in raw.into_iter().zip(claimed) {
                 if claimed.as_ref() == Some(raw) {
                     names.push(name.to_owned());
-                } else if is_left_over(unique, now) {
-                    left_over.push(raw.clone());
+                } else {
+                    unclaimed.push(raw.clone());
                 }
             }
-            self.remove_all(&self.unclaimed.abandoned(left_over, Instant::now())).await?;
+            self.remove_all(&self.unclaimed.abandoned(unclaimed, Instant::now())).await?;
         }
         names.sort_unstable();
         Ok(names)
@@ -387,18 +367,6 @@ impl Objects for SwiftObjects {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_nobody_claims_is_left_over_after_a_day() {
-        let now = SystemTime::now();
-        let own = unique(now);
-        assert!(!is_left_over(&own, now));
-        assert!(!is_left_over(&own, now + UNCLAIMED_AGE_MAX - Duration::from_secs(2)));
-        assert!(is_left_over(&own, now + UNCLAIMED_AGE_MAX + Duration::from_secs(2)));
-        assert!(!is_left_over(&own, now - Duration::from_hours(1)), "clocks differ");
-        assert!(!is_left_over("of-another", now));
-        assert_ne!(unique(now), own);
-    }
 
     #[test]
     fn one_listing_removes_nothing() {
@@ -412,14 +380,6 @@ mod tests {
         assert_eq!(abandoned(&["a~1", "b~1", "c~1"], long * 2), ["b~1", "c~1"]);
         // It was removed, or could not be.
         assert!(abandoned(&["a~1"], long * 2).is_empty());
-    }
-
-    #[test]
-    fn a_create_is_overdue_by_any_clock() {
-        let (now, wall) = (Instant::now(), SystemTime::now());
-        assert!(!is_overdue((now, wall)));
-        assert!(is_overdue((now, wall - CREATE_TIME_MAX - Duration::from_secs(1))));
-        assert!(!is_overdue((now, wall + Duration::from_hours(1))), "the clock was set back");
     }
 
     #[test]
