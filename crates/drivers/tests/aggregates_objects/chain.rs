@@ -7,6 +7,7 @@ use gnudi_drivers::{
     aggregates::{AggregateStore, Fence, StoreError, objects::ObjectAggregatesOptions},
     objects::{
         ObjectError, Objects,
+        clock::Clock as _,
         memory::{Call, Fault, MemoryObjects},
     },
 };
@@ -398,6 +399,18 @@ async fn a_clock_that_is_ahead_keeps_nobody_from_writing() {
     for store in [&store, &of_wrong_clock] {
         assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("after"));
         assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("ahead"));
+    }
+    // It removes an orphan of its own: the floor is a day ahead of the others' clocks.
+    store.settle().await;
+    let orphan = format!("aggregates/shard/0/table/{:012x}-orphan", ahead.now().wall_ms);
+    objects.put(&orphan, Bytes::new()).await.unwrap();
+    ahead.advance(3_700_000);
+    apply(&of_wrong_clock, others, 4, "still ahead").await.unwrap();
+    of_wrong_clock.settle().await;
+    assert!(named(&objects, "-orphan").is_empty(), "it was searched for");
+    // The first write may be refused: its process has not read the new floor.
+    if apply(&store, own, 2, "refused").await.is_err() {
+        apply(&store, own, 2, "again").await.expect("the floor is known");
     }
 }
 

@@ -173,7 +173,7 @@ impl Requests {
         let mut nobodys: Vec<String> =
             tables.into_iter().filter(|name| old(name) && !known.knows(name)).collect();
         // A suspended writer of one of them sees the floor when it commits. Not higher: if this machine's clock is ahead,
-        // nobody could add anything until then.
+        // all tables that others are writing would be refused.
         let floor_ms = nobodys.iter().filter_map(|name| names::written_ms(name)).max().map_or(0, |at| at + 1);
         let manifest = self.commit(shard, &Swept { at_ms, floor_ms }).await?;
         nobodys.retain(|name| !manifest.knows(name));

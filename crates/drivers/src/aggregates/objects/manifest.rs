@@ -134,7 +134,7 @@ pub struct Manifest {
     pub garbage: Vec<Garbage>,
     /// Eras with versions not yet removed, oldest first; the last one is this manifest's.
     pub eras: Vec<Era>,
-    /// Tables written before this time (Unix, ms) may not be added any more: they may have been removed.
+    /// Tables with an earlier time in their name (Unix, ms) may not be added any more: they may have been removed.
     pub floor_ms: u64,
     /// When orphans were last searched for (Unix, ms): a new shard has none. 0 if the last writer was a program that
     /// did not record it.

@@ -48,7 +48,7 @@ pub fn table(shard: u16, now_ms: u64, id: Uuid) -> String {
     format!("aggregates/shard/{shard}/table/{now_ms:012x}-{}", id.simple())
 }
 
-/// When the table was written.
+/// When the table was written, or the floor then if that was later.
 pub fn written_ms(table: &str) -> Option<u64> {
     let (written_ms, _) = table.rsplit('/').next()?.split_once('-')?;
     u64::from_str_radix(written_ms, 16).ok()

@@ -66,9 +66,11 @@ impl From<StoreError> for Stop {
 }
 
 impl Requests {
-    /// A table with its bytes, not written yet. It must have entries.
+    /// A table with its bytes, not written yet. It must have entries. Its name has the floor's time if a machine whose clock
+    /// was ahead has raised that above this one's: so the table can be added.
     pub fn build_table(&self, shard: &Shard, mut builder: Builder) -> (TableObject, Bytes) {
-        let name = names::table(shard.id, self.now().wall_ms, Uuid::new_v4());
+        let floor_ms = shard.known().map_or(0, |known| known.floor_ms);
+        let name = names::table(shard.id, self.now().wall_ms.max(floor_ms), Uuid::new_v4());
         let entries_end = builder.length();
         let (first, last) = builder.bounds().expect("a table has entries");
         let index = builder.finish();

@@ -19,6 +19,7 @@ use crate::{
         table::{Builder, entry::Kind},
     },
     fence::Fence,
+    objects::clock::Moment,
 };
 
 /// The changes of a call to a shard.
@@ -52,6 +53,8 @@ struct Added<'a> {
     run: Run,
     /// Of its only table, if that is not written yet.
     table: Option<Bytes>,
+    /// Before its first table was written.
+    began: Moment,
 }
 
 impl Change for Added<'_> {
@@ -62,7 +65,11 @@ impl Change for Added<'_> {
         if let Some(held) = draft.held(self.fence) {
             return Err(StoreError::refused(self.fence, held));
         }
-        check_floor(&self.run, draft.floor_ms.max(self.own_objects_floor_ms()))?;
+        check_floor(&self.run, draft.floor_ms)?;
+        // A table in a manifest is written again with it.
+        if self.table.is_none() {
+            self.check_age()?;
+        }
         let mut run = self.run.clone();
         if self.table.is_some() && !draft.begins_era() {
             run.tables[0].version = Some(draft.version);
@@ -77,26 +84,22 @@ impl Change for Added<'_> {
 }
 
 impl Added<'_> {
-    /// If this process was suspended after it had added the run, the tables may have been merged since.
-    /// Objects of their own are then removed after the grace time. A table in a manifest is written again
-    /// with it.
-    fn own_objects_floor_ms(&self) -> u64 {
-        if self.table.is_some() {
-            return 0;
-        }
-        self.requests.now().wall_ms.saturating_sub(self.requests.options.grace_ms / 2)
+    /// If this process was suspended after it had added the run, the tables may have been merged since, and removed after
+    /// the grace time.
+    fn check_age(&self) -> Result<()> {
+        let age_ms = self.requests.now().since_ms(self.began);
+        if age_ms > self.requests.options.grace_ms / 2 { Err(too_old()) } else { Ok(()) }
     }
 }
 
-/// Tables written before the floor may have been removed: as orphans, or once they were merged.
+/// Tables named before the floor may have been removed as orphans.
 pub fn check_floor(run: &Run, floor_ms: u64) -> Result<()> {
     let is_old = |table: &TableObject| names::written_ms(&table.name).is_none_or(|at| at < floor_ms);
-    if run.tables.iter().any(is_old) {
-        return Err(StoreError::Unavailable(
-            "this process was suspended after it had written a table".to_owned(),
-        ));
-    }
-    Ok(())
+    if run.tables.iter().any(is_old) { Err(too_old()) } else { Ok(()) }
+}
+
+fn too_old() -> StoreError {
+    StoreError::Unavailable("a table was written so long ago that it may have been removed".to_owned())
 }
 
 /// The change that raises a fence.
@@ -129,13 +132,14 @@ impl Requests {
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::refused(fence, held));
         }
+        let began = self.now();
         let mut writer = RunWriter::new(self, shard);
         for (key, (kind, value)) in &entries {
             writer.push(*key, *kind, value).await?;
         }
         let (run, table) = writer.finish_for_manifest().await?;
         self.counters.written_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
-        self.commit(shard, &Added { requests: self, fence, run, table }).await.map(drop)
+        self.commit(shard, &Added { requests: self, fence, run, table, began }).await.map(drop)
     }
 }
 
