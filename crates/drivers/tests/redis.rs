@@ -331,3 +331,14 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     let refused = RedisIncoming::open_registered(options, registry, CLUSTER).await.err().unwrap().to_string();
     assert!(refused.contains("positions in Redis end below"), "{refused}");
 }
+
+/// The server lost its data just before a starting process gave the log an identity.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_has_an_identity_alone_is_completed() {
+    let server = RedisServer::start(&[]);
+    let identity = Uuid::new_v4().to_string();
+    server.ask::<u64>(&["hset", "{registered:in}:r", "identity", &identity]);
+    let registry = Arc::<MemoryLogRegistry>::default();
+    append(&*registered(&server.url(), &registry).await).await;
+    assert_eq!(registry.logs()[0].identity.to_string(), identity);
+}

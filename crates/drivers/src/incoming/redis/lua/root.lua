@@ -1,4 +1,5 @@
--- Reads or changes the record of the sack count; creates a missing one.
+-- Reads or changes the record of the sack count; creates a missing one. One that has nothing but an identity is missing, too:
+-- the server has lost its data before that was added.
 --
 -- KEYS     `:r`
 -- ARGV     cluster, format, groups and count of a new one; the operation:
@@ -9,10 +10,7 @@
 --            'settled', count: nothing waits in the old sacks
 -- Returns  {cluster, format, groups, count, draining, opened}
 local key = KEYS[1]
-if redis.call('EXISTS', key) == 0 then
-  if ARGV[1] == '' then
-    return {}
-  end
+if redis.call('HEXISTS', key, 'cluster') == 0 then
   redis.call('HSET', key, 'cluster', ARGV[1], 'format', ARGV[2], 'groups', ARGV[3], 'count', ARGV[4],
     'draining', '0', 'opened', '0')
 end
