@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use gnudi_rados::{Cluster, ConnectOptions, Librados, Pending, Pool};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{ObjectError, Objects, Secret, check_name, is_name, scan::SharedScan};
 use crate::OpenError;
@@ -139,20 +139,20 @@ impl CephObjects {
     }
 
     /// Submits an operation once there is room for its bytes, and waits for the result.
-    async fn operate<T>(
+    async fn operate<T: Send + 'static>(
         &self,
         bytes: usize,
         submit: impl FnOnce(&Pool) -> Pending<T> + Send,
     ) -> Result<T, Failure> {
         let room = bytes.clamp(OPERATION_BYTES, FLIGHT_BYTES_MAX) as u32;
         let whole = async {
-            let _room: SemaphorePermit = self.flight.acquire_many(room).await.expect("never closed");
+            let room = Arc::clone(&self.flight).acquire_many_owned(room).await.expect("never closed");
             // The client is not kept while the operation is in flight.
             let (pending, client) = {
                 let (pool, client) = self.clients.current();
                 (submit(&pool), client)
             };
-            pending.await.map_err(|error| Failed { error, client })
+            ended(pending, room).await.map_err(|error| Failed { error, client })
         };
         match tokio::time::timeout(self.deadline + GRACE, whole).await {
             Ok(Ok(value)) => Ok(value),
@@ -229,6 +229,20 @@ impl CephReader {
             }
         }
     }
+}
+
+/// The result of an operation in flight, which cannot be cancelled: it keeps its room until it has ended, also if its caller
+/// is gone.
+async fn ended<T: Send + 'static>(
+    operation: impl Future<Output = T> + Send + 'static,
+    room: OwnedSemaphorePermit,
+) -> T {
+    let waiting = tokio::spawn(async move {
+        let answer = operation.await;
+        drop(room);
+        answer
+    });
+    waiting.await.expect("waiting does not panic")
 }
 
 /// How an operation failed.
@@ -312,5 +326,22 @@ impl Objects for CephObjects {
         let names = self.scan.names(scan).await;
         let names = names.map_err(|failed| self.unexpected(self.failure(&failed)))?;
         Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_operation_keeps_its_room_though_its_caller_is_gone() {
+        let flight = Arc::new(Semaphore::new(1));
+        let (sender, operation) = tokio::sync::oneshot::channel();
+        let room = Arc::clone(&flight).acquire_owned().await.unwrap();
+        let given_up = tokio::time::timeout(Duration::from_millis(10), ended(operation, room)).await;
+        assert!(given_up.is_err());
+        assert_eq!(flight.available_permits(), 0);
+        sender.send(7).unwrap();
+        let _free = flight.acquire().await.unwrap();
     }
 }
