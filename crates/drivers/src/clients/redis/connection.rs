@@ -185,7 +185,8 @@ impl Connector {
 
 impl Server {
     fn reported(place: Place, replication: &Value, durability: [&Value; 2], eviction: &Value) -> Self {
-        let (is_master, replicas) = self::replication(replication);
+        // Without permission for INFO: as a master without replicas.
+        let (is_master, replicas) = self::replication(replication).unwrap_or((true, 0));
         let policy: Option<(String, String)> = redis::from_redis_value(eviction.clone()).ok();
         Server {
             place,
@@ -198,10 +199,13 @@ impl Server {
     }
 }
 
-/// Whether a server is a master, and its number of replicas, from its response to `INFO replication`.
-pub(super) fn replication(answer: &Value) -> (bool, u32) {
+/// Whether a server is a master, and its number of replicas, from its response to `INFO replication`. `None` if it refuses to
+/// tell: while a script takes long, for example.
+pub(super) fn replication(answer: &Value) -> Option<(bool, u32)> {
     let info = info(answer);
-    (field(&info, "role") != "slave", field(&info, "connected_slaves").parse().unwrap_or(0))
+    let role = field(&info, "role");
+    let replicas = field(&info, "connected_slaves").parse().unwrap_or(0);
+    (!role.is_empty()).then_some((role != "slave", replicas))
 }
 
 fn info(answer: &Value) -> String {
@@ -304,6 +308,14 @@ pub(super) fn asking() -> Cmd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_refuses_to_tell_has_not_lost_its_replicas() {
+        let told = |text: &str| replication(&Value::BulkString(text.as_bytes().to_vec()));
+        assert_eq!(told("# Replication\r\nrole:master\r\nconnected_slaves:2\r\n"), Some((true, 2)));
+        assert_eq!(told("role:slave\r\nconnected_slaves:0\r\n"), Some((false, 0)));
+        assert_eq!((told(""), replication(&Value::Nil)), (None, None));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_hangs_takes_no_others_time() {

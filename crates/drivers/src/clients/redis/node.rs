@@ -55,7 +55,7 @@ impl Node {
 
     /// Updates the replication state.
     pub(super) fn learn_replication(&self, info: &redis::Value) {
-        let (is_master, replicas) = replication(info);
+        let Some((is_master, replicas)) = replication(info) else { return };
         if !is_master {
             self.disconnect();
         }
