@@ -64,10 +64,29 @@ impl Progress {
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<PendingExtent>,
+    /// The newest record in each object, as far as it is not trimmed.
+    untrimmed: VecDeque<Position>,
     progress: Progress,
     newest: Position,
     /// The newest part that was given up.
     lost: Position,
+}
+
+impl Line {
+    fn arrive(&mut self, position: Position) {
+        self.newest = position;
+        if position > self.progress.trimmed {
+            self.untrimmed.pop_back_if(|last| number_of(*last) == number_of(position));
+            self.untrimmed.push_back(position);
+        }
+    }
+
+    fn forget_trimmed(&mut self) {
+        while self.untrimmed.pop_front_if(|position| *position <= self.progress.trimmed).is_some() {}
+        if self.untrimmed.is_empty() && self.untrimmed.capacity() > WAITING_KEPT_MAX {
+            self.untrimmed = VecDeque::new();
+        }
+    }
 }
 
 /// An object that is not trimmed.
@@ -78,8 +97,6 @@ struct Applied {
     bytes: usize,
     /// Number of its parts that wait.
     waiting: u32,
-    /// The newest record of each sack in it.
-    newest: Vec<(Sack, Position)>,
     /// The numbering behind this object.
     numbering: Numbering,
 }
@@ -236,7 +253,6 @@ impl View {
             head: object.head,
             bytes: body.len(),
             waiting: 0,
-            newest: Vec::new(),
             numbering: self.numbering,
         };
         let count = self.numbering.count;
@@ -307,11 +323,7 @@ impl View {
     fn take(&mut self, applied: &mut Applied, sack: Sack, part: &ObjectExtent, measures: u32, bytes: u32) {
         let line = self.lines.entry(sack).or_default();
         let ObjectExtent { position, offset, length, .. } = *part;
-        line.newest = position;
-        match applied.newest.iter_mut().rev().find(|(other, _)| *other == sack) {
-            Some((_, newest)) => *newest = position,
-            None => applied.newest.push((sack, position)),
-        }
+        line.arrive(position);
         if position <= line.progress.acknowledged {
             return;
         }
@@ -334,6 +346,7 @@ impl View {
         let known = last_position(mark.through);
         for line in self.lines.values_mut() {
             line.waiting.clear();
+            line.untrimmed.clear();
             line.progress = line.progress.max(Progress { acknowledged: line.newest, trimmed: line.newest });
             debug_assert!(line.newest <= known);
         }
@@ -343,6 +356,7 @@ impl View {
     pub fn progress(&mut self, sack: Sack, progress: Progress) {
         let line = self.lines.entry(sack).or_default();
         line.progress = line.progress.max(progress);
+        line.forget_trimmed();
         while let Some(waiting) =
             line.waiting.pop_front_if(|waiting| waiting.position <= line.progress.acknowledged)
         {
@@ -429,6 +443,7 @@ impl View {
         for (sack, line) in &mut self.lines {
             if sack.count != count && sack.count != units {
                 line.progress.trimmed = line.progress.acknowledged;
+                line.forget_trimmed();
             }
         }
     }
@@ -436,12 +451,10 @@ impl View {
     /// The number up to which everything is trimmed and was read at least `keep` ago, and the numbering
     /// there.
     pub fn trimmable(&self, now: Instant, keep: Duration) -> Option<(u64, Numbering)> {
-        let is_trimmed = |(sack, newest): &(Sack, Position)| {
-            self.lines.get(sack).is_some_and(|line| *newest <= line.progress.trimmed)
-        };
-        let trimmed = self.objects.iter().take_while(|(_, object)| {
-            now.duration_since(object.seen) >= keep && object.newest.iter().all(is_trimmed)
-        });
+        let untrimmed = self.lines.values().filter_map(|line| line.untrimmed.front()).min();
+        let end = untrimmed.map_or(u64::MAX, |position| number_of(*position));
+        let is_old = |(_, object): &(&u64, &Applied)| now.duration_since(object.seen) >= keep;
+        let trimmed = self.objects.range(..end).take_while(is_old);
         trimmed.last().map(|(number, object)| (*number, object.numbering))
     }
 
@@ -451,17 +464,21 @@ impl View {
             return self.skip(mark);
         }
         self.trimmed = self.trimmed.max(mark.through);
+        let trimmed = last_position(self.trimmed);
+        // Another process has seen acknowledgements that this one has not.
+        let passed = self.lines.iter().filter_map(|(sack, line)| {
+            let end = line.untrimmed.partition_point(|position| *position <= trimmed);
+            Some((*sack, line.untrimmed[end.checked_sub(1)?]))
+        });
+        for (sack, newest) in passed.collect::<Vec<_>>() {
+            self.progress(sack, Progress { acknowledged: newest, trimmed: newest });
+        }
         let kept = self.objects.split_off(&(self.trimmed + 1));
         let forgotten = std::mem::replace(&mut self.objects, kept);
         if let Some((_, last)) = forgotten.last_key_value() {
             self.base = last.numbering;
         }
-        // Another process has seen acknowledgements that this one has not.
-        for (sack, newest) in forgotten.into_values().flat_map(|object| object.newest) {
-            self.progress(sack, Progress { acknowledged: newest, trimmed: newest });
-        }
         let kept = [self.numbering.count, self.numbering.units(), self.base.count];
-        let trimmed = last_position(self.trimmed);
         self.lines.retain(|sack, line| kept.contains(&sack.count) || line.newest > trimmed);
     }
 }
@@ -483,5 +500,49 @@ fn leave(
     }
 }
 
-/// An empty sack's queue keeps capacity for this many parts.
+/// An empty sack's queues keep capacity for this many parts.
 const WAITING_KEPT_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use gnudi_model::SackId;
+
+    use super::{super::object::position, *};
+
+    /// The objects of the log stay, but what is known of other sacks goes.
+    #[test]
+    fn a_sack_that_stands_still_keeps_only_its_own_records() {
+        let count = SackCount(NonZeroU16::new(2).unwrap());
+        let [still, moving] = [0, 1].map(|id| Sack { count, id: SackId(id) });
+        let (now, any_age) = (Instant::now(), Duration::ZERO);
+        let mut view = View::new(Uuid::nil(), &Mark::beginning(count), Bodies::new(0));
+        let trim = |view: &mut View, sack, number| {
+            let at = position(number, 2);
+            view.progress(sack, Progress { acknowledged: at, trimmed: at });
+        };
+        for number in 1..=100 {
+            let part = |sack: Sack, index| ObjectExtent {
+                position: position(number, index),
+                count: Some(count),
+                sack: sack.id,
+                measures: 1,
+                offset: 0,
+                length: 8,
+            };
+            let parts = vec![part(still, 1), part(moving, 1), part(moving, 2)];
+            view.apply(number, &Object { parts, ..Object::default() }, &Bytes::new(), now);
+            trim(&mut view, moving, number);
+        }
+        let untrimmed = |view: &View| [still, moving].map(|sack| view.lines[&sack].untrimmed.len());
+        assert_eq!((untrimmed(&view), view.trimmable(now, any_age)), ([100, 0], None));
+        trim(&mut view, still, 60);
+        assert_eq!(untrimmed(&view), [40, 0]);
+        assert_eq!(view.trimmable(now, any_age).map(|(through, _)| through), Some(60));
+        assert_eq!(view.trimmable(now, Duration::from_secs(1)), None);
+        // Another process has trimmed more.
+        view.forget(&Mark { through: 90, ..Mark::beginning(count) });
+        assert_eq!((untrimmed(&view), view.backlog().measures), ([10, 0], 10));
+    }
+}
