@@ -68,9 +68,7 @@ functions! {
     fn rados_create_write_op() -> Handle;
     fn rados_release_write_op(operation: Handle);
     fn rados_write_op_create(operation: Handle, exclusive: c_int, category: *const c_char);
-    fn rados_write_op_write(operation: Handle, data: *const c_char, len: usize, offset: u64);
     fn rados_write_op_write_full(operation: Handle, data: *const c_char, len: usize);
-    fn rados_write_op_append(operation: Handle, data: *const c_char, len: usize);
     fn rados_write_op_remove(operation: Handle);
     fn rados_write_op_omap_set2(
         operation: Handle, keys: *const *const c_char, values: *const *const c_char, key_lens: *const usize,

@@ -70,11 +70,6 @@ impl Pool {
         self.operate(object, self.write_operation().write_full(data))
     }
 
-    /// Creates an empty object; `AlreadyExists` if it exists.
-    pub fn create_exclusive(&self, object: &str) -> Pending<()> {
-        self.operate(object, self.write_operation().create_exclusive())
-    }
-
     /// Creates an object with these bytes; `AlreadyExists` if it exists.
     pub fn create_full(&self, object: &str, data: &[u8]) -> Pending<()> {
         self.operate(object, self.write_operation().create_exclusive().write_full(data))

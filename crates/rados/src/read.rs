@@ -35,38 +35,17 @@ pub struct OmapPage {
 }
 
 impl Pool {
-    /// Reads at most `len_max` bytes from `offset`; fewer if the object ends before, none past its end.
-    pub fn read(&self, object: &str, offset: u64, len_max: usize) -> Pending<Vec<u8>> {
+    /// Reads at most `len_max` bytes from `offset`, fewer if the object ends before, none past its end; and the object's size
+    /// at the same moment.
+    pub fn read(&self, object: &str, offset: u64, len_max: usize) -> Pending<(Vec<u8>, u64)> {
         // For an OSD a length of 0 means the whole object.
-        let buffer_len = len_max.max(1);
-        let slot = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
-        self.submit("read", object, slot, |context, completion, object, slot| {
-            let operation = ReadOperation::new(self.api());
-            // SAFETY: the slot is on the heap and outlives the operation; its data are `buffer_len` bytes without other
-            // users. The reference to the vector ends before librados knows the pointers.
-            unsafe {
-                let data = (*slot).data.as_mut_ptr().cast::<c_char>();
-                (self.api().rados_read_op_read)(
-                    operation.handle,
-                    offset,
-                    buffer_len,
-                    data,
-                    &raw mut (*slot).len,
-                    &raw mut (*slot).code,
-                );
-            }
-            operation.submit(context, completion, object)
-        })
-    }
-
-    /// As [`Pool::read`], with the object's size at the same moment.
-    pub fn read_with_size(&self, object: &str, offset: u64, len_max: usize) -> Pending<(Vec<u8>, u64)> {
         let buffer_len = len_max.max(1);
         let data = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
         let slot = SizedSlot { data, stat: StatSlot { size: 0, mtime: 0, code: 0 } };
         self.submit("read", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
-            // SAFETY: as in `read` and `stat`, whose slots these are.
+            // SAFETY: the slot is on the heap and outlives the operation; its data are `buffer_len` bytes without other
+            // users. The reference to the vector ends before librados knows the pointers.
             unsafe {
                 let data = (*slot).data.data.as_mut_ptr().cast::<c_char>();
                 (self.api().rados_read_op_stat)(

@@ -57,27 +57,11 @@ impl WriteOperation {
         })
     }
 
-    /// Writes at `offset`.
-    pub fn write(self, offset: u64, data: &[u8]) -> Self {
-        // SAFETY: the handle is alive; `data` is read during the call only.
-        self.step("write", |api, handle| unsafe {
-            (api.rados_write_op_write)(handle, data.as_ptr().cast(), data.len(), offset);
-        })
-    }
-
     /// Writes the whole object, replacing its data; its omap stays.
     pub fn write_full(self, data: &[u8]) -> Self {
         // SAFETY: the handle is alive; `data` is read during the call only.
         self.step("write", |api, handle| unsafe {
             (api.rados_write_op_write_full)(handle, data.as_ptr().cast(), data.len());
-        })
-    }
-
-    /// Appends to the object.
-    pub fn append(self, data: &[u8]) -> Self {
-        // SAFETY: the handle is alive; `data` is read during the call only.
-        self.step("append to", |api, handle| unsafe {
-            (api.rados_write_op_append)(handle, data.as_ptr().cast(), data.len());
         })
     }
 

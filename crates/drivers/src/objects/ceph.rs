@@ -117,7 +117,7 @@ impl CephObjects {
         let start = start.min(i64::MAX as u64 - (1 << 40));
         // An object that was replaced by a larger one meanwhile is read again: never half of each.
         loop {
-            match self.operate(len_max, |pool| pool.read_with_size(name, start, len_max)).await {
+            match self.operate(len_max, |pool| pool.read(name, start, len_max)).await {
                 Ok((bytes, size)) => {
                     let there = (size.saturating_sub(start) as usize).min(length);
                     if there <= bytes.len() {
