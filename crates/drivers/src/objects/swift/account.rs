@@ -138,7 +138,8 @@ impl Account {
     pub async fn names(&self, container: &str, prefix: &str) -> Result<Option<Vec<String>>, ObjectError> {
         let mut names: Vec<String> = Vec::new();
         loop {
-            let marker = names.last().map_or(String::new(), |last| quote(last, "/"));
+            let after = names.last().map_or("", String::as_str);
+            let marker = quote(after, "/");
             let query =
                 format!("?format=json&limit={LIST_PAGE}&prefix={}&marker={marker}", quote(prefix, "/"));
             let call = Call { query, ..Call::new(Method::GET, container, "") };
@@ -153,11 +154,14 @@ impl Account {
                 ObjectError::Refused(format!("{}: not a Swift listing: {error}", self.place))
             })?;
             let page = page.as_array().cloned().unwrap_or_default();
-            let before = names.len();
-            names.extend(page.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)));
-            if names.len() == before {
-                return Ok(Some(names));
+            let page = page.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned));
+            let page: Vec<String> = page.collect();
+            let Some(last) = page.last() else { return Ok(Some(names)) };
+            if last.as_str() <= after {
+                let text = format!("{}: a listing does not go on behind its marker", self.place);
+                return Err(ObjectError::Unavailable(text));
             }
+            names.extend(page);
         }
     }
 }
@@ -167,4 +171,43 @@ fn is_for_later(status: StatusCode) -> bool {
     let is_early = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
     // 498: Swift's rate limit.
     is_early || status.as_u16() == 498 || status.is_server_error() && !is_final
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::objects::Secret;
+
+    /// A proxy that drops arguments of URLs: all pages are the first one.
+    #[tokio::test]
+    async fn a_listing_that_repeats_a_page_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // The requests are short: each comes in one piece.
+            while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
+                let body = r#"[{"name":"a"},{"name":"b"}]"#;
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let options = SwiftOptions {
+            url: Some(url),
+            preauthtoken: Some(Secret::new("tok")),
+            ..SwiftOptions::default()
+        };
+        let account = Account::new(&options, "swift".to_owned()).unwrap();
+        let listing = account.names("container", "");
+        let refused =
+            tokio::time::timeout(Duration::from_secs(20), listing).await.expect("it ends").unwrap_err();
+        assert!(matches!(refused, ObjectError::Unavailable(_)), "{refused}");
+    }
 }
