@@ -69,6 +69,7 @@ use super::{
 use crate::{
     Figure,
     objects::{ObjectError, Objects},
+    quarantine::QUARANTINE_BYTES_MAX,
 };
 
 #[derive(Clone, Debug)]
@@ -187,8 +188,6 @@ struct Marked {
 const SWEEP_DELAY: Duration = Duration::from_hours(1);
 /// For how long `positions` reuses the list of other processes.
 const LIST_AGE_MAX: Duration = Duration::from_secs(2);
-/// Beyond this, damage is reported and counted but no longer copied.
-const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 /// Maximum size of a batch.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 
