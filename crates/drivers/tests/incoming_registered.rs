@@ -131,6 +131,33 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     }
 }
 
+/// Its end is known only once the missing object is given up.
+#[tokio::test]
+async fn positions_go_on_above_those_that_an_older_copy_with_a_gap_lacks() {
+    let (objects, registry) = (MemoryObjects::default(), Arc::<MemoryLogRegistry>::default());
+    let log = open(&objects, &registry).await;
+    for text in ["a", "b", "c"] {
+        append(&log, text).await;
+    }
+    let mut older = objects.contents();
+    let missing = older.keys().filter(|name| name.contains("/log/")).nth(1).unwrap().clone();
+    older.remove(&missing);
+    let position = append(&log, "d").await;
+    reached(&registry, position).await;
+    drop(log);
+    replace(&objects, older).await;
+    let log = open(&objects, &registry).await;
+    let accepted = async {
+        while let Err(error) = log.append(batch(&[(1, "e")])).await {
+            assert!(matches!(error, IncomingError::Unavailable(_)), "{error:?}");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), accepted).await.expect("held up for ever");
+    assert!(newest(&log).await > position);
+    assert_eq!(all(&log).await, ["a", "c", "e"]);
+    assert_eq!((log.fault(), registry.logs().len()), (None, 2));
+}
+
 /// Heads may have measures of a lost log, and those that a running process writes until it notices.
 #[tokio::test]
 async fn a_process_that_runs_notices_that_its_log_was_replaced() {

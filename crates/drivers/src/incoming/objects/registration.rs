@@ -213,15 +213,22 @@ impl LogState {
         Ok(true)
     }
 
-    /// Must be called before object `number` is created.
+    /// Must be called before object `number` is created, once the log was read up to there. A number that was reached before
+    /// is that of an older copy, whose end was not known at the start, because it has a gap: the next generation begins, and
+    /// the call fails.
     pub async fn reserve(&self, number: u64) -> Result<()> {
-        match &self.registration {
-            None => Ok(()),
-            Some(registration) => match registration.replaced() {
-                Some(reason) => Err(IncomingError::Poisoned(reason.to_owned())),
-                None => registration.reserve(number).await,
-            },
+        let Some(registration) = &self.registration else { return Ok(()) };
+        if let Some(reason) = registration.replaced() {
+            return Err(IncomingError::Poisoned(reason.to_owned()));
         }
+        let reached = registration.log.lock().reached;
+        if last_position(number) <= reached {
+            let _tail = self.tail.lock().await;
+            if self.check_end().await? {
+                return Err(IncomingError::Unavailable("the next log begins".to_owned()));
+            }
+        }
+        registration.reserve(number).await
     }
 
     /// Checks that the store still holds the followed log.
@@ -240,7 +247,14 @@ impl LogState {
                 looks.anchor = self.view.lock().newest_kept();
                 return Ok(());
             }
-            Some(Mismatch::Another(what)) => what,
+            Some(Mismatch::Another(what)) => {
+                let _tail = self.tail.lock().await;
+                // This process may have begun that log itself meanwhile.
+                if registration.log().generation != log.generation {
+                    return Ok(());
+                }
+                what
+            }
             Some(Mismatch::Missing(what)) => {
                 looks.misses += 1;
                 if looks.misses < MISSES_MAX {
