@@ -287,6 +287,24 @@ async fn a_missing_object_does_not_hold_the_others_up() {
     assert_eq!(all(&*open(&objects, strict(4)).await).await, ["a", "c", "d"]);
 }
 
+/// They are waited for once, not one after the other.
+#[tokio::test]
+async fn missing_objects_in_a_row_are_given_up_together() {
+    let objects = MemoryObjects::default();
+    let log = open(&objects, strict(4)).await;
+    for number in 1..=10 {
+        log.append(batch(&[(1, number.to_string().as_str())])).await.unwrap();
+    }
+    drop(log);
+    let missing: Vec<String> = (2..10).map(|number| format!("incoming/log/{number:020}")).collect();
+    objects.delete(&missing).await.unwrap();
+    let options = ObjectIncomingOptions { missing_wait: Duration::from_secs(1), ..strict(4) };
+    let log = open(&objects, options).await;
+    let append = async { while log.append(batch(&[(1, "11")])).await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(5), append).await.expect("one wait of a second");
+    assert_eq!(all(&log).await, ["1", "10", "11"]);
+}
+
 /// An object disappears after all have read it. It has the last record of a sack, which no later one follows.
 #[tokio::test]
 async fn a_loss_at_the_end_is_waited_for_by_nobody() {

@@ -196,7 +196,8 @@ impl LogState {
             Ok(()) | Err(ObjectError::Exists(_)) => {}
             Err(error) => return Err(unavailable(error)),
         }
-        tail.missing = None;
+        // The next one may be missing, too: nobody waits for each of thousands.
+        tail.missing = Some((number + 1, since));
         Ok(())
     }
 
