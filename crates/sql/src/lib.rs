@@ -27,7 +27,7 @@ pub use error::{
     reason,
 };
 pub use options::{DatabaseOptions, DiskSpace, Host, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
-pub use pool::Pool;
+pub use pool::{CONNECTION_AGE_MAX, Pool};
 pub use row::{Column, Row};
 pub use sqlx::Error;
 pub use statement::{Statement, Value};

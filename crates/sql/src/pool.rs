@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Older connections are not used again: bounds how long reads go to a former primary. Connecting takes milliseconds.
-const AGE_MAX: Duration = Duration::from_mins(1);
+pub const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub enum Pool {
@@ -61,7 +61,9 @@ impl Idle {
     }
 
     fn remove_old(&mut self, now: Instant) -> Vec<Open> {
-        self.connections.extract_if(.., |open| now.saturating_duration_since(open.since) >= AGE_MAX).collect()
+        self.connections
+            .extract_if(.., |open| now.saturating_duration_since(open.since) >= CONNECTION_AGE_MAX)
+            .collect()
     }
 }
 
@@ -183,7 +185,7 @@ mod tests {
         let connector = Connector::new(&DatabaseOptions::from(&options));
         let start = Instant::now();
         let mut idle = Idle::default();
-        for since in [start, start + AGE_MAX / 2] {
+        for since in [start, start + CONNECTION_AGE_MAX / 2] {
             let connection = connector.connect(Purpose::Read).await.unwrap();
             idle.keep(Open { connection, since }, 0);
         }
@@ -192,9 +194,9 @@ mod tests {
             idle.connections.len()
         };
         assert_eq!(left_at(start), 2);
-        assert_eq!(left_at(start + AGE_MAX / 2), 2);
-        assert_eq!(left_at(start + AGE_MAX), 1);
-        assert_eq!(left_at(start + AGE_MAX * 2), 0);
+        assert_eq!(left_at(start + CONNECTION_AGE_MAX / 2), 2);
+        assert_eq!(left_at(start + CONNECTION_AGE_MAX), 1);
+        assert_eq!(left_at(start + CONNECTION_AGE_MAX * 2), 0);
         // One that is used all the time grows old as well.
         let connection = connector.connect(Purpose::Read).await.unwrap();
         let pool = ServerPool {
@@ -204,7 +206,7 @@ mod tests {
             permits: Semaphore::new(1),
             idle: Mutex::default(),
         };
-        let since = start.checked_sub(AGE_MAX).unwrap();
+        let since = start.checked_sub(CONNECTION_AGE_MAX).unwrap();
         pool.idle.lock().keep(Open { connection, since }, 0);
         pool.fetch_all(Statement::whole(Dialect::Sqlite, "SELECT 1")).await.unwrap();
         let kept: Vec<Instant> = pool.idle.lock().connections.iter().map(|open| open.since).collect();

@@ -1,15 +1,16 @@
 //! A few connections to the database, and the differences between the dialects.
 //!
 //! A connection with a failed or cancelled operation is dropped, which rolls its transaction back, so that
-//! none is reused in an unknown state. An operation is repeated if an idle connection turns out to be lost,
-//! if the database reports a conflict, and if the tables are missing: every operation may be repeated.
+//! none is reused in an unknown state. Nor is an old one reused, as in the index's pool of readers. An operation
+//! is repeated if an idle connection turns out to be lost, if the database reports a conflict, and if the tables
+//! are missing: every operation may be repeated.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gnudi_sql::{
-    Class, Connection, Connector, DatabaseOptions, Dialect, Error, Purpose, Statement, class,
-    is_missing_table,
+    CONNECTION_AGE_MAX, Class, Connection, Connector, DatabaseOptions, Dialect, Error, Purpose, Statement,
+    class, is_missing_table,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -35,7 +36,8 @@ pub(super) struct Connections {
     connector: Connector,
     place: String,
     deadline: Duration,
-    idle: Mutex<Vec<Connection>>,
+    /// Each with the time at which it began to connect.
+    idle: Mutex<Vec<(Instant, Connection)>>,
     places: Semaphore,
 }
 
@@ -63,15 +65,15 @@ impl Connections {
     async fn run_patiently<O: Operation>(&self, operation: &O) -> Result<O::Answer, Error> {
         let _place = self.places.acquire().await.expect("the places are never closed");
         loop {
-            let idle = self.idle.lock().pop();
+            let idle = self.take_idle(Instant::now());
             let is_new = idle.is_none();
-            let mut connection = match idle {
-                Some(connection) => connection,
-                None => self.connect().await?,
+            let (since, mut connection) = match idle {
+                Some(idle) => idle,
+                None => (Instant::now(), self.connect().await?),
             };
             match operation.run(&mut connection).await {
                 Ok(answer) => {
-                    self.idle.lock().push(connection);
+                    self.idle.lock().push((since, connection));
                     return Ok(answer);
                 }
                 Err(error) if class(&error) == Class::Contended => sleep(CONFLICT_PAUSE).await,
@@ -83,6 +85,19 @@ impl Connections {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// An idle connection, if there is any. Closes those that are too old: reads on one to a former primary succeed, and are
+    /// outdated.
+    fn take_idle(&self, now: Instant) -> Option<(Instant, Connection)> {
+        let mut idle = self.idle.lock();
+        let is_old =
+            |(since, _): &mut (Instant, Connection)| now.duration_since(*since) >= CONNECTION_AGE_MAX;
+        for (_, old) in idle.extract_if(.., is_old) {
+            // Nobody waits for the server.
+            tokio::spawn(old.close());
+        }
+        idle.pop()
     }
 
     async fn connect(&self) -> Result<Connection, Error> {
@@ -139,4 +154,36 @@ pub(super) fn on_conflict_ignore(connection: &Connection, key: &str) -> String {
 
 pub(super) fn no_server() -> ! {
     unreachable!("only servers coordinate")
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_sql::SqliteOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_used_until_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("index"));
+        let connector = Connector::new(&DatabaseOptions::from(&options));
+        let start = Instant::now();
+        let times = [start, start + CONNECTION_AGE_MAX / 2];
+        let mut idle = Vec::new();
+        for since in times {
+            idle.push((since, connector.connect(Purpose::Coordinate).await.unwrap()));
+        }
+        let connections = Connections {
+            connector,
+            place: String::new(),
+            deadline: Duration::from_secs(10),
+            idle: Mutex::new(idle),
+            places: Semaphore::new(1),
+        };
+        let taken = connections.take_idle(start + CONNECTION_AGE_MAX).unwrap();
+        assert_eq!(taken.0, times[1]);
+        assert!(connections.idle.lock().is_empty(), "the other one is too old");
+        connections.idle.lock().push(taken);
+        assert!(connections.take_idle(start + CONNECTION_AGE_MAX * 2).is_none());
+    }
 }
