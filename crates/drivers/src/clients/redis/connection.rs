@@ -200,12 +200,17 @@ impl Server {
 }
 
 /// Whether a server is a master, and its number of replicas, from its response to `INFO replication`. `None` if it refuses to
-/// tell: while a script takes long, for example.
+/// tell: while a script takes long, for example. Replicas that still receive their first copy do not count: WAIT does not
+/// count them, either.
 pub(super) fn replication(answer: &Value) -> Option<(bool, u32)> {
     let info = info(answer);
     let role = field(&info, "role");
-    let replicas = field(&info, "connected_slaves").parse().unwrap_or(0);
-    (!role.is_empty()).then_some((role != "slave", replicas))
+    let connected: u32 = field(&info, "connected_slaves").parse().unwrap_or(0);
+    // `slave0:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0`
+    let is_replica =
+        |line: &str| line.strip_prefix("slave").is_some_and(|rest| rest.starts_with(char::is_numeric));
+    let receiving = info.lines().filter(|line| is_replica(line) && !line.contains(",state=online,")).count();
+    (!role.is_empty()).then_some((role != "slave", connected.saturating_sub(receiving as u32)))
 }
 
 fn info(answer: &Value) -> String {
@@ -315,6 +320,17 @@ mod tests {
         assert_eq!(told("# Replication\r\nrole:master\r\nconnected_slaves:2\r\n"), Some((true, 2)));
         assert_eq!(told("role:slave\r\nconnected_slaves:0\r\n"), Some((false, 0)));
         assert_eq!((told(""), replication(&Value::Nil)), (None, None));
+    }
+
+    #[test]
+    fn a_replica_that_receives_its_first_copy_does_not_count() {
+        let told = |states: [&str; 2]| {
+            let [one, other] =
+                states.map(|state| format!("ip=10.0.0.2,port=6379,state={state},offset=0,lag=0"));
+            let text = format!("role:master\r\nconnected_slaves:2\r\nslave0:{one}\r\nslave1:{other}\r\n");
+            replication(&Value::BulkString(text.into_bytes())).unwrap().1
+        };
+        assert_eq!([told(["online"; 2]), told(["online", "wait_bgsave"]), told(["send_bulk"; 2])], [2, 1, 0]);
     }
 
     #[tokio::test(start_paused = true)]
