@@ -136,6 +136,16 @@ def test_bombs_take_no_memory(server, client, metric, compression):
     unchanged(client, metric)
 
 
+def test_a_text_that_many_rows_share_takes_no_memory(server, client):
+    """Views of one text, each from another byte on: as names they would be gigabytes."""
+    before, count, text = memory(server), 3_000, b"a" * MIB
+    views = b"".join(struct.pack("<i4sii", MIB - at, text[:4], 0, at) for at in range(count))
+    names = pa.Array.from_buffers(pa.string_view(), count, [None, pa.py_buffer(views), pa.py_buffer(text)])
+    table = rows("", count).drop_columns("metric_id").append_column("resource_id", pa.array(["a"] * count)).append_column("metric", names)
+    assert "A text of column 'metric' has more than 1156 bytes" in refused(client, stream(table), BY_NAME)
+    assert memory(server) - before < 100 * MIB
+
+
 def memory(server):
     """The most that the server has ever held."""
     with open(f"/proc/{server.process.pid}/status") as status:

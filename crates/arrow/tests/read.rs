@@ -189,6 +189,37 @@ fn limits_hold() {
 }
 
 #[test]
+fn a_text_is_no_longer_than_ids_and_names() {
+    let read = |bytes: usize| {
+        let text = "x".repeat(bytes);
+        let dictionary: DictionaryArray<Int32Type> = [text.as_str()].into_iter().collect();
+        let forms: [ArrayRef; 3] = [
+            Arc::new(StringArray::from(vec![text.clone()])),
+            Arc::new(StringViewArray::from_iter_values([&text])),
+            Arc::new(dictionary),
+        ];
+        forms.map(|names| {
+            let resources: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+            let columns = [
+                ("resource_id", resources),
+                ("metric", names),
+                ("timestamp", times(1)),
+                ("value", values(1)),
+            ];
+            let id_of = |_: &str| Ok(id(1));
+            named_measures(&stream(&columns, 1, None), &LIMITS, id_of, &mut vec![])
+        })
+    };
+    for named in read(1_156) {
+        assert_eq!(named.unwrap().metrics[0].name.len(), 1_156);
+    }
+    for named in read(1_157) {
+        let error = named.unwrap_err();
+        assert_eq!(text(&error), "A text of column 'metric' has more than 1156 bytes (row 0)");
+    }
+}
+
+#[test]
 fn resources_are_those_that_their_texts_mean() {
     let resources: ArrayRef = Arc::new(StringArray::from(vec!["b", "a", "B", "a", "a"]));
     let names: ArrayRef = Arc::new(StringArray::from(vec!["x", "x", "x", "y", "x"]));

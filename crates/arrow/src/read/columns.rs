@@ -32,6 +32,10 @@ enum Keys<'s> {
     Uuids(Cow<'s, [u8]>),
 }
 
+/// The maximum length of an id or name: 289 characters, the longest id of a resource. Many rows may share the bytes of one
+/// text, so that a longer one would be read, and kept, far more often than it was sent.
+const TEXT_BYTES_MAX: usize = 289 * 4;
+
 /// Texts of up to this many bytes are inline in their view.
 const VIEW_INLINE_BYTES_MAX: usize = 12;
 
@@ -99,6 +103,11 @@ impl<'s> Keys<'s> {
         })?;
         if let Keys::Uuids(_) = self {
             return distinct.id(Uuid::from_slice(bytes).expect("sixteen bytes"));
+        }
+        if bytes.len() > TEXT_BYTES_MAX {
+            return Err(ReadError::Malformed(format!(
+                "A text of column '{name}' has more than {TEXT_BYTES_MAX} bytes (row {row})"
+            )));
         }
         let text = str::from_utf8(bytes).map_err(|_| {
             ReadError::Malformed(format!("A text of column '{name}' is no UTF-8 (row {row})"))

@@ -1,6 +1,6 @@
 //! The distinct values of an id or name column; a value's code is its index in order of first appearance.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use uuid::Uuid;
 
@@ -88,8 +88,8 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
 pub struct Names {
     name: &'static str,
     max: usize,
-    codes: HashMap<String, u32>,
-    texts: Vec<String>,
+    codes: HashMap<Arc<str>, u32>,
+    texts: Vec<Arc<str>>,
 }
 
 impl Names {
@@ -115,8 +115,9 @@ impl Distinct for Names {
             return Err(too_many_metrics(self.max));
         }
         let code = self.texts.len() as u32;
-        self.codes.insert(text.to_owned(), code);
-        self.texts.push(text.to_owned());
+        let text: Arc<str> = text.into();
+        self.codes.insert(text.clone(), code);
+        self.texts.push(text);
         Ok(code)
     }
 
