@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from limits.test_shares import memory_bytes
 from support.http import basic, create_policy
 from support.process import wait_until
 
@@ -71,3 +72,20 @@ def test_points_that_nobody_reads_are_bounded(server, query):
         client.get("/v1/resource/unread?limit=1").expect(200)
         assert time.monotonic() - began < SOON_S
     wait_until(lambda: client.post(path, body).status == 200, SOON_S, "the end of what was not read")
+
+
+def test_lists_take_little_memory(gnudi):
+    """Each revision is shown with all metrics of its resource, and each metric with its whole policy: some 60 to 80 MB of JSON."""
+    server = gnudi()
+    client = server.client()
+    create_policy(client, "wide", [("1s", 60)], aggregation_methods=["*"])
+    metrics = {f"{number:05}": {"archive_policy_name": "wide"} for number in range(20_000)}
+    client.post("/v1/resource/generic", {"id": "many", "metrics": metrics}).expect(201)
+    for number in range(80):
+        client.patch("/v1/resource/generic/many", {"user_id": str(number)}).expect(200)
+    before = memory_bytes(server, "VmHWM")
+    for path, count in [("history", 81), ("metric", 20_000)]:
+        answer = client.get(f"/v1/resource/generic/many/{path}").expect(200)
+        assert len(answer.body) > 50 << 20 and len(answer.json()) == count
+        # The metrics themselves take half of it.
+        assert memory_bytes(server, "VmHWM") - before < 64 << 20, path

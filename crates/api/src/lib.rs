@@ -7,6 +7,7 @@ mod arrow;
 mod conditions;
 pub mod filter;
 pub mod influxdb;
+mod json_list;
 mod last_measure;
 pub mod measures;
 mod openapi;

@@ -40,7 +40,9 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         let (found, next) = measured::list(call, filter, &pagination, &asked).await?;
         let (metrics, measured): (Vec<Arc<Metric>>, Vec<Measured>) = found.into_iter().unzip();
         let response = if asked.show.any().is_some() {
-            reply::ok(&with_figures(super::list_shown(call, &metrics).await?, &asked, &measured))
+            let show = asked.show;
+            let add = move |place: usize, metric: &mut Value| show.add_to(metric, measured[place]);
+            reply::ok(super::list_body(call, &metrics, add).await?)
         } else {
             super::list_answer(call, &metrics).await?
         };
@@ -49,16 +51,6 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let Some(next) = next else { return Ok(response) };
     let link = next_link(&call.url(), &query, &pagination, &next.to_string());
     Ok(reply::with_header(response, LINK, &link))
-}
-
-/// Adds the requested figures to the metrics.
-fn with_figures(mut shown: Value, asked: &LastMeasures, measured: &[Measured]) -> Value {
-    if let Value::Array(metrics) = &mut shown {
-        for (metric, measured) in metrics.iter_mut().zip(measured) {
-            asked.show.add_to(metric, *measured);
-        }
-    }
-    shown
 }
 
 fn filter(query: &Query) -> Checked<MetricFilter> {

@@ -18,12 +18,15 @@ use gnudi_engine::Resample;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{ArchivePolicy, Metric, Resource, Text, Timespan, Timestamp, resource_type::GENERIC};
 use gnudi_series::{points, removal};
+use gnudi_server::ReplyBody;
 
 use definition::GivenPolicy;
 
 use super::{archive_policy, prelude::*, resource};
 use crate::{
-    arrow, last_measure,
+    arrow,
+    json_list::json_list,
+    last_measure,
     measures::{self, write},
 };
 
@@ -36,9 +39,15 @@ pub(crate) enum ResourceForm<'a> {
 
 /// A metric in a response; its policy in full if given, otherwise by name.
 pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
-    let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
+    let before = before_policy(metric, resource).into_iter();
+    let entries = before.chain([policy_entry(metric, policy)]).chain(behind_policy(metric));
+    Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// The fields in front of the policy.
+fn before_policy(metric: &Metric, resource: ResourceForm<'_>) -> [(&'static str, Value); 5] {
     let text = |text: &Option<Text>| Value::from(text.as_ref().map(ToString::to_string));
-    Value::object([
+    [
         ("id", metric.id.to_string().into()),
         ("creator", metric.creator.to_string().into()),
         ("name", text(&metric.name)),
@@ -47,13 +56,20 @@ pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: R
             ResourceForm::Id => ("resource_id", metric.resource_id.map(|id| id.to_string()).into()),
             ResourceForm::Whole(resource) => ("resource", resource.map(resource::shown_in_metric).into()),
         },
-        match policy {
-            Some(policy) => ("archive_policy", super::archive_policy::shown(policy)),
-            None => ("archive_policy_name", metric.archive_policy_name.to_string().into()),
-        },
-        ("created_by_user_id", user.into()),
-        ("created_by_project_id", project.into()),
-    ])
+    ]
+}
+
+fn policy_entry(metric: &Metric, policy: Option<&ArchivePolicy>) -> (&'static str, Value) {
+    match policy {
+        Some(policy) => ("archive_policy", super::archive_policy::shown(policy)),
+        None => ("archive_policy_name", metric.archive_policy_name.to_string().into()),
+    }
+}
+
+/// The fields behind the policy.
+fn behind_policy(metric: &Metric) -> [(&'static str, Value); 2] {
+    let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
+    [("created_by_user_id", user.into()), ("created_by_project_id", project.into())]
 }
 
 /// A response with metrics, as JSON or as a table.
@@ -61,22 +77,42 @@ pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Ans
     if arrow::is_wanted(call.parts) {
         return Ok(arrow::ok(arrow::list::metrics(metrics, arrow::compression(&call.query())?)));
     }
-    Ok(reply::ok(&list_shown(call, metrics).await?))
+    Ok(reply::ok(list_body(call, metrics, |_, _| ()).await?))
 }
 
-/// A JSON list of metrics, with policies in full and resources by id.
-pub(crate) async fn list_shown(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Result<Value> {
-    let mut policies: HashMap<&str, Option<Arc<ArchivePolicy>>> = HashMap::new();
+/// A JSON list of metrics, with policies in full and resources by id. `add` may append fields to each: it gets the metric's
+/// place and an object.
+pub(crate) async fn list_body(
+    call: &Call<'_>,
+    metrics: &[Arc<Metric>],
+    add: impl Fn(usize, &mut Value) + Send + Sync + 'static,
+) -> Result<ReplyBody> {
+    // The policies' JSON: most metrics share a few.
+    let mut policies: HashMap<Text, String> = HashMap::new();
     for metric in metrics {
-        let name = &*metric.archive_policy_name;
+        let name = &metric.archive_policy_name;
         if !policies.contains_key(name) {
-            policies.insert(name, call.indexer().archive_policy(name).await?);
+            let policy = call.indexer().archive_policy(name).await?;
+            let policy = Value::object([policy_entry(metric, policy.as_deref())]).to_json();
+            policies.insert(name.clone(), policy);
         }
     }
-    let shown = metrics
-        .iter()
-        .map(|metric| shown(metric, policies[&*metric.archive_policy_name].as_deref(), ResourceForm::Id));
-    Ok(Value::Array(shown.collect()))
+    let metrics: Vec<(usize, Arc<Metric>)> = metrics.iter().cloned().enumerate().collect();
+    Ok(json_list(metrics, move |(place, metric), out| {
+        let mut behind = Value::object(behind_policy(&metric));
+        add(place, &mut behind);
+        Value::object(before_policy(&metric, ResourceForm::Id)).write_json(out);
+        join_next(out);
+        out.extend_from_slice(policies[&metric.archive_policy_name][1..].as_bytes());
+        join_next(out);
+        out.extend_from_slice(&behind.to_json().as_bytes()[1..]);
+    }))
+}
+
+/// Reopens the object at the end of `out`, to append the fields of another one without its opening brace.
+fn join_next(out: &mut Vec<u8>) {
+    out.pop();
+    out.extend_from_slice(b", ");
 }
 
 /// `POST /v1/metric`

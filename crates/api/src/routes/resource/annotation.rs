@@ -11,11 +11,13 @@ use gnudi_model::{
     Resource, Timestamp,
     python::{datetime, parse_uuid},
 };
+use gnudi_server::ReplyBody;
 use hyper::header::LINK;
 use uuid::Uuid;
 
 use super::{definition::time, find, shown};
 use crate::{
+    json_list::json_list,
     pagination::{Pagination, next_link},
     routes::prelude::*,
 };
@@ -137,21 +139,16 @@ pub(super) async fn of_history(call: &Call<'_>, resource: &Resource) -> Result<O
     Ok(Some(call.indexer().list_annotations(&all).await?))
 }
 
-/// Writes the revisions of a resource, each with the annotations of its time.
-pub(super) fn annotated_bytes(revisions: &[Arc<Resource>], annotations: &[Annotation]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(revisions.len() * 640 + 2);
-    out.push(b'[');
-    for (index, revision) in revisions.iter().enumerate() {
-        out.extend_from_slice(if index > 0 { b", " } else { b"" });
-        shown::write(revision, &[], &mut out);
+/// The revisions of a resource, each with the annotations of its time.
+pub(super) fn annotated(revisions: Vec<Arc<Resource>>, annotations: Vec<Annotation>) -> ReplyBody {
+    json_list(revisions, move |revision, out| {
+        shown::write(&revision, &[], out);
         out.pop();
         out.extend_from_slice(b", \"annotations\": ");
-        let own = annotations.iter().filter(|annotation| is_within(revision, annotation.timestamp));
-        Value::Array(own.map(as_json).collect()).write_json(&mut out);
+        let own = annotations.iter().filter(|annotation| is_within(&revision, annotation.timestamp));
+        Value::Array(own.map(as_json).collect()).write_json(out);
         out.push(b'}');
-    }
-    out.push(b']');
-    out
+    })
 }
 
 fn is_within(revision: &Resource, time: Timestamp) -> bool {

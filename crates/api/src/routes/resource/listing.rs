@@ -5,7 +5,7 @@ use gnudi_indexer::{Annotation, Filter, ResourceListing};
 use gnudi_model::Timestamp;
 use hyper::header::LINK;
 
-use super::{annotation::annotated_bytes, shown, silent};
+use super::{annotation::annotated, shown, silent};
 use crate::{
     arrow, last_measure,
     pagination::{Pagination, RESOURCE_SORTS, next_link},
@@ -70,16 +70,17 @@ impl Listing {
             let next = resources.last().filter(|_| is_full).map(|last| last.id);
             (resources, next)
         };
-        let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
+        let last = resources.last().cloned();
         let response = match &self.annotations {
-            Some(annotations) => reply::ok(annotated_bytes(&resources, annotations)),
+            Some(annotations) => reply::ok(annotated(resources, annotations.clone())),
             None if arrow::is_wanted(call.parts) => {
                 let compression = arrow::compression(&self.query)?;
+                let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
                 arrow::ok(arrow::list::resources(&resources, &attrs, compression))
             }
-            None => reply::ok(shown::list_bytes(&resources, &attrs)),
+            None => reply::ok(shown::list(resources, self.attrs.clone())),
         };
-        let marker = match (next, resources.last()) {
+        let marker = match (next, last) {
             (None, _) => return Ok(response),
             (Some(_), Some(last)) if self.history => format!("{}@{}", last.id, last.revision),
             (Some(next), _) => next.to_string(),

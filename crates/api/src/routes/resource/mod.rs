@@ -231,5 +231,5 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
     let mut metrics = updated.resource.metrics.clone();
     let place = |metric: &Arc<Metric>| metric.name.as_deref().and_then(|name| names.get(name)).copied();
     metrics.sort_by_key(|metric| place(metric).unwrap_or(usize::MAX));
-    Ok(reply::ok(&metric::list_shown(call, &metrics).await?))
+    Ok(reply::ok(metric::list_body(call, &metrics, |_, _| ()).await?))
 }

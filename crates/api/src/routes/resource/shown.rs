@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use gnudi_app::json::{Value, float, write_string};
 use gnudi_model::{AttributeValue, Metric, Resource, Timestamp};
+use gnudi_server::ReplyBody;
 use uuid::Uuid;
+
+use crate::json_list::json_list;
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -138,18 +141,12 @@ pub(crate) fn write(resource: &Resource, attrs: &[&str], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes a list of resources, each like [`write`].
-pub(crate) fn list_bytes(resources: &[Arc<Resource>], attrs: &[&str]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(resources.len() * 640 + 2);
-    out.push(b'[');
-    for (index, resource) in resources.iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b", ");
-        }
-        write(resource, attrs, &mut out);
-    }
-    out.push(b']');
-    out
+/// A list of resources, each like [`write`].
+pub(crate) fn list(resources: Vec<Arc<Resource>>, attrs: Vec<String>) -> ReplyBody {
+    json_list(resources, move |resource, out| {
+        let attrs: Vec<&str> = attrs.iter().map(String::as_str).collect();
+        write(&resource, &attrs, out);
+    })
 }
 
 /// The value of a field; `None` if there is no such field.
@@ -232,11 +229,10 @@ mod tests {
         );
         assert_eq!(text(&["foo"]), "{}");
         let bare = Resource { metrics: Vec::new(), ..resource() };
-        assert_eq!(
-            list_bytes(&[Arc::new(bare.clone()), Arc::new(bare)], &["metrics"]),
-            br#"[{"metrics": {}}, {"metrics": {}}]"#
-        );
-        assert_eq!(list_bytes(&[], &[]), b"[]");
+        let ReplyBody::Whole(Some(list)) = list(vec![Arc::new(bare); 2], vec!["metrics".to_owned()]) else {
+            panic!("it is short")
+        };
+        assert_eq!(list, r#"[{"metrics": {}}, {"metrics": {}}]"#);
     }
 
     #[test]
