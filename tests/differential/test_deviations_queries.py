@@ -223,4 +223,8 @@ def test_links_name_the_host_of_a_proxy_without_quotes(ours, theirs):
         headers = {"Forwarded": 'proto=https;host="example.com:8443"'}
         made = client.request("POST", "/v1/metric", {"archive_policy_name": policy}, headers).expect(201)
         found.append(made.headers["location"].split("/v1/")[0])
-    assert found == ['https://"example.com:8443"', "https://example.com:8443"]
+        headers = {"X-Forwarded-Proto": "https, http", "X-Forwarded-Host": "example.com:8443, inner"}
+        made = client.request("POST", "/v1/metric", {"archive_policy_name": policy}, headers).expect(201)
+        found.append(made.headers["location"].split("/v1/")[0])
+    good = "https://example.com:8443"
+    assert found[0] == 'https://"example.com:8443"' and found[1] != good and found[2:] == [good, good]

@@ -37,7 +37,7 @@ impl Links {
         let (mut scheme, mut host) = (None, None);
         if let Some(forwarded) = text(headers, "forwarded") {
             // RFC 7239: the first element is from the proxy that the client connected to.
-            for pair in forwarded.split(',').next().unwrap_or("").split(';') {
+            for pair in first(forwarded).split(';') {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 match name.trim().to_ascii_lowercase().as_str() {
                     "proto" => scheme = Some(unquoted(value)),
@@ -46,8 +46,8 @@ impl Links {
                 }
             }
         } else {
-            scheme = text(headers, "x-forwarded-proto");
-            host = text(headers, "x-forwarded-host");
+            scheme = text(headers, "x-forwarded-proto").map(first);
+            host = text(headers, "x-forwarded-host").map(first);
         }
         if let Some(scheme) = scheme.filter(|scheme| !scheme.is_empty()) {
             scheme.clone_into(&mut self.scheme);
@@ -74,6 +74,11 @@ impl Links {
         let path = format!("{}{path}", self.prefix);
         format!("{}://{host}{}", self.scheme, quote(&path, "/"))
     }
+}
+
+/// The first value of a list, to whose end each proxy appends its own.
+fn first(list: &str) -> &str {
+    list.split(',').next().unwrap_or_default().trim()
 }
 
 /// A token or a quoted string; RFC 7239 demands quotes around a host with a port.
@@ -131,5 +136,11 @@ mod tests {
         ];
         assert_eq!(link(&older, true), "https://foobar/metrics/gnocchi/v1/a%20b");
         assert_eq!(link(&older, false), "http://inner/gnocchi/v1/a%20b");
+        let chained = [
+            ("host", "inner"),
+            ("x-forwarded-proto", "https, http"),
+            ("x-forwarded-host", "foobar:8443,inner"),
+        ];
+        assert_eq!(link(&chained, true), "https://foobar:8443/gnocchi/v1/a%20b");
     }
 }
