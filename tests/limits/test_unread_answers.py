@@ -89,3 +89,18 @@ def test_lists_take_little_memory(gnudi):
         assert len(answer.body) > 50 << 20 and len(answer.json()) == count
         # The metrics themselves take half of it.
         assert memory_bytes(server, "VmHWM") - before < 64 << 20, path
+
+
+def test_details_are_bounded(gnudi):
+    """Each of 168 groups by time has the resource with all of its metrics: 40 MB."""
+    client = gnudi(config=CONFIG).client()
+    create_policy(client, "hourly", [("1h", None)], aggregation_methods=["mean"])
+    metrics = {f"{number:04}": {"archive_policy_name": "hourly"} for number in range(5_000)}
+    metric = client.post("/v1/resource/generic", {"id": "many", "metrics": metrics}).expect(201).json()["metrics"]["0000"]
+    measures = [{"timestamp": 1_600_000_000 + 3_600 * hour, "value": hour} for hour in range(168)]
+    client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+    client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
+    body = {"operations": ["metric", "0000", "mean"], "search": "id = 'many'", "resource_type": "generic"}
+    path = "/v1/aggregates?groupby=time:weekday&groupby=time:hour"
+    assert len(client.post(path, body).expect(200).json()) == 168
+    client.post(f"{path}&details=true", body).expect(503)

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::error::{ApiError, Result};
 
-/// Bytes held by the rows of all responses that are not fully read.
+/// Bytes held by the rows and details of all responses that are not fully read.
 #[derive(Debug)]
 pub struct AnswerBudget {
     held: AtomicUsize,

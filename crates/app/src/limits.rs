@@ -7,7 +7,7 @@ use crate::error::{ApiError, Result};
 pub struct Limits {
     /// Arguments of a query string (400).
     pub query_arguments_max: usize,
-    /// Bytes of points in all responses that clients have not read yet (503).
+    /// Bytes of points and details in all responses that clients have not read yet (503).
     pub answers_bytes_max: usize,
     /// Measures of a request (413).
     pub measures_max: usize,

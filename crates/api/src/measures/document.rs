@@ -16,6 +16,9 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Up to this many rows a response is one piece, with Content-Length.
 pub const WHOLE_ROWS_MAX: usize = 4_000;
 
+/// The same for the bytes reserved.
+const WHOLE_BYTES_MAX: usize = 1 << 20;
+
 /// The memory of a row before it is written.
 const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
@@ -63,13 +66,20 @@ impl Document {
         self.give_back(room);
     }
 
-    /// Reserves bytes for anything but rows.
+    /// Reserves bytes, from the room first.
     ///
     /// # Errors
-    /// 503 if the budget is exhausted.
+    /// 503 if the budget is exhausted and the response has not begun.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<()> {
-        self.held += bytes;
-        self.budget.hold(bytes)
+        let in_room = bytes.min(self.room);
+        self.room -= in_room;
+        let more = bytes - in_room;
+        if more == 0 {
+            return Ok(());
+        }
+        self.held += more;
+        let held = self.budget.hold(more);
+        if self.is_late { Ok(()) } else { held }
     }
 
     /// The bytes reserved in the budget.
@@ -109,9 +119,16 @@ impl Document {
         value.write_json(self.last_text());
     }
 
-    /// Appends the output of `write`.
-    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(self.last_text());
+    /// Appends the output of `write`, which may be long: its bytes are reserved.
+    ///
+    /// # Errors
+    /// 503 if the budget of all responses is exhausted.
+    pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let text = self.last_text();
+        let before = text.len();
+        write(text);
+        let bytes = text.len() - before;
+        self.hold(bytes)
     }
 
     /// Appends a group of an aggregation; `measures` appends what it has.
@@ -143,17 +160,7 @@ impl Document {
             self.text("[]");
             return Ok(());
         }
-        let bytes = rows.len() * ROW_MEMORY_BYTES;
-        let in_room = bytes.min(self.room);
-        self.room -= in_room;
-        let more = bytes - in_room;
-        self.held += more;
-        if more > 0 {
-            let held = self.budget.hold(more);
-            if !self.is_late {
-                held?;
-            }
-        }
+        self.hold(rows.len() * ROW_MEMORY_BYTES)?;
         self.parts.push_back(DocumentPart::Rows(rows));
         Ok(())
     }
@@ -174,7 +181,7 @@ impl Document {
     }
 
     pub fn into_body(mut self) -> ReplyBody {
-        if self.rows > WHOLE_ROWS_MAX {
+        if self.rows > WHOLE_ROWS_MAX || self.held > WHOLE_BYTES_MAX {
             return ReplyBody::Pieces(Box::new(self));
         }
         self.piece(usize::MAX).into()
@@ -239,6 +246,10 @@ mod tests {
     fn what_is_not_read_is_bounded() {
         let budget = Arc::new(AnswerBudget::new(10_000 * ROW_MEMORY_BYTES));
         let rows = |count: usize| vec![column(Arc::new(vec![Timestamp::EPOCH; count]))];
+        let mut texts = Document::new(&budget);
+        texts.write(|out| out.resize(100_000, b'x')).unwrap();
+        assert_eq!(texts.write(|out| out.resize(200_000, b'x')).unwrap_err().status.as_u16(), 503);
+        drop(texts);
         let mut first = Document::new(&budget);
         first.rows(rows(5_000)).unwrap();
         first.rows(rows(1_000)).unwrap();
@@ -274,5 +285,8 @@ mod tests {
         }
         assert!(matches!(document(&[4001]).into_body(), ReplyBody::Pieces(_)));
         assert!(matches!(document(&[4000]).into_body(), ReplyBody::Whole(Some(_))));
+        let mut long = document(&[1]);
+        long.write(|out| out.resize(out.len() + WHOLE_BYTES_MAX, b' ')).unwrap();
+        assert!(matches!(long.into_body(), ReplyBody::Pieces(_)));
     }
 }

@@ -15,12 +15,12 @@ use crate::measures::{document::Document, write::Column};
 /// Appends `{"measures": ...}`, followed by the output of `more`.
 ///
 /// # Errors
-/// Those of [`Document::rows`].
+/// Those of [`Document::rows`], and of `more`.
 pub(super) fn write(
     document: &mut Document,
     references: &[Reference],
     measures: Vec<CrossMeasures>,
-    more: impl FnOnce(&mut Document),
+    more: impl FnOnce(&mut Document) -> Result<()>,
 ) -> Result<()> {
     document.text("{\"measures\": ");
     // The operations are the same for all granularities, so the first one decides.
@@ -31,7 +31,7 @@ pub(super) fn write(
     } else {
         write_series(document, series(references, measures))?;
     }
-    more(document);
+    more(document)?;
     document.text("}");
     Ok(())
 }

@@ -42,10 +42,9 @@ pub(super) async fn answer(
     let mut document = Document::new(&call.app.answers);
     let write = |document: &mut Document, measures| {
         answer::write(document, &references, measures, |document| {
-            if let Some(metrics) = &shown {
-                document.text(", \"references\": ");
-                document.value(metrics);
-            }
+            let Some(metrics) = &shown else { return Ok(()) };
+            document.text(", \"references\": ");
+            document.write(|out| metrics.write_json(out))
         })
     };
     match by_time {

@@ -229,15 +229,19 @@ fn write_measures(
     measures: Vec<CrossMeasures>,
 ) -> Result<()> {
     answer::write(document, references, measures, |document| {
-        if details {
-            let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
-            write_resources(document, resources);
+        if !details {
+            return Ok(());
         }
+        let resources = references.iter().filter_map(|reference| reference.resource.as_ref());
+        write_resources(document, resources)
     })
 }
 
 /// Appends the distinct resources of the series.
-fn write_resources<'r>(document: &mut Document, resources: impl Iterator<Item = &'r Arc<Resource>>) {
+fn write_resources<'r>(
+    document: &mut Document,
+    resources: impl Iterator<Item = &'r Arc<Resource>>,
+) -> Result<()> {
     let mut seen = HashSet::new();
     document.text(", \"references\": [");
     for resource in resources {
@@ -245,9 +249,10 @@ fn write_resources<'r>(document: &mut Document, resources: impl Iterator<Item = 
             continue;
         }
         document.text(if seen.len() > 1 { ", " } else { "" });
-        document.write(|out| write(resource, &[], out));
+        document.write(|out| write(resource, &[], out))?;
     }
     document.text("]");
+    Ok(())
 }
 
 /// The points of all groups of a table.

@@ -63,7 +63,7 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
         document.text("}");
         if let Some(last) = last.filter(|_| asked.details) {
             document.text(", \"references\": [");
-            document.write(|out| write_reference(&last, &asked.arguments, out));
+            document.write(|out| write_reference(&last, &asked.arguments, out))?;
             document.text("]");
         }
         document.text("}, \"group\": ");
