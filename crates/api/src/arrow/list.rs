@@ -2,11 +2,24 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use gnudi_app::{ApiError, Result};
 use gnudi_arrow::{
     Compression,
     write::{Cells, Table},
 };
 use gnudi_model::{AttributeValue, Metric, Resource, Text, Timestamp};
+
+/// The maximum number of metrics in a table, alone or in its resources: a table is made as a whole, which takes some 200
+/// bytes each.
+const METRICS_MAX: usize = 500_000;
+
+fn check(metrics: usize) -> Result<()> {
+    if metrics > METRICS_MAX {
+        let detail = format!("The table would have more than {METRICS_MAX} metrics: request JSON, or fewer");
+        return Err(ApiError::too_large(detail));
+    }
+    Ok(())
+}
 
 fn texts<'t>(texts: impl Iterator<Item = Option<&'t str>>) -> Cells {
     Cells::Texts(texts.map(|text| text.map(str::to_owned)).collect())
@@ -17,7 +30,11 @@ fn creator(creator: &str) -> (&str, &str) {
 }
 
 /// Metrics, with their policies' names and their resources' ids.
-pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Vec<u8> {
+///
+/// # Errors
+/// 413 beyond [`METRICS_MAX`].
+pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Result<Vec<u8>> {
+    check(metrics.len())?;
     let mut table = Table::default();
     let mut column = |name: &str, of: &dyn Fn(&Metric) -> Option<String>| {
         table.column(name, Cells::Texts(metrics.iter().map(|metric| of(metric)).collect()));
@@ -31,11 +48,18 @@ pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Vec<u8> {
     column("archive_policy_name", &|metric| Some(metric.archive_policy_name.to_string()));
     column("created_by_user_id", &|metric| Some(creator(&metric.creator).0.to_owned()));
     column("created_by_project_id", &|metric| Some(creator(&metric.creator).1.to_owned()));
-    table.into_stream(compression)
+    Ok(table.into_stream(compression))
 }
 
 /// Resources, with the fields named in `attrs`, or all.
-pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compression) -> Vec<u8> {
+///
+/// # Errors
+/// 413 beyond [`METRICS_MAX`].
+pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compression) -> Result<Vec<u8>> {
+    let has_metrics = attrs.is_empty() || attrs.contains(&"metrics");
+    if has_metrics {
+        check(resources.iter().map(|resource| resource.metrics.len()).sum())?;
+    }
     let mut table = Table::default();
     let mut column = |name: &str, cells: Cells| {
         if attrs.is_empty() || attrs.contains(&name) {
@@ -67,8 +91,10 @@ pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compr
         };
         resource.metrics.iter().map(entry).collect()
     };
-    column("metrics", Cells::Maps(all().map(metrics).collect()));
-    table.into_stream(compression)
+    if has_metrics {
+        column("metrics", Cells::Maps(all().map(metrics).collect()));
+    }
+    Ok(table.into_stream(compression))
 }
 
 /// The union of the resources' attribute names, in order of first appearance.
@@ -123,4 +149,32 @@ fn attributes(resources: &[Arc<Resource>], name: &str) -> Cells {
         AttributeValue::Datetime(time) => Some(time.to_iso_micros()),
     };
     Cells::Texts(values().map(|value| value.and_then(text)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::MetricId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_bounded_number_of_metrics() {
+        let metric = Arc::new(Metric::new(MetricId(Uuid::from_u128(1))));
+        let resource = |metrics: usize| {
+            Arc::new(Resource {
+                metrics: vec![metric.clone(); metrics],
+                ..Resource::new(Uuid::from_u128(2), "r")
+            })
+        };
+        let few = [resource(2), resource(3)];
+        assert!(resources(&few, &[], Compression::None).is_ok());
+        assert!(metrics(&few[0].metrics, Compression::None).is_ok());
+        let many = [resource(METRICS_MAX / 2), resource(METRICS_MAX / 2 + 1)];
+        let refused =
+            |attrs: &[&str]| resources(&many, attrs, Compression::None).err().map(|error| error.status);
+        assert_eq!(refused(&[]).map(|status| status.as_u16()), Some(413));
+        assert_eq!(refused(&["id", "metrics"]).map(|status| status.as_u16()), Some(413));
+        assert_eq!(refused(&["id"]), None);
+    }
 }

@@ -75,7 +75,7 @@ fn behind_policy(metric: &Metric) -> [(&'static str, Value); 2] {
 /// A response with metrics, as JSON or as a table.
 pub(crate) async fn list_answer(call: &Call<'_>, metrics: &[Arc<Metric>]) -> Answer {
     if arrow::is_wanted(call.parts) {
-        return Ok(arrow::ok(arrow::list::metrics(metrics, arrow::compression(&call.query())?)));
+        return Ok(arrow::ok(arrow::list::metrics(metrics, arrow::compression(&call.query())?)?));
     }
     Ok(reply::ok(list_body(call, metrics, |_, _| ()).await?))
 }

@@ -76,7 +76,7 @@ impl Listing {
             None if arrow::is_wanted(call.parts) => {
                 let compression = arrow::compression(&self.query)?;
                 let attrs: Vec<&str> = self.attrs.iter().map(String::as_str).collect();
-                arrow::ok(arrow::list::resources(&resources, &attrs, compression))
+                arrow::ok(arrow::list::resources(&resources, &attrs, compression)?)
             }
             None => reply::ok(shown::list(resources, self.attrs.clone())),
         };
