@@ -98,3 +98,8 @@ def test_pages_over_metrics_without_a_unit_are_whole(sides, sort):
              for metric in json.loads(text)]
     assert [metric["name"] for metric in paged] == [metric["name"] for metric in whole]
     assert len(whole) == COUNT // 2
+
+
+def test_accept_may_stand_several_times(ours, theirs):
+    headers = {"Accept": "text/html", "accept": "application/json"}
+    assert [client.request("GET", "/v1/metric?limit=1", None, headers).status for client in (theirs, ours)] == [200, 200]

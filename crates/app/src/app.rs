@@ -9,7 +9,7 @@ use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Engine;
 use gnudi_model::Timestamp;
 use gnudi_server::{
-    Application, BodyBudget, HttpLimits, LongWork, RequestBody, Response, Watch, head, reply,
+    Application, BodyBudget, HttpLimits, LongWork, RequestBody, Response, Watch, head, join_accept, reply,
 };
 use hyper::{
     Method, Request, StatusCode,
@@ -217,6 +217,7 @@ impl Application for App {
 
     async fn answer(&self, request: Request<Incoming>, watch: Option<Arc<Watch>>) -> Response {
         let (mut parts, incoming) = request.into_parts();
+        join_accept(&mut parts.headers);
         if let Some(watch) = &watch {
             if self.options.auth_mode.needs_peer() {
                 parts.extensions.insert(Peer(watch.peer()));

@@ -1,5 +1,20 @@
 //! Content negotiation: matches the `Accept` header against offered media types (RFC 7231, 5.3.2).
 
+use hyper::{
+    HeaderMap,
+    header::{ACCEPT, HeaderValue},
+};
+
+/// Joins several `Accept` headers to one: together they are one list (RFC 9110, 5.3).
+pub fn join_accept(headers: &mut HeaderMap) {
+    if headers.get_all(ACCEPT).iter().nth(1).is_none() {
+        return;
+    }
+    let values: Vec<&[u8]> = headers.get_all(ACCEPT).iter().map(HeaderValue::as_bytes).collect();
+    let joined = HeaderValue::from_bytes(&values.join(&b", "[..])).expect("values and a comma");
+    headers.insert(ACCEPT, joined);
+}
+
 /// The offers that the header accepts, by descending quality, then in their given order. A malformed header
 /// accepts everything, an empty one nothing.
 pub fn acceptable<'o>(header: &str, offers: &[&'o str]) -> Vec<&'o str> {
@@ -82,6 +97,19 @@ fn is_token(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_headers_are_one_list() {
+        let mut headers = HeaderMap::new();
+        join_accept(&mut headers);
+        assert!(headers.is_empty());
+        for value in ["text/html", "application/json;q=0.5"] {
+            headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        join_accept(&mut headers);
+        assert_eq!(headers.len(), 1);
+        assert_eq!(headers[ACCEPT], "text/html, application/json;q=0.5");
+    }
 
     #[test]
     fn the_best_quality_comes_first_then_the_order_of_offers() {

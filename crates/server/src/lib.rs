@@ -16,7 +16,7 @@ mod server;
 mod stream;
 mod tls;
 
-pub use accept::acceptable;
+pub use accept::{acceptable, join_accept};
 pub use body::{BodyBudget, RequestBody};
 pub use connection::Watch;
 pub use cors::CorsOptions;
