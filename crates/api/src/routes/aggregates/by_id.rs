@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnudi_model::{Metric, MetricId, python::parse_uuid};
+use gnudi_model::{Metric, MetricId, Resource, python::parse_uuid};
 use gnudi_series::{
     cross::CrossMeasures,
     operations::{MetricName, Operation},
 };
+use uuid::Uuid;
 
 use super::{
     Arguments, answer,
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     measures::document::Document,
     routes::{
-        metric::{ResourceForm, shown},
+        metric::{MetricWriter, ResourceForm},
         prelude::*,
         resource,
     },
@@ -33,18 +34,12 @@ pub(super) async fn answer(
     if let Some(by_time) = by_time.filter(|_| details) {
         by_time.check_details(call, operations.metric_names().len())?;
     }
-    let mut policies = Policies::default();
-    let (references, measures) = compute(call, &mut policies, operations, arguments, by_time).await?;
-    let mut shown = None;
-    if details {
-        shown = Some(metrics_shown(call, &mut policies, &references).await?);
-    }
+    let (references, measures) = compute(call, operations, arguments, by_time).await?;
+    let details = if details { Some(Details::of(call, &references).await?) } else { None };
     let mut document = Document::new(&call.app.answers);
     let write = |document: &mut Document, measures| {
         answer::write(document, &references, measures, |document| {
-            let Some(metrics) = &shown else { return Ok(()) };
-            document.text(", \"references\": ");
-            document.write(|out| metrics.write_json(out))
+            details.as_ref().map_or(Ok(()), |details| details.write(document))
         })
     };
     match by_time {
@@ -64,7 +59,7 @@ pub(super) async fn table(
     operations: &Arc<Operation>,
     arguments: &Arguments,
 ) -> Result<TableAnswer> {
-    let (references, measures) = compute(call, &mut Policies::default(), operations, arguments, None).await?;
+    let (references, measures) = compute(call, operations, arguments, None).await?;
     let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
     Ok(table)
@@ -72,7 +67,6 @@ pub(super) async fn table(
 
 async fn compute(
     call: &Call<'_>,
-    policies: &mut Policies,
     operations: &Arc<Operation>,
     arguments: &Arguments,
     by_time: Option<ByTime>,
@@ -83,7 +77,8 @@ async fn compute(
     if let Some(by_time) = by_time {
         by_time.check(if operations.is_aggregated() { 1 } else { references.len() })?;
     }
-    let measures = references::measures(call, policies, &references, operations, arguments).await?;
+    let mut policies = Policies::default();
+    let measures = references::measures(call, &mut policies, &references, operations, arguments).await?;
     Ok((references, measures))
 }
 
@@ -119,16 +114,32 @@ fn invalid_references(names: &[&MetricName]) -> ApiError {
 }
 
 /// The distinct metrics in order of their ids, with all their fields.
-async fn metrics_shown(call: &Call<'_>, policies: &mut Policies, references: &[Reference]) -> Result<Value> {
-    let metrics: BTreeMap<MetricId, &Metric> =
-        references.iter().map(|reference| (reference.metric.id, &*reference.metric)).collect();
-    let ids = metrics.values().filter_map(|metric| metric.resource_id).collect();
-    let resources = resource::by_ids(call, ids).await?;
-    let mut all = Vec::with_capacity(metrics.len());
-    for metric in metrics.into_values() {
-        let policy = policies.of(call, metric).await?;
-        let resource = metric.resource_id.and_then(|id| resources.get(&id)).map(|resource| &**resource);
-        all.push(shown(metric, Some(&policy), ResourceForm::Whole(resource)));
+struct Details<'r> {
+    metrics: Vec<&'r Metric>,
+    resources: BTreeMap<Uuid, Arc<Resource>>,
+    writer: MetricWriter,
+}
+
+impl<'r> Details<'r> {
+    async fn of(call: &Call<'_>, references: &'r [Reference]) -> Result<Self> {
+        let metrics: BTreeMap<MetricId, &Metric> =
+            references.iter().map(|reference| (reference.metric.id, &*reference.metric)).collect();
+        let metrics: Vec<&Metric> = metrics.into_values().collect();
+        let ids = metrics.iter().filter_map(|metric| metric.resource_id).collect();
+        let resources = resource::by_ids(call, ids).await?;
+        let writer = MetricWriter::of(call, &metrics).await?;
+        Ok(Details { metrics, resources, writer })
     }
-    Ok(Value::Array(all))
+
+    fn write(&self, document: &mut Document) -> Result<()> {
+        document.text(", \"references\": [");
+        for (index, metric) in self.metrics.iter().enumerate() {
+            document.text(if index > 0 { ", " } else { "" });
+            let resource = metric.resource_id.and_then(|id| self.resources.get(&id));
+            let resource = ResourceForm::Whole(resource.map(|resource| &**resource));
+            document.write(|out| self.writer.write(metric, resource, |_| (), out))?;
+        }
+        document.text("]");
+        Ok(())
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) enum ResourceForm<'a> {
 }
 
 /// A metric in a response; its policy in full if given, otherwise by name.
-pub(crate) fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
+fn shown(metric: &Metric, policy: Option<&ArchivePolicy>, resource: ResourceForm<'_>) -> Value {
     let before = before_policy(metric, resource).into_iter();
     let entries = before.chain([policy_entry(metric, policy)]).chain(behind_policy(metric));
     Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect())
@@ -87,26 +87,50 @@ pub(crate) async fn list_body(
     metrics: &[Arc<Metric>],
     add: impl Fn(usize, &mut Value) + Send + Sync + 'static,
 ) -> Result<ReplyBody> {
-    // The policies' JSON: most metrics share a few.
-    let mut policies: HashMap<Text, String> = HashMap::new();
-    for metric in metrics {
-        let name = &metric.archive_policy_name;
-        if !policies.contains_key(name) {
-            let policy = call.indexer().archive_policy(name).await?;
-            let policy = Value::object([policy_entry(metric, policy.as_deref())]).to_json();
-            policies.insert(name.clone(), policy);
-        }
-    }
+    let borrowed: Vec<&Metric> = metrics.iter().map(|metric| &**metric).collect();
+    let writer = MetricWriter::of(call, &borrowed).await?;
     let metrics: Vec<(usize, Arc<Metric>)> = metrics.iter().cloned().enumerate().collect();
     Ok(json_list(metrics, move |(place, metric), out| {
-        let mut behind = Value::object(behind_policy(&metric));
-        add(place, &mut behind);
-        Value::object(before_policy(&metric, ResourceForm::Id)).write_json(out);
+        writer.write(&metric, ResourceForm::Id, |behind| add(place, behind), out);
+    }))
+}
+
+/// Writes metrics with their policies in full. The JSON of a policy is made once: most metrics share a few.
+pub(crate) struct MetricWriter {
+    policies: HashMap<Text, String>,
+}
+
+impl MetricWriter {
+    /// A writer for these metrics.
+    pub async fn of(call: &Call<'_>, metrics: &[&Metric]) -> Result<Self> {
+        let mut policies: HashMap<Text, String> = HashMap::new();
+        for metric in metrics {
+            let name = &metric.archive_policy_name;
+            if !policies.contains_key(name) {
+                let policy = call.indexer().archive_policy(name).await?;
+                let policy = Value::object([policy_entry(metric, policy.as_deref())]).to_json();
+                policies.insert(name.clone(), policy);
+            }
+        }
+        Ok(MetricWriter { policies })
+    }
+
+    /// Appends a metric as [`shown`] has it. `add` may append fields to an object, which end the metric.
+    pub fn write(
+        &self,
+        metric: &Metric,
+        resource: ResourceForm<'_>,
+        add: impl FnOnce(&mut Value),
+        out: &mut Vec<u8>,
+    ) {
+        let mut behind = Value::object(behind_policy(metric));
+        add(&mut behind);
+        Value::object(before_policy(metric, resource)).write_json(out);
         join_next(out);
-        out.extend_from_slice(policies[&metric.archive_policy_name][1..].as_bytes());
+        out.extend_from_slice(self.policies[&metric.archive_policy_name][1..].as_bytes());
         join_next(out);
         out.extend_from_slice(&behind.to_json().as_bytes()[1..]);
-    }))
+    }
 }
 
 /// Reopens the object at the end of `out`, to append the fields of another one without its opening brace.
