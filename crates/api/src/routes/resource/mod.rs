@@ -84,7 +84,7 @@ async fn find_past_cache(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource>, 
     Ok((resource, verdict))
 }
 
-/// The existing resources, without access checks and attributes.
+/// The existing resources, without access checks, attributes and metrics.
 pub(crate) async fn by_ids(call: &Call<'_>, mut ids: Vec<Uuid>) -> Result<BTreeMap<Uuid, Arc<Resource>>> {
     ids.sort_unstable();
     ids.dedup();
@@ -92,7 +92,10 @@ pub(crate) async fn by_ids(call: &Call<'_>, mut ids: Vec<Uuid>) -> Result<BTreeM
     for ids in ids.chunks(FILTER_VALUES_MAX) {
         let values = ids.iter().copied().map(FilterValue::Uuid).collect();
         let filter = Some(Filter::In { field: "id".to_owned(), values });
-        let listing = ResourceListing { filter, ..ResourceListing::of(GENERIC, call.resource_now()) };
+        // Their metrics are not needed; some have many.
+        let metric_names = Some(Vec::new());
+        let of_any_type = ResourceListing::of(GENERIC, call.resource_now());
+        let listing = ResourceListing { filter, metric_names, ..of_any_type };
         let found = call.indexer().list_resources(&listing).await?;
         resources.extend(found.into_iter().map(|resource| (resource.id, resource)));
     }
