@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 import uuid
 
 import pytest
@@ -127,6 +128,27 @@ def test_a_torn_tail_of_the_log_is_cut(gnudi):
     server.kill()
     server.start()
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
+
+
+def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
+    """Its measures wait in the sack of all others."""
+    server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])
+    metrics = fill(server)
+    server.kill()
+    with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
+        damage = "UPDATE metric SET creator = CAST(X'FF' AS TEXT) WHERE id = ?"
+        assert connection.execute(damage, [uuid.UUID(metrics[-1]).bytes]).rowcount == 1
+    connection.close()
+    server.start()
+    right, errors = read_all(server, metrics)
+    assert right == (METRICS - 1) * PUSHES
+    assert [answer.status for answer in errors] == [503]
+    assert metrics[-1] in str(errors[0].body)
+    listed = server.client().get("/v1/metric?limit=5").expect(200).json()
+    assert len(listed) == 5
+    ids = {metric["id"] for metric in server.client().get("/v1/metric").expect(200).json()}
+    assert ids == set(metrics[:-1])
+    assert metrics[-1] in server.log()
 
 
 @pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])

@@ -187,6 +187,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::FilterTooLarge { .. }
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
             IndexerError::DamagedResource { .. }
+            | IndexerError::DamagedMetric { .. }
             | IndexerError::NoSpace(_)
             | IndexerError::Unavailable(_)
             | IndexerError::Contended(_)

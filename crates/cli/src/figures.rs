@@ -59,8 +59,9 @@ impl Collector for StoreFigures {
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
-        let damaged = self.indexer.index().resources_damaged() as f64;
-        counter(&mut encoder, "gnudi_index_damaged", "Damaged resources left out of listings", damaged)?;
+        let damaged = self.indexer.index().damaged() as f64;
+        let help = "Damaged resources and metrics left out of listings";
+        counter(&mut encoder, "gnudi_index_damaged", help, damaged)?;
         if let Some(journal) = self.incoming.journal() {
             encode_journal(&mut encoder, journal)?;
         }

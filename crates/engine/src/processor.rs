@@ -17,7 +17,7 @@ use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
     incoming::{Consume, Pending, Position, Record},
 };
-use gnudi_indexer::Indexer;
+use gnudi_indexer::{Indexer, IndexerError};
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Text, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
@@ -361,18 +361,27 @@ impl Processor {
         Ok(groups)
     }
 
-    /// What a pass must know of the metrics; `None` for those that are deleted.
+    /// What a pass must know of the metrics; `None` for those that are deleted, or damaged in the index.
     pub(crate) async fn known(&self, ids: &[MetricId]) -> Result<(Vec<Option<Known>>, Policies)> {
         let mut policies = Policies::default();
         let mut known = vec![None; ids.len()];
         self.indexer.visit_cached_metrics(ids, &mut |index, metric| {
             known[index] = Some(policies.known(metric));
         });
-        let missing: Vec<usize> = (0..ids.len()).filter(|index| known[*index].is_none()).collect();
-        if !missing.is_empty() {
+        let mut missing: Vec<usize> = (0..ids.len()).filter(|index| known[*index].is_none()).collect();
+        while !missing.is_empty() {
             let wanted: Vec<MetricId> = missing.iter().map(|index| ids[*index]).collect();
-            for (index, metric) in missing.into_iter().zip(self.indexer.metrics(&wanted).await?) {
-                known[index] = metric.map(|metric| policies.known(&metric));
+            match self.indexer.metrics(&wanted).await {
+                // It must not stop the other metrics of the sack.
+                Err(IndexerError::DamagedMetric { id, reason }) => {
+                    tracing::error!(metric = %id, %reason, "waiting measures are dropped: the metric is damaged in the index");
+                    missing.retain(|index| ids[*index] != id);
+                }
+                found => {
+                    for (index, metric) in missing.drain(..).zip(found?) {
+                        known[index] = metric.map(|metric| policies.known(&metric));
+                    }
+                }
             }
         }
         Ok((known, policies))
@@ -381,7 +390,7 @@ impl Processor {
     async fn policy(&self, name: &str) -> Result<Arc<ArchivePolicy>> {
         self.indexer.archive_policy(name).await?.ok_or_else(|| {
             // A policy in use cannot be deleted, so the index was changed by other means.
-            gnudi_indexer::IndexerError::NoSuchArchivePolicy(name.to_string()).into()
+            IndexerError::NoSuchArchivePolicy(name.to_string()).into()
         })
     }
 

@@ -66,9 +66,12 @@ pub enum IndexerError {
     FilterTooLarge { max: usize, of: &'static str },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
-    /// A row of it cannot be read (503).
-    #[error("the attributes of resource {id} are damaged: {reason}")]
+    /// Its row cannot be read (503).
+    #[error("resource {id} is damaged in the index: {reason}")]
     DamagedResource { id: Uuid, reason: String },
+    /// Its row cannot be read (503).
+    #[error("metric {id} is damaged in the index: {reason}")]
+    DamagedMetric { id: MetricId, reason: String },
     /// Out of space: nothing was changed (503).
     #[error("the index has no space left: {0}")]
     NoSpace(String),

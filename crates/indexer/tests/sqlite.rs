@@ -9,10 +9,10 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, Filter, FilterValue, Indexer, IndexerError, MemoryIndexer,
-    MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError,
-    Page, ResourceChange, ResourceListing, ResourceMarker, ResourcePage, ResourceTypeChange, ResourceTypes,
-    Resources, SqlIndexer, SqliteOptions,
+    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, Filter, FilterValue, Indexer,
+    IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
+    NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceListing, ResourceMarker,
+    ResourcePage, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
@@ -20,7 +20,7 @@ use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, Resource,
     ResourceType, Timestamp, resource_type::GENERIC,
 };
-use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
 async fn open(path: &Path) -> SqlIndexer {
@@ -257,12 +257,82 @@ async fn a_damaged_resource_is_named_and_left_out_of_listings() {
         // Without their attributes they can be shown.
         assert_eq!(page(GENERIC, history, Some(2)).await, [3, 4]);
     }
-    assert_eq!(indexer.resources_damaged(), 3);
+    assert_eq!(indexer.damaged(), 3);
     let id = Uuid::from_u128(2);
     let is_named = |error: &IndexerError| matches!(error, IndexerError::DamagedResource { id: named, .. } if *named == id);
     assert!(indexer.resource("vm", id).await.is_err_and(|error| is_named(&error)));
     let change = ResourceChange { user_id: Some(None), ..ResourceChange::default() };
     assert!(indexer.update_resource("vm", id, change).await.is_err_and(|error| is_named(&error)));
+}
+
+/// Bytes that are not UTF-8 instead of a text.
+async fn damage(path: &Path, table: &str, column: &str, number: u128) {
+    let id = Uuid::from_u128(number).simple();
+    let update = format!("UPDATE {table} SET {column} = CAST(X'FF' AS TEXT) WHERE id = X'{id}'");
+    raw(path).await.execute(AssertSqlSafe(update)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_metric_is_named_and_left_out_of_listings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let id = |number| MetricId(Uuid::from_u128(number));
+    let named = |number: u128| {
+        let new = NewNamedMetric::new(id(number), "low");
+        (format!("metric{number}"), MetricsChange::Create(new))
+    };
+    let new = NewResource { metrics: (11..=13).map(named).collect(), ..new_resource(1) };
+    indexer.create_resources(vec![new]).await.remove(0).unwrap();
+    damage(&path, "metric", "creator", 12).await;
+
+    let page = async |after: Option<u128>| {
+        let page = Page { marker: after.map(id), ..Page::first(1) };
+        let listing = MetricListing { filter: MetricFilter::default(), page };
+        let found = indexer.list_metrics(&listing).await.unwrap();
+        found.iter().map(|metric| metric.id.0.as_u128()).collect::<Vec<_>>()
+    };
+    // A short page would be the last one.
+    assert_eq!((page(None).await, page(Some(11)).await), (vec![11], vec![13]));
+    assert!(page(Some(13)).await.is_empty());
+    let shown = |resource: &Resource| resource.metrics.iter().map(|metric| metric.id).collect::<Vec<_>>();
+    let found = indexer.resource(GENERIC, Uuid::from_u128(1)).await.unwrap().unwrap();
+    assert_eq!(shown(&found), [id(11), id(13)]);
+    let change = ResourceChange { user_id: Some(Some("u".to_owned())), ..ResourceChange::default() };
+    let updated = indexer.update_resource(GENERIC, found.id, change).await.unwrap();
+    assert_eq!(shown(&updated.resource), [id(11), id(13)]);
+    assert_eq!(indexer.damaged(), 1);
+
+    // Look-ups that wait together are one query.
+    let cached =
+        CachedIndexer::new(indexer, &CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 });
+    let (good, bad) = ([id(11)], [id(12)]);
+    let (found, refused) = tokio::join!(cached.metrics(&good), cached.metrics(&bad));
+    assert_eq!(found.unwrap()[0].as_ref().unwrap().id, good[0]);
+    assert!(matches!(refused, Err(IndexerError::DamagedMetric { id, .. }) if id == bad[0]), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_resource_keeps_no_other_from_listings_and_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let created = indexer.create_resources((1..=3).map(new_resource).collect()).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    damage(&path, "resource", "creator", 1).await;
+    damage(&path, "resource", "attributes", 2).await;
+    let [first, second, third] = [1, 2, 3].map(Uuid::from_u128);
+    let listing = ResourceListing { details: true, ..ResourceListing::of(GENERIC, Timestamp::EPOCH) };
+    let found = indexer.list_resources(&listing).await.unwrap();
+    assert_eq!(found.iter().map(|resource| resource.id).collect::<Vec<_>>(), [third]);
+    let refused = indexer.resource(GENERIC, first).await;
+    assert!(matches!(refused, Err(IndexerError::DamagedResource { id, .. }) if id == first), "{refused:?}");
+    // Both in one transaction.
+    let ids = [second];
+    let (deleted, created) =
+        tokio::join!(indexer.delete_resources(&ids), indexer.create_metrics(vec![metric(1, "cpu")]));
+    assert_eq!(deleted, [Ok(Vec::new())]);
+    assert!(created[0].is_ok(), "{created:?}");
 }
 
 /// What a deleted attribute has left behind does not become the value of a later one.

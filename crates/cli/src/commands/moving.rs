@@ -220,6 +220,8 @@ async fn list(index: &SqlIndexer) -> Result<Vec<MetricId>> {
         let found = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
         metrics.extend(found.iter().map(|metric| metric.id));
         if found.len() < PAGE {
+            // Their aggregates would be left behind.
+            ensure!(index.damaged() == 0, "metrics are damaged in the index, the log names them");
             return Ok(metrics);
         }
     }

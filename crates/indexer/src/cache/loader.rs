@@ -58,6 +58,13 @@ async fn load_groups<I: Indexer>(index: Arc<I>, caches: Arc<Caches>, mut waiting
         ids.sort_unstable();
         ids.dedup();
         let loaded = load(&*index, &caches, &ids).await;
+        if matches!(loaded, Err(IndexerError::DamagedMetric { .. })) && requests.len() > 1 {
+            // It fails the requests for this metric, not those beside them.
+            for Request { ids, answer } in requests {
+                answer.send(load(&*index, &caches, &ids).await).ok();
+            }
+            continue;
+        }
         for Request { ids: wanted, answer } in requests {
             let found = loaded.as_ref().map_err(Clone::clone).map(|metrics| {
                 let find = |id| metrics[ids.binary_search(id).expect("every wanted id was loaded")].clone();

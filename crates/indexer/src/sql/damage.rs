@@ -1,29 +1,36 @@
-//! Resources whose attributes cannot be read. Listings leave them out, so that one does not fail all others; a request for
-//! such a resource fails with its id.
+//! Resources and metrics whose rows cannot be read. Listings leave them out, so that one does not fail all others; a
+//! request for such an item fails with its id.
 
 use std::collections::HashSet;
 
+use gnudi_model::MetricId;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{IndexerError, Result};
 
 /// Further ones are neither logged nor counted.
-const RESOURCES_NOTED_MAX: usize = 10_000;
+const NOTED_MAX: usize = 10_000;
 
-/// The damaged resources that were found.
+/// The damaged items that were found.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
     noted: Mutex<HashSet<Uuid>>,
 }
 
 impl Damage {
-    /// `None` for a damaged row: it is logged and counted, each resource once.
+    /// `None` for a damaged row: it is logged and counted, each item once.
     pub(super) fn leave_out<T>(&self, decoded: Result<Option<T>>) -> Result<Option<T>> {
-        let Err(error @ IndexerError::DamagedResource { id, .. }) = &decoded else { return decoded };
+        let Err(
+            error @ (IndexerError::DamagedResource { id, .. }
+            | IndexerError::DamagedMetric { id: MetricId(id), .. }),
+        ) = &decoded
+        else {
+            return decoded;
+        };
         let mut noted = self.noted.lock();
-        if noted.len() < RESOURCES_NOTED_MAX && noted.insert(*id) {
-            tracing::error!(%error, "a resource is left out of listings");
+        if noted.len() < NOTED_MAX && noted.insert(*id) {
+            tracing::error!(%error, "left out of listings");
         }
         Ok(None)
     }
@@ -31,5 +38,25 @@ impl Damage {
     /// How many were found.
     pub(super) fn count(&self) -> u64 {
         self.noted.lock().len() as u64
+    }
+}
+
+/// The first `limit` items of a part of a listing. `fetch` reads up to a number of rows, and returns their items and how
+/// many rows it left out. Reads more rows in place of these: a page with fewer items than its limit would pass for the
+/// last one.
+pub(super) async fn full_page<T, F>(limit: usize, fetch: impl Fn(usize) -> F) -> Result<Vec<T>>
+where
+    F: Future<Output = Result<(Vec<T>, usize)>>,
+{
+    let mut rows_max = limit;
+    loop {
+        let (mut found, left_out) = fetch(rows_max).await?;
+        let is_all = found.len() + left_out < rows_max;
+        if left_out == 0 || is_all || found.len() >= limit {
+            found.truncate(limit);
+            return Ok(found);
+        }
+        // Twice as many as were left out, so that a few statements skip many damaged rows.
+        rows_max = limit.saturating_add(2 * left_out);
     }
 }

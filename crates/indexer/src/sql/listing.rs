@@ -8,7 +8,8 @@ use gnudi_sql::Value;
 
 use super::{
     Dialect, SqlIndexer, Statement,
-    metric::{COLUMNS, status_code},
+    damage::full_page,
+    metric::{COLUMNS, decode_listed, status_code},
     pattern::push_matches,
     pieces::Piece,
     scope::push_scope,
@@ -31,13 +32,19 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Resul
         if missing == 0 {
             break;
         }
-        let query = statement(filter, piece, &sorts, missing, indexer.readers.dialect());
-        let rows = indexer.readers.fetch_all(query).await?;
-        for row in &rows {
-            page.push(Arc::new(indexer.decode(row)?));
-        }
+        let dialect = indexer.readers.dialect();
+        let fetch = |rows_max| fetch(indexer, statement(filter, piece, &sorts, rows_max, dialect));
+        page.append(&mut full_page(missing, fetch).await?);
     }
     Ok(page)
+}
+
+/// The metrics, and how many damaged rows are left out.
+async fn fetch(indexer: &SqlIndexer, query: Statement) -> Result<(Vec<Arc<Metric>>, usize)> {
+    let rows = indexer.readers.fetch_all(query).await?;
+    let metrics = decode_listed(&rows, &indexer.texts, &indexer.damage)?;
+    let left_out = rows.len() - metrics.len();
+    Ok((metrics, left_out))
 }
 
 /// Any active metric, even one that does not match the filter, or one with the listing's status.

@@ -8,11 +8,12 @@ use std::{
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Resource, Text, Timestamp};
-use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
+use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation, reason};
 use uuid::Uuid;
 
 use super::{
     Connection, Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among,
+    damage::Damage,
     failure::{Failure, Refusals, execute_checked},
     filled_up, id_at,
     interner::Texts,
@@ -195,10 +196,22 @@ pub(super) fn of_resource(
     }
 }
 
+/// Decodes a row of [`COLUMNS`].
 pub(super) fn decode(row: &Row, texts: &Texts) -> Result<Metric> {
+    let id = MetricId(id_at(row, 0)?);
+    decode_rest(id, row, texts).map_err(|error| IndexerError::DamagedMetric { id, reason: reason(&error) })
+}
+
+/// Decodes rows of [`COLUMNS`]; damaged ones are left out.
+pub(super) fn decode_listed(rows: &[Row], texts: &Texts, damage: &Damage) -> Result<Vec<Arc<Metric>>> {
+    let listed = |row: &Row| damage.leave_out(decode(row, texts).map(|metric| Some(Arc::new(metric))));
+    rows.iter().filter_map(|row| listed(row).transpose()).collect()
+}
+
+fn decode_rest(id: MetricId, row: &Row, texts: &Texts) -> Result<Metric, gnudi_sql::Error> {
     let Texts { labels, names } = texts;
     Ok(Metric {
-        id: MetricId(id_at(row, 0)?),
+        id,
         creator: labels.intern(row.try_get(1)?),
         name: row.try_get::<Option<&str>>(2)?.map(|name| names.intern(name)),
         unit: row.try_get::<Option<&str>>(3)?.map(|unit| labels.intern(unit)),

@@ -139,14 +139,15 @@ impl SqlIndexer {
             DatabaseOptions::Server(_) => None,
         };
         let readers = Arc::new(Pool::open(options).await?);
-        let context = Context::new(texts.clone(), process, readers.clone(), space);
+        let damage = Arc::<Damage>::default();
+        let context = Context::new(texts.clone(), damage.clone(), process, readers.clone(), space);
         let writer = Writer::start(connector, connection, context);
         Ok(SqlIndexer {
             readers,
             writer,
             texts,
             types: TypeCache::default(),
-            damage: Arc::default(),
+            damage,
             rows_rare_max: options.rows_rare_max(),
             cluster_id,
         })
@@ -176,8 +177,8 @@ impl SqlIndexer {
         self.cluster_id
     }
 
-    /// How many resources were left out of listings since the start, since their rows are damaged.
-    pub fn resources_damaged(&self) -> u64 {
+    /// How many resources and metrics were left out of listings since the start, since their rows are damaged.
+    pub fn damaged(&self) -> u64 {
         self.damage.count()
     }
 

@@ -33,6 +33,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
+    damage::Damage,
     failure::Failure,
     feed,
     interner::Texts,
@@ -402,6 +403,7 @@ struct Outcomes {
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
+    pub(super) damage: Arc<Damage>,
     types: TypeCache,
     /// The id of this process.
     process: i64,
@@ -416,12 +418,13 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn new(
         texts: Arc<Texts>,
+        damage: Arc<Damage>,
         process: i64,
         readers: Arc<Pool>,
         space: Option<Arc<dyn DiskSpace>>,
     ) -> Self {
         let (types, checkpoints) = (TypeCache::default(), Checkpoints::default());
-        Context { texts, types, process, told: AtomicU32::new(0), checkpoints, readers, space }
+        Context { texts, damage, types, process, told: AtomicU32::new(0), checkpoints, readers, space }
     }
 
     /// The types as seen by this transaction.

@@ -109,7 +109,11 @@ impl Shared {
     }
 
     async fn look_at_metrics(&self, ids: &[MetricId]) -> Result<(), IndexerError> {
-        let found = self.engine.indexer().metrics(ids).await?;
+        let found = match self.engine.indexer().metrics(ids).await {
+            // Listings leave it out.
+            Err(IndexerError::DamagedMetric { .. }) => return self.load().await,
+            found => found?,
+        };
         let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none());
         let missing: Vec<MetricId> = missing.map(|(id, _)| *id).collect();
         let read = reading::of_metrics(self.engine.indexer(), found.into_iter().flatten().collect()).await?;

@@ -426,7 +426,7 @@ impl Batch<'_> {
         let used = self.known.numbers_used;
         self.insert_resources(connection, SAVEPOINT, &[ready], "").await?;
         let Draft { new, .. } = draft;
-        let set = set_metrics(connection, &self.context.texts, &ready.resource, &new.metrics, new.now);
+        let set = set_metrics(connection, self.context, &ready.resource, &new.metrics, new.now);
         let outcome = match set.await {
             Ok(metrics) => {
                 self.known.taken.insert(new.id);

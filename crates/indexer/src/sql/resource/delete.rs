@@ -90,7 +90,11 @@ pub(super) fn values_of(
     for row in rows {
         let (owner, type_number): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
         let Some(stored) = types.numbered(type_number) else { continue };
-        match stored.values_in(row.try_get(3)?) {
+        let found = match row.try_get::<&str>(3) {
+            Ok(json) => stored.values_in(json).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match found {
             Ok(found) => values.extend(
                 found.iter().filter_map(|(attribute, value)| Some((*attribute, sortable(value)?, owner))),
             ),

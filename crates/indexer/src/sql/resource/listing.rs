@@ -12,6 +12,7 @@ use crate::{
     filter::{Condition, Field, FieldSort, Scalar, Test, invalid_marker},
     sql::{
         Dialect, Row, SqlIndexer, Statement,
+        damage::full_page,
         decoding::decode_all,
         filter::{
             Columns, Query, Rows, bind, bind_own, check_values, column_of, is_driven, measurable, measuring,
@@ -100,7 +101,8 @@ impl<'a> Plan<'a> {
             if missing == 0 {
                 break;
             }
-            page.extend(search.piece(condition.as_ref(), piece, missing).await?);
+            let fetch = |rows_max| search.fetch(search.statement(condition.as_ref(), piece, rows_max), shown);
+            page.append(&mut full_page(missing, fetch).await?);
         }
         indexer.with_metrics(page, *metric_names).await
     }
@@ -142,28 +144,6 @@ impl Search<'_> {
 
     fn dialect(&self) -> Dialect {
         self.indexer.readers.dialect()
-    }
-
-    /// The first resources of the piece. Reads more rows in place of those that are left out: a page with fewer resources
-    /// than its limit would pass for the last one.
-    async fn piece(
-        &self,
-        condition: Option<&Condition>,
-        piece: &Piece<Scalar>,
-        limit: usize,
-    ) -> Result<Vec<Arc<Resource>>> {
-        let mut rows_max = limit;
-        loop {
-            let query = self.statement(condition, piece, rows_max);
-            let (mut found, left_out) = self.fetch(query, self.shown).await?;
-            let is_all = found.len() + left_out < rows_max;
-            if left_out == 0 || is_all || found.len() >= limit {
-                found.truncate(limit);
-                return Ok(found);
-            }
-            // Twice as many as were left out, so that a few statements skip many damaged rows.
-            rows_max = limit.saturating_add(2 * left_out);
-        }
     }
 
     /// The resources, and how many rows are left out: damaged ones, and those of types created since `types` was read.

@@ -23,7 +23,7 @@ use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC}
 use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
-use super::{Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, interner::Texts, metric};
+use super::{Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, metric, writer::Context};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
     Resources, Result, UpdatedResource,
@@ -168,7 +168,7 @@ impl SqlIndexer {
 /// must roll back to a savepoint.
 async fn set_metrics(
     connection: &mut Connection,
-    texts: &Texts,
+    context: &Context,
     resource: &Resource,
     metrics: &[(String, MetricsChange)],
     now: Timestamp,
@@ -177,7 +177,7 @@ async fn set_metrics(
         match change {
             MetricsChange::Attach(id) => attach(connection, resource, name, *id).await?,
             MetricsChange::Create(new) => {
-                let metric = metric::of_resource(resource, name, new, now, texts);
+                let metric = metric::of_resource(resource, name, new, now, &context.texts);
                 if let Err(error) = metric::insert_active(connection, &[Arc::new(metric.clone())]).await {
                     return Err(metric::refusal(error, &metric).map_or_else(Failure::from, Failure::Refused));
                 }
@@ -188,8 +188,8 @@ async fn set_metrics(
     }
     let rows =
         connection.fetch_all(row::metrics_of_statement(connection.dialect(), &[resource.id], None)).await?;
-    let decoded = rows.iter().map(|row| metric::decode(row, texts).map(Arc::new));
-    let mut metrics: Vec<_> = decoded.collect::<Result<_, _>>().map_err(Failure::Broken)?;
+    let mut metrics =
+        metric::decode_listed(&rows, &context.texts, &context.damage).map_err(Failure::Broken)?;
     sort_by_name(&mut metrics);
     Ok(metrics)
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use futures_util::stream::{self, StreamExt as _};
-use gnudi_model::{Metric, Resource, Timestamp};
+use gnudi_model::{AttributeValue, Metric, Resource, Text, Timestamp};
+use gnudi_sql::reason;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -15,8 +16,10 @@ use crate::{
     IndexerError, Result,
     metric::sort_by_name,
     sql::{
-        Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among, id_at, interner::Texts, metric,
-        types::Types,
+        Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among, id_at,
+        interner::Texts,
+        metric,
+        types::{StoredType, Types},
     },
 };
 
@@ -79,15 +82,12 @@ impl SqlIndexer {
             .chunks(IDS_NAMED_MAX)
             .map(|resources| metrics_of_statement(self.readers.dialect(), resources, names))
             .collect();
-        let (readers, texts) = (&self.readers, &self.texts);
+        let (readers, texts, damage) = (&self.readers, &self.texts, &self.damage);
         let are_many = resources.len() > IDS_NAMED_MAX;
         let read = statements.into_iter().map(|statement| async move {
             let rows = readers.fetch_all(statement).await?;
-            let texts = texts.clone();
-            let decode = move || {
-                let metrics = rows.iter().map(|row| Ok(Arc::new(metric::decode(row, &texts)?)));
-                metrics.collect::<Result<Vec<_>>>()
-            };
+            let (texts, damage) = (texts.clone(), damage.clone());
+            let decode = move || metric::decode_listed(&rows, &texts, &damage);
             if are_many { spawn_blocking(decode).await.expect("decoding does not panic") } else { decode() }
         });
         let mut read = stream::iter(read).buffer_unordered(STATEMENTS_AT_ONCE);
@@ -138,7 +138,7 @@ pub(super) fn metrics_of_statement(
     query
 }
 
-/// The error for a resource whose attributes cannot be read.
+/// The error for a resource whose row cannot be read.
 pub(super) fn damaged(id: Uuid, reason: &dyn Display) -> IndexerError {
     IndexerError::DamagedResource { id, reason: reason.to_string() }
 }
@@ -152,9 +152,6 @@ pub(super) fn decode(
     texts: &Texts,
 ) -> Result<Option<Resource>> {
     let Some(stored) = types.numbered(row.try_get(1)?) else { return Ok(None) };
-    let label = |column: usize| -> Result<_, gnudi_sql::Error> {
-        Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
-    };
     let id = id_at(row, 0)?;
     let attributes = match attributes {
         Attributes::All => {
@@ -163,7 +160,20 @@ pub(super) fn decode(
         }
         Attributes::None => BTreeMap::new(),
     };
-    Ok(Some(Resource {
+    decode_fields(id, row, stored, attributes, texts).map(Some).map_err(|error| damaged(id, &reason(&error)))
+}
+
+fn decode_fields(
+    id: Uuid,
+    row: &Row,
+    stored: &StoredType,
+    attributes: BTreeMap<Text, AttributeValue>,
+    texts: &Texts,
+) -> Result<Resource, gnudi_sql::Error> {
+    let label = |column: usize| -> Result<_, gnudi_sql::Error> {
+        Ok(row.try_get::<Option<&str>>(column)?.map(|label| texts.labels.intern(label)))
+    };
+    Ok(Resource {
         id,
         resource_type: stored.resource_type.name.clone(),
         original_resource_id: row.try_get::<&str>(2)?.into(),
@@ -177,5 +187,5 @@ pub(super) fn decode(
         revision: row.try_get(12)?,
         attributes,
         metrics: Vec::new(),
-    }))
+    })
 }

@@ -147,7 +147,7 @@ impl UpdateResource {
         context: &Context,
         resource: &mut Resource,
     ) -> Result<Vec<MetricId>, Failure> {
-        let before = set_metrics(connection, &context.texts, resource, &[], self.change.now).await?;
+        let before = set_metrics(connection, context, resource, &[], self.change.now).await?;
         let Some(metrics) = &self.change.metrics else {
             resource.metrics = before;
             return Ok(Vec::new());
@@ -158,8 +158,7 @@ impl UpdateResource {
                 .bind(self.id);
             connection.execute(detach).await?;
         }
-        resource.metrics =
-            set_metrics(connection, &context.texts, resource, metrics, self.change.now).await?;
+        resource.metrics = set_metrics(connection, context, resource, metrics, self.change.now).await?;
         let kept: HashSet<MetricId> = resource.metrics.iter().map(|metric| metric.id).collect();
         Ok(before.iter().map(|metric| metric.id).filter(|id| !kept.contains(id)).collect())
     }
