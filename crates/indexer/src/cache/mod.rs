@@ -171,6 +171,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.caches.policies.get(name)
     }
 
+    fn may_be_outdated(&self) -> bool {
+        self.follower.lock().is_some()
+    }
+
     fn change_log(&self) -> Option<&ChangeLog> {
         Some(&self.caches.log)
     }
