@@ -312,6 +312,22 @@ async fn a_damaged_metric_is_named_and_left_out_of_listings() {
     assert!(matches!(refused, Err(IndexerError::DamagedMetric { id, .. }) if id == bad[0]), "{refused:?}");
 }
 
+/// The read ends.
+#[tokio::test]
+async fn a_metric_of_a_policy_that_does_not_exist_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let id = indexer.create_metrics(vec![metric(1, "cpu")]).await.remove(0).unwrap().id;
+    let update = "PRAGMA foreign_keys = OFF; UPDATE metric SET archive_policy_name = 'lov'";
+    raw(&path).await.execute(update).await.unwrap();
+    let refused = indexer.current_metric(id).await;
+    assert!(
+        matches!(refused, Err(IndexerError::DamagedMetric { id: named, .. }) if named == id),
+        "{refused:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_damaged_resource_keeps_no_other_from_listings_and_can_be_deleted() {
     let folder = tempfile::tempdir().unwrap();

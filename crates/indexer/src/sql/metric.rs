@@ -34,6 +34,8 @@ const NAMES_LOOKED_UP_MAX: usize = 512;
 const WHOLE_NAMES_INSERTED_MAX: usize = 16;
 /// The same as [`ROWS_INSERTED_MAX`] where one statement takes any number of rows.
 const COLUMNS_ROWS_MAX: usize = 2048;
+/// How often a metric may get another policy while it is read with its policy.
+const POLICY_READS_MAX: usize = 10;
 
 /// The columns for [`decode`], in order.
 pub(super) const COLUMNS: &str =
@@ -105,7 +107,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>> {
-        loop {
+        for _ in 0..POLICY_READS_MAX {
             let found = self.find(&[id], MetricStatus::Active).await?.pop().flatten();
             let Some(metric) = found else { return Ok(None) };
             // Between both reads the metric may get another policy, and the old one may be deleted.
@@ -113,6 +115,8 @@ impl Metrics for SqlIndexer {
                 return Ok(Some((metric, policy)));
             }
         }
+        let reason = "its archive policy does not exist".to_owned();
+        Err(IndexerError::DamagedMetric { id, reason })
     }
 
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
