@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+import sqlite3
 import subprocess
 import threading
 import time
@@ -435,6 +436,17 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     assert "none of this Gnocchi's metrics" in refused("--data-dir", other.data_dir, "--journal", tmp_path / "other", "--output", file)
     assert "belongs to another store" in refused(*target.arguments, "--journal", tmp_path / "other", "--output", file)
     assert not nowhere.exists()
+    # What cannot be read in the index does not count as deleted.
+    for table, column in [("metric", "creator"), ("resource", "attributes")]:
+        with sqlite3.connect(target.data_dir / "indexer.sqlite") as index:
+            where = f"WHERE id = (SELECT MAX(id) FROM {table} WHERE {column} <> '{{}}')"
+            ((before,),) = index.execute(f"SELECT {column} FROM {table} {where}")
+            index.execute(f"UPDATE {table} SET {column} = '[' || CAST(X'FF' AS TEXT) {where}")
+        index.close()
+        assert "damaged in gnudi's index" in refused(*target.arguments, "--journal", journal, "--output", file)
+        with sqlite3.connect(target.data_dir / "indexer.sqlite") as index:
+            index.execute(f"UPDATE {table} SET {column} = ? {where}", [before])
+        index.close()
     # A journal that is damaged costs what is hit.
     (segment, *_) = sorted(journal.glob("*.log"))
     content = bytearray(segment.read_bytes())

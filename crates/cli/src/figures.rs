@@ -9,7 +9,7 @@ use gnudi_drivers::{
     reserve::Reserve,
 };
 use gnudi_engine::Engine;
-use gnudi_indexer::{cache::CachedIndexer, sql::SqlIndexer};
+use gnudi_indexer::{Indexer as _, cache::CachedIndexer, sql::SqlIndexer};
 use gnudi_telemetry::figures::{counter, gauge};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
@@ -59,7 +59,7 @@ impl Collector for StoreFigures {
         let cache = self.indexer.figures();
         counter(&mut encoder, "gnudi_cache_hits", "Metrics found in the cache", cache.hits as f64)?;
         counter(&mut encoder, "gnudi_cache_misses", "Metrics looked up in the index", cache.misses as f64)?;
-        let damaged = self.indexer.index().damaged() as f64;
+        let damaged = self.indexer.damaged() as f64;
         let help = "Damaged resources and metrics left out of listings";
         counter(&mut encoder, "gnudi_index_damaged", help, damaged)?;
         if let Some(journal) = self.incoming.journal() {

@@ -88,6 +88,12 @@ pub trait Indexer:
         None
     }
 
+    /// How many resources and metrics were left out of listings since the start, since their rows are damaged. Who takes
+    /// what is not listed for deleted must look at it.
+    fn damaged(&self) -> u64 {
+        0
+    }
+
     /// A persistent failure, beyond single calls.
     fn fault(&self) -> Option<Fault> {
         None

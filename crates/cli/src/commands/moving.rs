@@ -11,7 +11,7 @@ use gnudi_drivers::{
     transfer::{Depth, Observer, Report, Retries, Transfer},
 };
 use gnudi_engine::granularities_of;
-use gnudi_indexer::{MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
+use gnudi_indexer::{Indexer as _, MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use uuid::Uuid;
 

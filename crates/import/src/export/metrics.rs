@@ -20,6 +20,7 @@ use super::{
     known::Known,
     line::Line,
     post::NEW_METRIC,
+    refuse_damage,
 };
 use crate::{
     index::{Index, MetricPlace},
@@ -65,6 +66,7 @@ impl Rows for Ours<'_> {
         let page = Page { limit: PAGE_ROWS, marker: self.behind, sorts };
         let listing = MetricListing { filter: MetricFilter::default(), page };
         let some = self.indexer.list_metrics(&listing).await?;
+        refuse_damage(self.indexer)?;
         self.behind = some.last().map(|last| last.id).or(self.behind);
         Ok(some)
     }

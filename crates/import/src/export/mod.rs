@@ -90,6 +90,11 @@ pub enum ExportError {
         "the store of gnudi has none of this Gnocchi's metrics and resources: it was not imported from it"
     )]
     NotImported,
+    /// What cannot be read is not listed: it would be deleted in Gnocchi.
+    #[error(
+        "resources or metrics are damaged in gnudi's index, the log names them: repair or delete them first"
+    )]
+    Damaged,
 }
 
 impl ExportError {
@@ -100,6 +105,11 @@ impl ExportError {
     fn invalid(path: &Path, reason: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), reason: reason.into() }
     }
+}
+
+/// Must be called after each page of gnudi's listings.
+fn refuse_damage(gnudi: &dyn Indexer) -> Result<(), ExportError> {
+    if gnudi.damaged() == 0 { Ok(()) } else { Err(ExportError::Damaged) }
 }
 
 /// Called with the counters from time to time.

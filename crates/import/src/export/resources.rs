@@ -18,6 +18,7 @@ use super::{
     definitions::Types,
     earlier::{Earlier, ExportedRevisions},
     line::{ExportedRevision, Line},
+    refuse_damage,
 };
 use crate::{
     index::{Index, SourceResource, SourceRevision, SourceType},
@@ -74,6 +75,7 @@ impl Rows for Ours<'_> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
         loop {
             let some = resource_page(self.indexer, of, None, self.marker, self.history, PAGE_ROWS).await?;
+            refuse_damage(self.indexer)?;
             let is_end = some.is_empty();
             if let Some(last) = some.last() {
                 self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });

@@ -175,6 +175,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.follower.lock().is_some()
     }
 
+    fn damaged(&self) -> u64 {
+        self.index.damaged()
+    }
+
     fn change_log(&self) -> Option<&ChangeLog> {
         Some(&self.caches.log)
     }

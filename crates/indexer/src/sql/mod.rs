@@ -177,11 +177,6 @@ impl SqlIndexer {
         self.cluster_id
     }
 
-    /// How many resources and metrics were left out of listings since the start, since their rows are damaged.
-    pub fn damaged(&self) -> u64 {
-        self.damage.count()
-    }
-
     /// The resource types as they are now.
     async fn types(&self) -> Result<Arc<Types>> {
         let row = self.readers.fetch_one(self.readers.statement(types::SELECT_VERSION)).await?;
@@ -209,6 +204,10 @@ impl SqlIndexer {
 impl Indexer for SqlIndexer {
     fn fault(&self) -> Option<Fault> {
         self.writer.has_ended().then_some(Fault::Ended("the index's writer"))
+    }
+
+    fn damaged(&self) -> u64 {
+        self.damage.count()
     }
 }
 
