@@ -7,7 +7,9 @@ use gnudi_app::{
     query::{Argument, Query},
     schema::Invalid,
 };
-use gnudi_indexer::{IndexerError, Page, ResourceMarker, ResourcePage, ResourceSort, SortDirection};
+use gnudi_indexer::{
+    IndexerError, MetricMarker, Page, ResourceMarker, ResourcePage, ResourceSort, SortDirection,
+};
 use gnudi_model::{
     MetricId, Resource,
     python::{parse_uuid, quote_plus},
@@ -71,7 +73,10 @@ impl Pagination {
     /// 400 for an invalid marker or sort key.
     pub fn page(&self) -> Result<Page, IndexerError> {
         let marker = match self.marker() {
-            Some(text) => Some(MetricId(parse_uuid(text).ok_or_else(|| invalid_marker(text))?)),
+            Some(text) => {
+                let id = parse_uuid(text).ok_or_else(|| invalid_marker(text))?;
+                Some(MetricMarker::Id(MetricId(id)))
+            }
             None => None,
         };
         let sorts = self.sorts.iter().map(|sort| sort.parse()).collect::<Result<_, _>>()?;

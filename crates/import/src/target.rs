@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::aggregates::AggregateStore;
 use gnudi_indexer::{
-    Filter, Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing, ResourceMarker,
-    ResourcePage, ResourceSort, SortDirection,
+    Filter, Indexer, IndexerError, MetricPages, ResourceListing, ResourceMarker, ResourcePage, ResourceSort,
+    SortDirection,
 };
 use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
@@ -27,31 +27,17 @@ pub struct Target<'a> {
 impl Target<'_> {
     /// Whether it has neither resources nor metrics.
     pub async fn is_empty(&self) -> Result<bool, IndexerError> {
-        Ok(self.some_resources(None, 1).await?.is_empty() && self.some_metrics(None, 1).await?.is_empty())
+        let metrics = MetricPages::new(1).next(self.indexer).await?;
+        Ok(self.some_resources(None, 1).await?.is_empty() && metrics.is_none_or(|metrics| metrics.is_empty()))
     }
 
     pub(crate) async fn metrics(&self) -> Result<Vec<(MetricId, MetricPlace)>, IndexerError> {
-        let mut all = Vec::new();
-        loop {
-            let marker = all.last().map(|(id, _)| *id);
-            let some = self.some_metrics(marker, PAGE).await?;
-            all.extend(&some);
-            if some.len() < PAGE {
-                return Ok(all);
-            }
-        }
-    }
-
-    async fn some_metrics(
-        &self,
-        marker: Option<MetricId>,
-        limit: usize,
-    ) -> Result<Vec<(MetricId, MetricPlace)>, IndexerError> {
-        let page = Page { limit, marker, sorts: Vec::new() };
-        let metrics =
-            self.indexer.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
         let place = |metric: &Metric| MetricPlace::of(metric.resource_id, metric.name.as_deref());
-        Ok(metrics.iter().map(|metric| (metric.id, place(metric))).collect())
+        let (mut all, mut pages) = (Vec::new(), MetricPages::new(PAGE));
+        while let Some(page) = pages.next(self.indexer).await? {
+            all.extend(page.iter().map(|metric| (metric.id, place(metric))));
+        }
+        Ok(all)
     }
 
     /// All resources, with the starts of their newest revisions.

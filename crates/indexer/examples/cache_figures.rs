@@ -6,8 +6,8 @@ use std::{hint::black_box, sync::Arc, time::Instant};
 
 use fastrand::Rng;
 use gnudi_indexer::{
-    CacheOptions, CachedIndexer, Indexer, MetricFilter, MetricListing, Metrics, NewMetric, Page, SqlIndexer,
-    SqliteOptions, create_default_archive_policies,
+    CacheOptions, CachedIndexer, Indexer, MetricPages, Metrics, NewMetric, SqlIndexer, SqliteOptions,
+    create_default_archive_policies,
 };
 use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
 use uuid::Uuid;
@@ -81,15 +81,8 @@ fn look_up(what: &str, ids: &[MetricId], one: impl Fn(MetricId)) {
 }
 
 async fn list_all(indexer: &dyn Indexer) {
-    let page = Page { limit: 10_000, marker: None, sorts: vec![] };
-    let mut listing = MetricListing { filter: MetricFilter::default(), page };
-    loop {
-        let page = indexer.list_metrics(&listing).await.expect("a page");
-        listing.page.marker = page.last().map(|metric| metric.id);
-        if page.len() < 10_000 {
-            break;
-        }
-    }
+    let mut pages = MetricPages::new(10_000);
+    while pages.next(indexer).await.expect("a page").is_some() {}
 }
 
 fn metric(number: usize, unique_name: bool) -> NewMetric {

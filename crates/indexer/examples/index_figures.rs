@@ -11,8 +11,8 @@ use std::{
 };
 
 use gnudi_indexer::{
-    MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, Page, SqlIndexer, SqliteOptions,
-    create_default_archive_policies,
+    MetricFilter, MetricListing, MetricMarker, MetricSort, Metrics, NewMetric, Page, SqlIndexer,
+    SqliteOptions, create_default_archive_policies,
 };
 use gnudi_model::{ArchivePolicy, MetricId, Timestamp};
 use uuid::Uuid;
@@ -111,7 +111,7 @@ async fn list(indexer: &SqlIndexer) {
                 .await
                 .expect("a page");
             times.push(start.elapsed());
-            page.marker = found.last().map(|metric| metric.id);
+            page.marker = found.last().map(|metric| MetricMarker::Id(metric.id));
             if found.len() < 1000 {
                 break;
             }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, Metric, MetricId, MetricStatus, Text, Timestamp};
 use uuid::Uuid;
 
-use crate::{IndexerError, Result, filter::Pattern};
+use crate::{Indexer, IndexerError, Result, filter::Pattern};
 
 /// A metric to create; the caller chooses its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,11 +175,29 @@ impl FromStr for MetricSort {
     }
 }
 
+/// The metric before a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricMarker {
+    /// One that exists.
+    Id(MetricId),
+    /// As it was listed: it may have been changed or deleted meanwhile.
+    Listed(Arc<Metric>),
+}
+
+impl MetricMarker {
+    pub fn id(&self) -> MetricId {
+        match self {
+            MetricMarker::Id(id) => *id,
+            MetricMarker::Listed(metric) => metric.id,
+        }
+    }
+}
+
 /// A page of a listing: at most `limit`, after the metric `marker`, ordered by `sorts`, then by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub limit: usize,
-    pub marker: Option<MetricId>,
+    pub marker: Option<MetricMarker>,
     pub sorts: Vec<MetricSort>,
 }
 
@@ -253,6 +271,32 @@ pub struct MetricListing {
     pub page: Page,
 }
 
+/// All active metrics by id, page by page. Those created or deleted meanwhile may be listed or not.
+#[derive(Debug)]
+pub struct MetricPages {
+    listing: MetricListing,
+    is_over: bool,
+}
+
+impl MetricPages {
+    /// Pages of `limit` metrics.
+    pub fn new(limit: usize) -> Self {
+        let listing = MetricListing { filter: MetricFilter::default(), page: Page::first(limit) };
+        MetricPages { listing, is_over: false }
+    }
+
+    /// The next page; `None` after the last one.
+    pub async fn next(&mut self, index: &dyn Indexer) -> Result<Option<Vec<Arc<Metric>>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let page = index.list_metrics(&self.listing).await?;
+        self.is_over = page.len() < self.listing.page.limit;
+        self.listing.page.marker = page.last().cloned().map(MetricMarker::Listed);
+        Ok(Some(page))
+    }
+}
+
 #[async_trait]
 pub trait Metrics {
     /// Creates metrics, one result each, in order. Concurrent calls share transactions.
@@ -268,7 +312,7 @@ pub trait Metrics {
     /// when a metric is created, lost when it is renamed, and removed with it.
     async fn whole_names(&self, ids: &[MetricId]) -> Result<Vec<Option<String>>>;
 
-    /// Rejects a marker that is neither an active metric nor one with the listed status.
+    /// Rejects the id of a marker that is neither an active metric nor one with the listed status.
     async fn list_metrics(&self, listing: &MetricListing) -> Result<Vec<Arc<Metric>>>;
 
     /// Number of active metrics of these creators; `None`: of all.

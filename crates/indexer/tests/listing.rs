@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use engines::{Engine, EngineKind};
 use gnudi_indexer::{
-    ArchivePolicies, MetricFilter, MetricListing, MetricSort, Metrics, NewMetric, NewResource, Page,
-    Resources, SqlIndexer, conformance::new_resource,
+    ArchivePolicies, MetricFilter, MetricListing, MetricMarker, MetricSort, Metrics, NewMetric, NewResource,
+    Page, Resources, SqlIndexer, conformance::new_resource,
 };
 use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -134,7 +134,7 @@ fn pages_are_the_sorted_whole_cut(kind: EngineKind, cases: u32) {
                 let listing = MetricListing { filter: filter.clone(), page };
                 let found = runtime.block_on(indexer.list_metrics(&listing)).unwrap();
                 prop_assert_eq!(&found[..], part, "{:?}", listing);
-                marker = found.last().map(|metric| metric.id);
+                marker = found.last().map(|metric| MetricMarker::Id(metric.id));
                 if marker.is_none() {
                     break;
                 }

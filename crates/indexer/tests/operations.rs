@@ -6,8 +6,8 @@ mod playing;
 use std::collections::BTreeSet;
 
 use gnudi_indexer::{
-    Creators, Indexer, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric, Page, Pattern,
-    PolicyChange,
+    Creators, Indexer, MetricFilter, MetricListing, MetricMarker, MetricScope, MetricSort, NewMetric, Page,
+    Pattern, PolicyChange,
 };
 use gnudi_model::{
     AggregationMethod, ArchivePolicy, ArchivePolicyItem, ArchivePolicyRule, MetricId, MetricStatus,
@@ -148,7 +148,8 @@ fn listing() -> impl Strategy<Value = MetricListing> {
     let sort =
         "(id|creator|name|unit|archive_policy_name|resource_id|status)(:(asc|desc)(-nulls(first|last))?)?";
     let sort = sort.prop_map(|text| text.parse::<MetricSort>().unwrap());
-    let page = (0..6usize, prop::option::of(id()), prop::collection::vec(sort, 0..4));
+    let page =
+        (0..6usize, prop::option::of(id().prop_map(MetricMarker::Id)), prop::collection::vec(sort, 0..4));
     (filter, page).prop_map(|(filter, (limit, marker, sorts))| MetricListing {
         filter,
         page: Page { limit, marker, sorts },

@@ -10,8 +10,8 @@ use std::{
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, Filter, FilterValue, Indexer,
-    IndexerError, MemoryIndexer, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
-    NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceListing, ResourceMarker,
+    IndexerError, MemoryIndexer, MetricFilter, MetricListing, MetricMarker, Metrics, MetricsChange,
+    NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceListing, ResourceMarker,
     ResourcePage, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
@@ -287,7 +287,7 @@ async fn a_damaged_metric_is_named_and_left_out_of_listings() {
     damage(&path, "metric", "creator", 12).await;
 
     let page = async |after: Option<u128>| {
-        let page = Page { marker: after.map(id), ..Page::first(1) };
+        let page = Page { marker: after.map(id).map(MetricMarker::Id), ..Page::first(1) };
         let listing = MetricListing { filter: MetricFilter::default(), page };
         let found = indexer.list_metrics(&listing).await.unwrap();
         found.iter().map(|metric| metric.id.0.as_u128()).collect::<Vec<_>>()

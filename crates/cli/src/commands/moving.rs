@@ -11,7 +11,7 @@ use gnudi_drivers::{
     transfer::{Depth, Observer, Report, Retries, Transfer},
 };
 use gnudi_engine::granularities_of;
-use gnudi_indexer::{Indexer as _, MetricFilter, MetricListing, Metrics as _, Page, sql::SqlIndexer};
+use gnudi_indexer::{Indexer as _, MetricPages, sql::SqlIndexer};
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use uuid::Uuid;
 
@@ -30,8 +30,6 @@ use crate::{
 
 /// Metrics of the index listed per page.
 const PAGE: usize = 10_000;
-/// Maximum restarts of a listing whose last metric was deleted meanwhile.
-const LISTINGS_MAX: u32 = 5;
 /// Rounds end when one writes no more than 1/`LITTLE_PART` of the metrics, or no less than half of the round before.
 const LITTLE_PART: u64 = 100;
 /// After the source is closed, a second round finds nothing to write. More rounds mean that the target loses writes.
@@ -205,26 +203,13 @@ async fn token(coordinator: &dyn Coordinator) -> Result<u64> {
 
 /// All metrics of the index.
 async fn metrics(index: &SqlIndexer) -> Result<Vec<MetricId>> {
-    for _ in 1..LISTINGS_MAX {
-        if let Ok(metrics) = list(index).await {
-            return Ok(metrics);
-        }
+    let (mut metrics, mut pages) = (Vec::new(), MetricPages::new(PAGE));
+    while let Some(page) = pages.next(index).await? {
+        metrics.extend(page.iter().map(|metric| metric.id));
     }
-    list(index).await
-}
-
-async fn list(index: &SqlIndexer) -> Result<Vec<MetricId>> {
-    let mut metrics: Vec<MetricId> = Vec::new();
-    loop {
-        let page = Page { limit: PAGE, marker: metrics.last().copied(), sorts: Vec::new() };
-        let found = index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await?;
-        metrics.extend(found.iter().map(|metric| metric.id));
-        if found.len() < PAGE {
-            // Their aggregates would be left behind.
-            ensure!(index.damaged() == 0, "metrics are damaged in the index, the log names them");
-            return Ok(metrics);
-        }
-    }
+    // Their aggregates would be left behind.
+    ensure!(index.damaged() == 0, "metrics are damaged in the index, the log names them");
+    Ok(metrics)
 }
 
 fn explain(error: StoreError) -> anyhow::Error {

@@ -6,9 +6,7 @@ use std::{
 };
 
 use gnudi_client::uri;
-use gnudi_indexer::{
-    Indexer, MetricFilter, MetricListing, MetricSort, NewMetric, Page, SortDirection, SortKey,
-};
+use gnudi_indexer::{Indexer, MetricPages, NewMetric};
 use gnudi_model::{Metric, MetricId, Text, Timestamp, resource_type::GENERIC};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -53,7 +51,7 @@ impl Rows for Theirs<'_> {
 
 struct Ours<'a> {
     indexer: &'a dyn Indexer,
-    behind: Option<MetricId>,
+    pages: MetricPages,
 }
 
 impl Rows for Ours<'_> {
@@ -62,12 +60,8 @@ impl Rows for Ours<'_> {
     type Error = ExportError;
 
     async fn page(&mut self) -> Result<Vec<Arc<Metric>>, ExportError> {
-        let sorts = vec![MetricSort { key: SortKey::Id, direction: SortDirection::Ascending }];
-        let page = Page { limit: PAGE_ROWS, marker: self.behind, sorts };
-        let listing = MetricListing { filter: MetricFilter::default(), page };
-        let some = self.indexer.list_metrics(&listing).await?;
+        let some = self.pages.next(self.indexer).await?.unwrap_or_default();
         refuse_damage(self.indexer)?;
-        self.behind = some.last().map(|last| last.id).or(self.behind);
         Ok(some)
     }
 
@@ -77,7 +71,8 @@ impl Rows for Ours<'_> {
 }
 
 fn listings<'a>(gnocchi: &'a mut Index, gnudi: &'a dyn Indexer) -> (Listing<Theirs<'a>>, Listing<Ours<'a>>) {
-    let (theirs, ours) = (Theirs { index: gnocchi, behind: None }, Ours { indexer: gnudi, behind: None });
+    let theirs = Theirs { index: gnocchi, behind: None };
+    let ours = Ours { indexer: gnudi, pages: MetricPages::new(PAGE_ROWS) };
     (Listing::new(theirs), Listing::new(ours))
 }
 

@@ -36,9 +36,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricFilter,
-    MetricListing, Metrics, NewMetric, Page, PolicyChange, PolicyConversion, Result, Touched,
-    archive_policy_rule::first_match,
+    ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, MetricListing, MetricPages, Metrics,
+    NewMetric, PolicyChange, PolicyConversion, Result, Touched, archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -95,20 +94,11 @@ impl<I: Indexer> CachedIndexer<I> {
     pub async fn warm(&self) -> Result<usize> {
         self.archive_policies().await?;
         self.load_rules().await?;
-        let page = Page::first(METRICS_WARMED_AT_ONCE);
-        let mut listing = MetricListing { filter: MetricFilter::default(), page };
+        let mut pages = MetricPages::new(METRICS_WARMED_AT_ONCE);
         while !self.caches.metrics.is_full() {
             let epochs = self.caches.metrics.epochs();
-            let page = match self.index.list_metrics(&listing).await {
-                // The last metric of the previous page was deleted meanwhile: the rest is loaded on demand.
-                Err(IndexerError::InvalidPagination(_)) => break,
-                page => page?,
-            };
+            let Some(page) = pages.next(&*self.index).await? else { break };
             self.caches.metrics.insert_all(&page, &epochs);
-            if page.len() < METRICS_WARMED_AT_ONCE {
-                break;
-            }
-            listing.page.marker = page.last().map(|metric| metric.id);
         }
         Ok(self.caches.metrics.len())
     }

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::{create, create_generic, create_low, id, new_metric, new_resource, policy};
 use crate::{
-    Creators, Indexer, IndexerError, MetricFilter, MetricListing, MetricScope, MetricSort, NewMetric,
-    NewResource, Page, Pattern, SortDirection, SortKey,
+    Creators, Indexer, IndexerError, MetricFilter, MetricListing, MetricMarker, MetricPages, MetricScope,
+    MetricSort, NewMetric, NewResource, Page, Pattern, SortDirection, SortKey,
 };
 
 const KEYS: [SortKey; 7] = [
@@ -188,7 +188,8 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
         for limit in [1, 5, 22] {
             let mut paged: Vec<MetricId> = Vec::new();
             loop {
-                let page = Page { limit, marker: paged.last().copied(), sorts: sorts.clone() };
+                let page =
+                    Page { limit, marker: paged.last().copied().map(MetricMarker::Id), sorts: sorts.clone() };
                 let part = list(indexer, MetricFilter::default(), page).await;
                 if part.is_empty() {
                     break;
@@ -204,7 +205,7 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
 pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     populate(indexer).await;
     for marker in [id(1000), id(5)] {
-        let page = Page { marker: Some(marker), ..all() };
+        let page = Page { marker: Some(MetricMarker::Id(marker)), ..all() };
         let listing = MetricListing { filter: MetricFilter::default(), page };
         let refused = indexer.list_metrics(&listing).await.unwrap_err();
         assert_eq!(refused.to_string(), format!("Invalid pagination: `Invalid marker: `{marker}''"));
@@ -212,13 +213,35 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     }
     // A deleted metric can be the marker of a listing of deleted ones.
     let deleted = MetricFilter { status: Some(MetricStatus::Delete), ..MetricFilter::default() };
-    assert_eq!(list(indexer, deleted.clone(), Page { marker: Some(id(5)), ..all() }).await, [id(12)]);
-    assert_eq!(list(indexer, deleted, Page { marker: Some(id(4)), ..all() }).await, [id(5), id(12)]);
+    let behind = |marker| Page { marker: Some(MetricMarker::Id(marker)), ..all() };
+    assert_eq!(list(indexer, deleted.clone(), behind(id(5))).await, [id(12)]);
+    assert_eq!(list(indexer, deleted, behind(id(4))).await, [id(5), id(12)]);
     // A marker that does not match the filter is still a position.
     let filter = MetricFilter { creator: Some("admin".to_owned()), ..MetricFilter::default() };
     let whole = list(indexer, filter.clone(), all()).await;
     let outside =
         (1..24).map(id).find(|id| id.0.as_u128() != 5 && !whole.contains(id) && *id > whole[0]).unwrap();
-    let behind: Vec<_> = whole.iter().copied().filter(|id| *id > outside).collect();
-    assert_eq!(list(indexer, filter, Page { marker: Some(outside), ..all() }).await, behind);
+    let expected: Vec<_> = whole.iter().copied().filter(|id| *id > outside).collect();
+    assert_eq!(list(indexer, filter, behind(outside)).await, expected);
+}
+
+/// As when the last metric of a page is deleted before the next page is listed.
+pub(super) async fn continues_behind_a_deleted_metric(indexer: &dyn Indexer) {
+    populate(indexer).await;
+    for sorts in ["id", "name", "name:desc", "resource_id"].map(|sort| vec![sort.parse().unwrap()]) {
+        let whole = list(indexer, MetricFilter::default(), Page { sorts: sorts.clone(), ..all() }).await;
+        let page = Page { limit: 3, sorts, ..all() };
+        let listing = MetricListing { filter: MetricFilter::default(), page: page.clone() };
+        let last = indexer.list_metrics(&listing).await.unwrap().pop().unwrap();
+        assert_eq!(indexer.delete_metrics(&[last.id]).await, [Ok(())]);
+        let next = Page { limit: 100, marker: Some(MetricMarker::Listed(last)), ..page };
+        assert_eq!(list(indexer, MetricFilter::default(), next).await, whole[3..]);
+    }
+    let (mut pages, mut found) = (MetricPages::new(3), 0);
+    while let Some(page) = pages.next(indexer).await.unwrap() {
+        found += page.len();
+        let ids: Vec<_> = page.iter().map(|metric| metric.id).collect();
+        assert!(indexer.delete_metrics(&ids).await.iter().all(Result::is_ok));
+    }
+    assert_eq!(found, 18);
 }

@@ -92,6 +92,7 @@ const CASES: &[(&str, Case)] = cases![
     listing::scopes,
     listing::pages_follow_each_other,
     listing::refuses_strange_markers,
+    listing::continues_behind_a_deleted_metric,
 ];
 
 /// Runs every case on an index of its own.

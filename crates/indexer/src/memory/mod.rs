@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::{
     Annotation, ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter,
-    MetricListing, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange, PolicyConversion, Result,
-    SortKey,
+    MetricListing, MetricMarker, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange,
+    PolicyConversion, Result, SortKey,
     archive_policy::begins_conversion,
     archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
@@ -249,7 +249,8 @@ impl Metrics for MemoryIndexer {
         let MetricListing { filter, page: Page { limit, marker, sorts } } = listing;
         let order = order_of(sorts);
         let marker = match marker {
-            Some(id) => {
+            Some(MetricMarker::Listed(metric)) => Some(metric.clone()),
+            Some(MetricMarker::Id(id)) => {
                 let is_valid = |status| status == MetricStatus::Active || Some(status) == filter.status;
                 let found = tables.metrics.get(id).filter(|metric| is_valid(metric.status)).cloned();
                 Some(found.ok_or_else(|| invalid_marker(*id))?)

@@ -15,16 +15,17 @@ use super::{
     scope::push_scope,
 };
 use crate::{
-    MetricFilter, MetricListing, Page, Result, SortKey,
+    MetricFilter, MetricListing, MetricMarker, Page, Result, SortKey,
     metric::{MetricSort, invalid_marker, order_of},
 };
 
 pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Result<Vec<Arc<Metric>>> {
     let MetricListing { filter, page: Page { limit, marker: last, sorts } } = listing;
     let sorts = order_of(sorts);
-    let pieces = match *last {
+    let pieces = match last {
         None => vec![Piece::default()],
-        Some(id) => pieces_behind(&*marker(indexer, id, filter).await?, &sorts),
+        Some(MetricMarker::Id(id)) => pieces_behind(&*marker(indexer, *id, filter).await?, &sorts),
+        Some(MetricMarker::Listed(metric)) => pieces_behind(metric, &sorts),
     };
     let mut page = Vec::new();
     for piece in &pieces {

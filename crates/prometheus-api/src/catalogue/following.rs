@@ -14,16 +14,13 @@
 
 use std::collections::HashSet;
 
-use gnudi_indexer::{Changes, IndexerError, Subscription, Which};
+use gnudi_indexer::{Changes, IndexerError, MetricPages, Subscription, Which};
 use gnudi_model::MetricId;
 use gnudi_prometheus::index::Index;
 use gnudi_server::without_blocking_tasks;
 use uuid::Uuid;
 
-use super::{
-    Catalogue, Shared,
-    reading::{self, Pages},
-};
+use super::{Catalogue, Shared, reading};
 
 /// The batch size for loading metrics into the catalogue.
 const METRICS_AT_ONCE: usize = 10_000;
@@ -128,7 +125,7 @@ impl Shared {
     async fn load(&self) -> Result<(), IndexerError> {
         let start = std::time::Instant::now();
         let mut listed: HashSet<MetricId> = HashSet::new();
-        let mut pages = Pages::new(METRICS_AT_ONCE);
+        let mut pages = MetricPages::new(METRICS_AT_ONCE);
         while let Some(page) = pages.next(self.engine.indexer()).await? {
             listed.extend(page.iter().map(|metric| metric.id));
             let read = reading::of_metrics(self.engine.indexer(), page).await?;
@@ -146,7 +143,7 @@ impl Shared {
 
     /// Loads the metrics that the catalogue lacks: there are too many new ones to list in the log.
     async fn load_unknown(&self) -> Result<(), IndexerError> {
-        let mut pages = Pages::new(METRICS_AT_ONCE);
+        let mut pages = MetricPages::new(METRICS_AT_ONCE);
         while let Some(mut page) = pages.next(self.engine.indexer()).await? {
             {
                 let series = self.index();

@@ -5,9 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use gnudi_indexer::{
-    Filter, FilterValue, Indexer, IndexerError, MetricFilter, MetricListing, Page, ResourceListing,
-};
+use gnudi_indexer::{Filter, FilterValue, Indexer, IndexerError, ResourceListing};
 use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC};
 use gnudi_prometheus::{
     index::{NewSeries, Owner},
@@ -103,35 +101,4 @@ async fn resources_of(
     // The filter contains no relative times, so any time will do.
     let all = ResourceListing::of(GENERIC, Timestamp::EPOCH);
     index.list_resources(&ResourceListing { filter, details: true, metric_names, ..all }).await
-}
-
-/// All metrics, page by page.
-pub(super) struct Pages {
-    limit: usize,
-    /// The ids of the previous page; `None` after the last page.
-    before: Option<Vec<MetricId>>,
-}
-
-impl Pages {
-    pub(super) fn new(limit: usize) -> Self {
-        Pages { limit, before: Some(Vec::new()) }
-    }
-
-    pub(super) async fn next(
-        &mut self,
-        index: &dyn Indexer,
-    ) -> Result<Option<Vec<Arc<Metric>>>, IndexerError> {
-        let Some(before) = &mut self.before else { return Ok(None) };
-        let page = loop {
-            let page = Page { marker: before.last().copied(), ..Page::first(self.limit) };
-            match index.list_metrics(&MetricListing { filter: MetricFilter::default(), page }).await {
-                // The marker's metric was deleted: use the one before it, which lists some metrics again;
-                // without any, all.
-                Err(IndexerError::InvalidPagination(_)) if !before.is_empty() => drop(before.pop()),
-                page => break page?,
-            }
-        };
-        self.before = (page.len() == self.limit).then(|| page.iter().map(|metric| metric.id).collect());
-        Ok(Some(page))
-    }
 }

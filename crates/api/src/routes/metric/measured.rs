@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gnudi_engine::Measured;
-use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, Page, SortDirection};
+use gnudi_indexer::{IndexerError, MetricFilter, MetricListing, MetricMarker, Page, SortDirection};
 use gnudi_model::{Metric, MetricId};
 
 use crate::{
@@ -46,9 +46,9 @@ async fn scanned(
     loop {
         let metrics = call.indexer().list_metrics(&listing).await?;
         let is_last = metrics.len() < listing.page.limit;
+        listing.page.marker = metrics.last().cloned().map(MetricMarker::Listed);
         for (metric, measured) in with_measured(call, metrics).await? {
             let id = metric.id;
-            listing.page.marker = Some(id);
             if asked.takes(measured.last) {
                 found.push((metric, measured));
             }
@@ -61,7 +61,7 @@ async fn scanned(
             return Ok((found, None));
         }
         if scanned >= SCANNED_MAX {
-            return Ok((found, listing.page.marker));
+            return Ok((found, listing.page.marker.map(|marker| marker.id())));
         }
     }
 }
@@ -79,7 +79,7 @@ async fn sorted(
     let before = |a: &Place, b: &Place| direction.compare(a.0, b.0, Ord::cmp).then(a.1.cmp(&b.1));
     let mut listing = MetricListing { filter, page: pagination.unsorted().page()? };
     let marker = match listing.page.marker.take() {
-        Some(id) => Some(place(&marked(call, id, &listing.filter).await?)),
+        Some(marker) => Some(place(&marked(call, marker.id(), &listing.filter).await?)),
         None => None,
     };
     listing.page.limit = METRICS_AT_ONCE;
@@ -93,7 +93,7 @@ async fn sorted(
             )));
         }
         let is_last = metrics.len() < METRICS_AT_ONCE;
-        listing.page.marker = metrics.last().map(|metric| metric.id);
+        listing.page.marker = metrics.last().cloned().map(MetricMarker::Listed);
         let found = with_measured(call, metrics).await?.into_iter();
         let is_behind = |found: &_| marker.is_none_or(|marker| before(&marker, &place(found)).is_lt());
         first.extend(found.filter(|found| asked.takes(found.1.last) && is_behind(found)));
