@@ -351,6 +351,37 @@ async fn a_damaged_resource_keeps_no_other_from_listings_and_can_be_deleted() {
     assert!(created[0].is_ok(), "{created:?}");
 }
 
+#[tokio::test]
+async fn a_damaged_resource_keeps_no_other_from_a_deletion_by_filter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    indexer
+        .create_resource_type(ResourceType {
+            name: "vm".into(),
+            attributes: std::collections::BTreeMap::new(),
+        })
+        .await
+        .unwrap();
+    let new = |number| NewResource { resource_type: "vm".to_owned(), ..new_resource(number) };
+    let created = indexer.create_resources((1..=4).map(new).collect()).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    damage(&path, "resource", "attributes", 2).await;
+    damage(&path, "resource", "attributes", 4).await;
+    let delete = async |resource_type: &str, numbers: [u128; 2]| {
+        let values = numbers.map(|number| FilterValue::Uuid(Uuid::from_u128(number))).to_vec();
+        let filter = Filter::In { field: "id".to_owned(), values };
+        let deleted = indexer.delete_matching_resources(resource_type, &filter, Timestamp::EPOCH).await;
+        let mut ids: Vec<_> = deleted.unwrap().ids.iter().map(Uuid::as_u128).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(delete("vm", [1, 2]).await, [1]);
+    assert_eq!(indexer.damaged(), 1);
+    // Without attributes it can be read.
+    assert_eq!(delete(GENERIC, [3, 4]).await, [3, 4]);
+}
+
 /// What a deleted attribute has left behind does not become the value of a later one.
 #[tokio::test]
 async fn a_repaired_file_gives_no_number_again() {

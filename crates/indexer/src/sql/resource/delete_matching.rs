@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Timestamp};
+use gnudi_model::{MetricId, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use super::{
@@ -82,9 +82,11 @@ impl Change for DeleteMatching {
         push_rows(&mut query, Rows::Current, stored, true);
         query.push(" AND r.id").push_among(self.ids.iter().copied());
         let mut ids = Vec::with_capacity(self.ids.len());
+        // A filter of generic resources has no attributes: those of a damaged row do not matter.
+        let read = if self.resource_type == GENERIC { Attributes::None } else { Attributes::All };
         for row in connection.fetch_all(query).await? {
-            let found = decode(&row, &types, Attributes::All, &context.texts);
-            // Nothing is written yet: a damaged row must not fail the changes of others.
+            let found = context.damage.leave_out(decode(&row, &types, read, &context.texts));
+            // Nothing is written yet.
             let found = found.map_err(Failure::Refused)?;
             ids.extend(found.filter(|found| condition.evaluate(found) == Some(true)).map(|found| found.id));
         }
