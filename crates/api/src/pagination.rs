@@ -132,11 +132,11 @@ fn invalid_marker(text: &str) -> IndexerError {
 
 fn resource_marker(text: &str, history: bool) -> Option<ResourceMarker> {
     if !history {
-        return Some(ResourceMarker { id: parse_uuid(text)?, revision: Resource::CURRENT });
+        return Some(ResourceMarker::Revision { id: parse_uuid(text)?, revision: Resource::CURRENT });
     }
     let (id, revision) = text.split_once('@')?;
     let revision = i64::try_from(python::int(&Value::from(revision))?).ok()?;
-    Some(ResourceMarker { id: parse_uuid(id)?, revision })
+    Some(ResourceMarker::Revision { id: parse_uuid(id)?, revision })
 }
 
 /// The `Link` header of the next page: the request's arguments in order of their names, with the new marker.
@@ -226,7 +226,7 @@ mod tests {
             |field: &str| ResourceSort { field: field.to_owned(), direction: SortDirection::Ascending };
         let sorts = vec![ascending("revision_start"), ascending("started_at")];
         let expected = |marker| Ok(ResourcePage { limit: Some(7), marker, sorts: sorts.clone() });
-        let marker = |revision| Some(ResourceMarker { id: parse_uuid(id).unwrap(), revision });
+        let marker = |revision| Some(ResourceMarker::Revision { id: parse_uuid(id).unwrap(), revision });
         assert_eq!(page("marker=".to_owned(), false), expected(None));
         assert_eq!(page(format!("marker={id}"), false), expected(marker(-1)));
         assert_eq!(page(format!("marker={id}@-1"), true), expected(marker(-1)));

@@ -13,13 +13,10 @@ use std::{
 };
 
 use gnudi_drivers::incoming::{Consume, IncomingError, Position};
-use gnudi_indexer::{
-    Comparison, Filter, FilterValue, IndexerError, ResourceListing, ResourceMarker, ResourcePage,
-};
+use gnudi_indexer::{Comparison, Filter, FilterValue, ResourceListing, ResourceMarker, ResourcePage};
 use gnudi_model::{
     Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
 };
-use uuid::Uuid;
 
 use crate::{Engine, Result, damage, figures::Figures, last_measure::HEADS_AT_ONCE, revival::MICROSECOND};
 
@@ -135,9 +132,9 @@ impl Engine {
         let mut marker = None;
         let mut ended = 0;
         while go_on() {
-            let Some(resources) = self.resources_behind(marker, &goes_on, now).await? else { break };
+            let resources = self.resources_behind(marker, &goes_on, now).await?;
             let Some(last) = resources.last() else { break };
-            marker = Some(last.id);
+            marker = Some(ResourceMarker::Listed(last.clone()));
             let metrics: Vec<_> = resources.iter().flat_map(|resource| &resource.metrics).collect();
             let active = self.active(&metrics, begin, created_before).await?;
             let inactive: Vec<_> = resources
@@ -154,24 +151,19 @@ impl Engine {
         Ok(ended as usize)
     }
 
-    /// The next resources that match the filter, with their metrics; `None` if the previous page's last one
-    /// was deleted meanwhile: the rest is processed next time.
+    /// The next resources that match the filter, with their metrics.
     async fn resources_behind(
         &self,
-        marker: Option<Uuid>,
+        marker: Option<ResourceMarker>,
         filter: &Filter,
         now: Timestamp,
-    ) -> Result<Option<Vec<Arc<Resource>>>> {
-        let marker = marker.map(|id| ResourceMarker { id, revision: Resource::CURRENT });
+    ) -> Result<Vec<Arc<Resource>>> {
         let listing = ResourceListing {
             filter: Some(filter.clone()),
             page: ResourcePage { limit: Some(RESOURCES_AT_ONCE), marker, sorts: Vec::new() },
             ..ResourceListing::of(GENERIC, now)
         };
-        match self.indexer.list_resources(&listing).await {
-            Err(IndexerError::InvalidPagination(_)) => Ok(None),
-            resources => Ok(Some(resources?)),
-        }
+        Ok(self.indexer.list_resources(&listing).await?)
     }
 
     /// Which of the metrics got measures since `begin`, or were created after `created_before`.
@@ -226,7 +218,7 @@ impl Engine {
         let (mut applied, mut stuck) = (HashSet::new(), HashSet::new());
         let mut removed = 0;
         while go_on() {
-            let Some(resources) = self.resources_behind(marker, &ended, before).await? else { break };
+            let resources = self.resources_behind(marker.clone(), &ended, before).await?;
             if resources.is_empty() {
                 break;
             }
@@ -241,8 +233,7 @@ impl Engine {
             let deleted = self.indexer.delete_matching_resources(GENERIC, &these, before).await?.ids;
             Figures::add(&self.figures().resources_removed, deleted.len() as u64);
             removed += deleted.len();
-            // The others of the page still exist, unless somebody else deletes them now.
-            let kept = kept.last().map(|resource| resource.id);
+            let kept = kept.last().map(|resource| ResourceMarker::Listed(Arc::clone(resource)));
             if kept.is_none() && deleted.is_empty() {
                 break;
             }

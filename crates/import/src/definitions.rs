@@ -327,9 +327,10 @@ impl Revisions<'_> {
     /// Some of them, each as the target and as Gnocchi has it; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<(Arc<Resource>, SourceRevision)>>, ImportError> {
         let name = &self.source.resource_type.name;
-        let ours = resource_page(self.target.indexer, name, None, self.marker, true, IDS_AT_ONCE).await?;
+        let marker = self.marker.clone();
+        let ours = resource_page(self.target.indexer, name, None, marker, true, IDS_AT_ONCE).await?;
         let Some(last) = ours.last() else { return Ok(None) };
-        self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
+        self.marker = Some(ResourceMarker::Listed(last.clone()));
         let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
         ids.dedup();
         let theirs = self.index.resources(self.source, &ids).await?;

@@ -59,7 +59,7 @@ impl Target<'_> {
         marker: Option<Uuid>,
         limit: usize,
     ) -> Result<Vec<(Uuid, Timestamp)>, IndexerError> {
-        let marker = marker.map(|id| ResourceMarker { id, revision: 0 });
+        let marker = marker.map(|id| ResourceMarker::Revision { id, revision: 0 });
         let resources = resource_page(self.indexer, GENERIC, None, marker, false, limit).await?;
         Ok(resources.iter().map(|resource| (resource.id, resource.revision_start)).collect())
     }

@@ -226,7 +226,7 @@ async fn orders(index: &SqlIndexer) {
             .await
             .expect("a page")
             .last()
-            .map(|last| gnudi_indexer::ResourceMarker { id: last.id, revision: last.revision });
+            .map(|last| gnudi_indexer::ResourceMarker::Revision { id: last.id, revision: last.revision });
         time(index, &format!("sort={field}, second page"), &listing).await;
     }
     let generic = ResourceListing { resource_type: "generic".to_owned(), ..listing(None) };

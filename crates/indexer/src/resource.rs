@@ -214,11 +214,12 @@ pub struct ResourceSort {
 }
 
 /// The last item of the previous page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResourceMarker {
-    pub id: Uuid,
-    /// Used only in listings of the history.
-    pub revision: i64,
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResourceMarker {
+    /// One that exists; `revision` is used only in listings of the history.
+    Revision { id: Uuid, revision: i64 },
+    /// As it was listed, with the attributes that the order needs: it may have been changed or deleted meanwhile.
+    Listed(Arc<Resource>),
 }
 
 /// A page of a listing: at most `limit` (`None`: all), after the marker, ordered by `sorts`, then by id and revision.
@@ -329,7 +330,7 @@ pub trait Resources {
     /// than `limit` means that none are left. Current revisions stay.
     async fn remove_revisions(&self, before: Timestamp, limit: usize) -> Result<usize>;
 
-    /// Rejects unknown markers and fields.
+    /// Rejects unknown ids of markers, and unknown fields.
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>>;
 }
 

@@ -218,12 +218,12 @@ async fn compare(
         let page = page.unwrap();
         pages.extend(page.iter().cloned());
         let Some(last) = page.last().filter(|_| page.len() == limit) else { break };
-        listing.page.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
+        listing.page.marker = Some(ResourceMarker::Revision { id: last.id, revision: last.revision });
     }
     assert_same(&Ok(pages), &Ok(whole.clone()), &listing, seed);
     // Any item is a valid marker; others are rejected.
     listing.page.marker =
-        Some(ResourceMarker { id: id(chance.below(42)), revision: chance.below(20) as i64 - 1 });
+        Some(ResourceMarker::Revision { id: id(chance.below(42)), revision: chance.below(20) as i64 - 1 });
     assert_same(&list(&world.index, &listing).await, &list(&world.model, &listing).await, &listing, seed);
     Some(whole.len())
 }

@@ -242,7 +242,8 @@ async fn a_damaged_resource_is_named_and_left_out_of_listings() {
 
     let page = async |resource_type: &str, history: bool, after: Option<u128>| {
         let id = |number| Uuid::from_u128(number);
-        let marker = after.map(|after| ResourceMarker { id: id(after), revision: Resource::CURRENT });
+        let marker =
+            after.map(|after| ResourceMarker::Revision { id: id(after), revision: Resource::CURRENT });
         let page = ResourcePage { limit: Some(2), marker, sorts: Vec::new() };
         let listing =
             ResourceListing { history, page, ..ResourceListing::of(resource_type, Timestamp::EPOCH) };

@@ -74,11 +74,12 @@ impl Rows for Ours<'_> {
     async fn page(&mut self) -> Result<Vec<Revisions>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
         loop {
-            let some = resource_page(self.indexer, of, None, self.marker, self.history, PAGE_ROWS).await?;
+            let marker = self.marker.clone();
+            let some = resource_page(self.indexer, of, None, marker, self.history, PAGE_ROWS).await?;
             refuse_damage(self.indexer)?;
             let is_end = some.is_empty();
             if let Some(last) = some.last() {
-                self.marker = Some(ResourceMarker { id: last.id, revision: last.revision });
+                self.marker = Some(ResourceMarker::Listed(last.clone()));
             }
             let mut rows = std::mem::take(&mut self.rest);
             // The generic listing has the resources of all types.

@@ -86,6 +86,7 @@ const CASES: &[(&str, Case)] = cases![
     search::histories,
     search::pages_follow_each_other,
     search::refuses_strange_markers,
+    search::continues_behind_a_deleted_resource,
     search::details_show_attributes,
     search::deletion_by_filter,
     listing::filters,

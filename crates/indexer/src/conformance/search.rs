@@ -391,7 +391,8 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
             for expected in &whole {
                 let page = indexer.list_resources(&asked).await.unwrap();
                 assert_eq!(&page[..], std::slice::from_ref(expected), "{asked:?}");
-                asked.page.marker = Some(ResourceMarker { id: expected.id, revision: expected.revision });
+                asked.page.marker =
+                    Some(ResourceMarker::Revision { id: expected.id, revision: expected.revision });
             }
             assert_eq!(indexer.list_resources(&asked).await.unwrap(), []);
         }
@@ -401,7 +402,7 @@ pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
 pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     populate_history(indexer).await;
     let refused = async |history, resource_type: &str, number, revision| {
-        let marker = Some(ResourceMarker { id: Uuid::from_u128(number), revision });
+        let marker = Some(ResourceMarker::Revision { id: Uuid::from_u128(number), revision });
         let page = ResourcePage { marker, ..ResourcePage::default() };
         indexer.list_resources(&ResourceListing { history, page, ..listing(resource_type, None) }).await.err()
     };
@@ -415,10 +416,22 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
     assert_eq!(refused(true, GENERIC, 3, -2).await, invalid(format!("{}@-2", id(3))));
     assert_eq!(refused(true, "instance", 3, -1).await, invalid(format!("{}@-1", id(3))));
     // A marker that does not match the filter is still a position.
-    let marker = Some(ResourceMarker { id: id(1), revision: Resource::CURRENT });
+    let marker = Some(ResourceMarker::Revision { id: id(1), revision: Resource::CURRENT });
     let filter = Filter::compare("id", NotEqual, FilterValue::Uuid(id(1)));
     let page = ResourcePage { marker, ..ResourcePage::default() };
     assert_eq!(list(indexer, &ResourceListing { page, ..listing("instance", Some(filter)) }).await, [2]);
+}
+
+/// As when the last resource of a page is deleted before the next page is listed.
+pub(super) async fn continues_behind_a_deleted_resource(indexer: &dyn Indexer) {
+    populate_history(indexer).await;
+    let paged = |page| ResourceListing { page, ..listing(GENERIC, None) };
+    let whole = indexer.list_resources(&paged(ResourcePage::default())).await.unwrap();
+    let first = ResourcePage { limit: Some(1), ..ResourcePage::default() };
+    let last = indexer.list_resources(&paged(first)).await.unwrap().remove(0);
+    assert!(indexer.delete_resources(&[last.id]).await[0].is_ok());
+    let next = ResourcePage { marker: Some(ResourceMarker::Listed(last)), ..ResourcePage::default() };
+    assert_eq!(indexer.list_resources(&paged(next)).await.unwrap(), whole[1..]);
 }
 
 pub(super) async fn details_show_attributes(indexer: &dyn Indexer) {

@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use gnudi_model::Resource;
+use uuid::Uuid;
 
 use super::{Field, Scalar, Scope};
-use crate::{IndexerError, ResourceMarker, ResourceSort, Result, SortDirection};
+use crate::{IndexerError, ResourceSort, Result, SortDirection};
 
 /// Maximum number of sort fields, besides those that make the order total.
 pub const SORTS_MAX: usize = 32;
@@ -59,8 +60,7 @@ pub(crate) fn order_of(sorts: &[ResourceSort], scope: Scope<'_>) -> Result<Vec<F
 }
 
 /// The error for an invalid marker.
-pub(crate) fn invalid_marker(marker: ResourceMarker, history: bool) -> IndexerError {
-    let ResourceMarker { id, revision } = marker;
+pub(crate) fn invalid_marker(id: Uuid, revision: i64, history: bool) -> IndexerError {
     let text = if history { format!("{id}@{revision}") } else { id.to_string() };
     IndexerError::InvalidPagination(format!("Invalid marker: `{text}'"))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_model::{Resource, Timestamp};
+use uuid::Uuid;
 
 use super::{MemoryIndexer, Tables, resource::is_of_type};
 use crate::{
@@ -37,8 +38,9 @@ pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> 
     let resource_type = tables.resource_type(type_name)?;
     let (condition, order) = listing.search(&resource_type)?;
     let all = tables.listed(type_name, history);
-    let marker = match listing.page.marker {
-        Some(marker) => Some(find(&all, marker, history)?.clone()),
+    let marker = match &listing.page.marker {
+        Some(ResourceMarker::Listed(resource)) => Some(Resource::clone(resource)),
+        Some(ResourceMarker::Revision { id, revision }) => Some(find(&all, *id, *revision, history)?.clone()),
         None => None,
     };
     let is_behind =
@@ -64,10 +66,9 @@ pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> 
     Ok(found.iter().map(shown).collect())
 }
 
-fn find(all: &[Resource], marker: ResourceMarker, history: bool) -> Result<&Resource> {
-    let is_it =
-        |resource: &&Resource| resource.id == marker.id && (!history || resource.revision == marker.revision);
-    all.iter().find(is_it).ok_or_else(|| invalid_marker(marker, history))
+fn find(all: &[Resource], id: Uuid, revision: i64, history: bool) -> Result<&Resource> {
+    let is_it = |resource: &&Resource| resource.id == id && (!history || resource.revision == revision);
+    all.iter().find(is_it).ok_or_else(|| invalid_marker(id, revision, history))
 }
 
 impl Tables {

@@ -52,7 +52,7 @@ pub(super) async fn page(
         let Some(last) = resources.last().filter(|_| resources.len() == RESOURCES_AT_ONCE) else {
             return Ok((found, None));
         };
-        listing.page.marker = Some(ResourceMarker { id: last.id, revision: Resource::CURRENT });
+        listing.page.marker = Some(ResourceMarker::Listed(last.clone()));
     }
 }
 

@@ -5,6 +5,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use gnudi_model::{Resource, resource_type::GENERIC};
+use uuid::Uuid;
 
 use super::row::{self, Attributes, HISTORY_COLUMNS};
 use crate::{
@@ -45,7 +46,7 @@ struct Plan<'a> {
     shown: Attributes,
     metric_names: Option<&'a [String]>,
     limit: Option<usize>,
-    marker: Option<ResourceMarker>,
+    marker: Option<&'a ResourceMarker>,
     stored: &'a StoredType,
     condition: Option<Condition>,
     order: Vec<FieldSort>,
@@ -61,7 +62,7 @@ impl<'a> Plan<'a> {
             shown: if has_none { Attributes::None } else { Attributes::All },
             metric_names: listing.metric_names.as_deref(),
             limit: listing.page.limit,
-            marker: listing.page.marker,
+            marker: listing.page.marker.as_ref(),
             stored,
             condition,
             order,
@@ -92,7 +93,10 @@ impl<'a> Plan<'a> {
         let search = Search { indexer, types, stored, history, shown, order, common };
         let pieces = match *marker {
             None => vec![Piece::default()],
-            Some(marker) => pieces_behind(&*search.marker(marker).await?, order),
+            Some(ResourceMarker::Listed(resource)) => pieces_behind(resource, order),
+            Some(&ResourceMarker::Revision { id, revision }) => {
+                pieces_behind(&*search.marker(id, revision).await?, order)
+            }
         };
         let limit = limit.unwrap_or(usize::MAX);
         let mut page = Vec::new();
@@ -126,20 +130,20 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece<Scalar>> {
 }
 
 impl Search<'_> {
-    async fn marker(&self, marker: ResourceMarker) -> Result<Arc<Resource>> {
+    async fn marker(&self, id: Uuid, revision: i64) -> Result<Arc<Resource>> {
         let history = self.history;
         let mut query = Statement::new(self.dialect(), "");
-        let rows = if history && marker.revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
+        let rows = if history && revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
         // Whatever the listing shows, the order may use attributes.
         let has_attributes = self.order.iter().any(|sort| matches!(sort.field, Field::Attribute { .. }));
         let shown = if has_attributes { Attributes::All } else { Attributes::None };
         self.push_select(&mut query, rows, shown, false, false);
-        query.push(" AND r.id = ").push_bind(marker.id);
+        query.push(" AND r.id = ").push_bind(id);
         if rows == Rows::Past {
-            query.push(" AND r.revision = ").push_bind(marker.revision);
+            query.push(" AND r.revision = ").push_bind(revision);
         }
         let (mut found, _) = self.fetch(query, shown).await?;
-        found.pop().ok_or_else(|| invalid_marker(marker, history))
+        found.pop().ok_or_else(|| invalid_marker(id, revision, history))
     }
 
     fn dialect(&self) -> Dialect {

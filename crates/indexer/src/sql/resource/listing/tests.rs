@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Timestamp};
-use uuid::Uuid;
 
 use super::*;
 use crate::{
@@ -84,8 +83,8 @@ async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
         order: &order,
         common: &common,
     };
-    let marker = ResourceMarker { id: resource(77).id, revision: Resource::CURRENT };
-    let mut pieces = pieces_behind(&search.marker(marker).await.unwrap(), &order);
+    let marker = search.marker(resource(77).id, Resource::CURRENT).await.unwrap();
+    let mut pieces = pieces_behind(&marker, &order);
     pieces.push(Piece::default());
     let mut plans = Vec::new();
     for piece in &pieces {
@@ -252,7 +251,7 @@ async fn very_large_and_very_small_numbers_are_found_and_listed_once() {
         && listed.len() <= ids.len()
     {
         listed.push(last.id);
-        pages.page.marker = Some(ResourceMarker { id: last.id, revision: Resource::CURRENT });
+        pages.page.marker = Some(ResourceMarker::Revision { id: last.id, revision: Resource::CURRENT });
     }
     assert_eq!(listed, ids);
     for (size, ids) in sizes.iter().zip(ids.chunks(2)) {
