@@ -11,8 +11,7 @@ use crate::{
     filter::{Condition, Scope, compare, invalid_marker},
 };
 
-#[allow(clippy::unused_async)]
-pub(super) async fn delete_matching(
+pub(super) fn delete_matching(
     indexer: &MemoryIndexer,
     resource_type: &str,
     filter: &Filter,
@@ -31,8 +30,7 @@ pub(super) async fn delete_matching(
     Ok(deleted)
 }
 
-#[allow(clippy::unused_async)]
-pub(super) async fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
+pub(super) fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
     let (type_name, history) = (&listing.resource_type, listing.history);
     let resource_type = tables.resource_type(type_name)?;

@@ -68,7 +68,7 @@ impl Resources for MemoryIndexer {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<DeletedResources> {
-        listing::delete_matching(self, resource_type, filter, now).await
+        listing::delete_matching(self, resource_type, filter, now)
     }
 
     async fn sweep_values(&self, _limit: usize) -> Result<usize> {
@@ -89,7 +89,7 @@ impl Resources for MemoryIndexer {
     }
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
-        listing::list(self, listing).await
+        listing::list(self, listing)
     }
 }
 
