@@ -31,6 +31,9 @@ use crate::{
 /// How many resources are looked up at the same time: one by one, each costs a change of threads.
 const LOOK_UPS_AT_ONCE: usize = 64;
 
+/// How many resources get metrics at the same time: their changes share transactions.
+const CHANGES_AT_ONCE: usize = 64;
+
 /// How many times creation is retried after losing a race with another request.
 const ATTEMPTS_MAX: usize = 16;
 
@@ -236,7 +239,7 @@ async fn carry_out(
     found: &mut [Option<Vec<Arc<Metric>>>],
 ) -> Result<usize> {
     let indexer = call.indexer();
-    let (mut new, mut new_of) = (Vec::new(), Vec::new());
+    let (mut new, mut new_of, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let mut lost = 0;
     for (index, step) in steps {
         let parcel = parcels.get(index);
@@ -249,18 +252,25 @@ async fn carry_out(
                 new_of.push((index, metrics.len()));
                 new.push(new_resource(call, resource_type, parcel, metrics, now));
             }
-            Step::AddMetrics(metrics) => {
-                let count = metrics.len();
-                let change = ResourceChange {
-                    metrics: Some(metrics),
-                    append_metrics: true,
-                    now,
-                    ..ResourceChange::default()
-                };
-                let made = indexer.update_resource(resource_type, parcel.id, change).await;
-                lost += if made.is_err() { count } else { 0 };
-                found[index] = metrics_of(parcel, made.map(|updated| updated.resource))?;
-            }
+            Step::AddMetrics(metrics) => added.push((index, metrics)),
+        }
+    }
+    while !added.is_empty() {
+        let part = added.drain(..added.len().min(CHANGES_AT_ONCE));
+        let changes = part.map(|(index, metrics)| async move {
+            let count = metrics.len();
+            let change = ResourceChange {
+                metrics: Some(metrics),
+                append_metrics: true,
+                now,
+                ..ResourceChange::default()
+            };
+            let updated = indexer.update_resource(resource_type, parcels.get(index).id, change).await;
+            (index, count, updated.map(|updated| updated.resource))
+        });
+        for (index, count, made) in future::join_all(changes).await {
+            lost += if made.is_err() { count } else { 0 };
+            found[index] = metrics_of(parcels.get(index), made)?;
         }
     }
     for ((index, count), made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
