@@ -228,7 +228,9 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
 /// As when the last metric of a page is deleted before the next page is listed.
 pub(super) async fn continues_behind_a_deleted_metric(indexer: &dyn Indexer) {
     populate(indexer).await;
-    for sorts in ["id", "name", "name:desc", "resource_id"].map(|sort| vec![sort.parse().unwrap()]) {
+    for sorts in
+        ["id", "name", "name:desc", "resource_id"].map(|sort| vec![sort.parse::<MetricSort>().unwrap()])
+    {
         let whole = list(indexer, MetricFilter::default(), Page { sorts: sorts.clone(), ..all() }).await;
         let page = Page { limit: 3, sorts, ..all() };
         let listing = MetricListing { filter: MetricFilter::default(), page: page.clone() };
