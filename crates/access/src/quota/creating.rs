@@ -54,8 +54,8 @@ impl MetricsAdmission {
     pub fn take_back(&mut self, metrics: u64) -> u64 {
         let metrics = metrics.min(self.metrics);
         let mut projects = self.quotas.projects.lock();
-        if let Some((count, _)) = projects.get_mut(&self.project).and_then(|usage| usage.metrics.as_mut()) {
-            *count = count.saturating_sub(metrics);
+        if let Some(count) = projects.get_mut(&self.project).and_then(|usage| usage.metrics.as_mut()) {
+            count.metrics = count.metrics.saturating_sub(metrics);
         }
         self.metrics -= metrics;
         self.with(|creating| creating.admitted -= metrics);

@@ -12,7 +12,7 @@
 //! later ones wait.
 //!
 //! A count may be too high: metrics that are created during the count may be counted twice, in the index and as
-//! admitted. So a project near its limit may be refused new metrics until the next count, a second later.
+//! admitted. If that may be why new metrics do not fit, they are counted again, a few times, after a pause.
 
 mod bucket;
 mod creating;
@@ -31,6 +31,7 @@ use std::{
 use gnudi_indexer::{Creators, Indexer, IndexerError};
 use gnudi_model::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::sleep;
 
 use bucket::Bucket;
 use creating::CreatingProjects;
@@ -46,6 +47,9 @@ const PROJECTS_MAX: usize = 10_000;
 const COUNT_AGE_MAX: Duration = Duration::from_secs(30);
 /// How long a cached count may refuse requests; the project may have deleted metrics since.
 const COUNT_AGE_MAX_REFUSED: Duration = Duration::from_secs(1);
+/// How often metrics are counted for a request, and the pause between two counts.
+const COUNTS_MAX: u32 = 4;
+const COUNT_PAUSE: Duration = Duration::from_millis(50);
 /// `Retry-After` when a project has too many metrics.
 const METRICS_RETRY_AFTER_SECONDS: u64 = 30;
 /// The cost of a request, and how many metrics and bytes add one more.
@@ -101,11 +105,19 @@ pub struct Quotas {
 struct Usage {
     measures: Option<Bucket>,
     cost: Option<Bucket>,
-    /// Its number of metrics, and when they were counted.
-    metrics: Option<(u64, Timestamp)>,
+    metrics: Option<Count>,
     /// Since the process started.
     totals: Totals,
     used_at: Timestamp,
+}
+
+/// The number of a project's metrics.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    metrics: u64,
+    /// Of these, at most so many were counted twice.
+    twice_max: u64,
+    at: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -276,33 +288,47 @@ impl Quotas {
         if new == 0 {
             return Ok(None);
         }
-        let take = |usage: &mut Usage, admission: &mut MetricsAdmission| {
-            let (count, at) = usage.metrics?;
+        let take = |usage: &mut Usage, admission: &mut MetricsAdmission, is_last: bool| {
+            let Count { metrics, twice_max, at } = usage.metrics?;
             // Also counts again if the clock was set back.
             let age = Duration::from_nanos(now.0.abs_diff(at.0));
-            let fits = count.saturating_add(new) <= max;
+            let fits = metrics.saturating_add(new) <= max;
             if age > if fits { COUNT_AGE_MAX } else { COUNT_AGE_MAX_REFUSED } {
                 return None;
             }
             if !fits {
+                if !is_last && metrics.saturating_sub(twice_max).saturating_add(new) <= max {
+                    return None;
+                }
                 let wait = Duration::from_secs(METRICS_RETRY_AFTER_SECONDS);
                 return Some(Err(usage.refuse(Limit::Metrics, &format!("{max} metrics"), wait)));
             }
-            usage.metrics = Some((count + new, at));
+            usage.metrics = Some(Count { metrics: metrics + new, twice_max, at });
             admission.admit(new);
             Some(Ok(()))
         };
         let mut admission = MetricsAdmission::begin(self, caller.project());
-        if let Some(answer) = self.with(caller.project(), now, |usage| take(usage, &mut admission)) {
-            return answer.map(|()| Some(admission));
+        let mut counted: Option<(u64, u64)> = None;
+        for counts in 0..=COUNTS_MAX {
+            let answer = self.with(caller.project(), now, |usage| {
+                if let Some((count, done)) = counted {
+                    let twice_max = admission.uncounted(done);
+                    let metrics = count.saturating_add(twice_max);
+                    usage.metrics = Some(Count { metrics, twice_max, at: now });
+                }
+                take(usage, &mut admission, counts == COUNTS_MAX)
+            });
+            if let Some(answer) = answer {
+                return answer.map(|()| Some(admission));
+            }
+            if counts > 0 {
+                // Requests in progress end meanwhile: then only the index counts their metrics.
+                sleep(COUNT_PAUSE).await;
+            }
+            let done = admission.done();
+            counted = Some((count(caller, indexer).await.map_err(AccessError::Indexer)?, done));
         }
-        let done = admission.done();
-        let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
-        self.with(caller.project(), now, |usage| {
-            usage.metrics = Some((count.saturating_add(admission.uncounted(done)), now));
-            take(usage, &mut admission).expect("it has just been counted")
-        })?;
-        Ok(Some(admission))
+        unreachable!("the last count decides")
     }
 }
 
@@ -425,6 +451,28 @@ mod tests {
         assert_eq!(slower.uncounted(done), 2);
         slower.admit(1);
         assert_eq!((slower.done(), slower.uncounted(0)), (2, 3));
+    }
+
+    #[tokio::test]
+    async fn what_was_created_during_a_count_is_not_counted_twice() {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        let quotas = Arc::<Quotas>::default();
+        let indexer = MemoryIndexer::default();
+        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
+        indexer.create_archive_policy(low.clone()).await.unwrap();
+        let metric = |number| NewMetric::new(MetricId(Uuid::from_u128(number)), "a", &low.name, second(0));
+        let caller = named("a");
+        let admit = async |at, new| quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
+        let first = admit(0, 2).await.unwrap();
+        // They are in the index, and their request has not ended.
+        assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
+        let end = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        let (admitted, ()) = tokio::join!(admit(100, 1), end);
+        assert!(admitted.is_ok(), "{admitted:?}");
+        assert_eq!(retry_after_seconds(admit(100, 1).await.unwrap_err()), 30);
     }
 
     #[tokio::test]
