@@ -9,12 +9,12 @@ use gnudi_engine::Engine;
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     remote_read::{
-        CHUNKS_CONTENT_TYPE, MatcherKind, ResponseKind, SAMPLES_CONTENT_ENCODING, SAMPLES_CONTENT_TYPE,
-        encode_samples, read, write_frame,
+        CHUNKS_CONTENT_TYPE, LabelMatcher, Query, ResponseKind, SAMPLES_CONTENT_ENCODING,
+        SAMPLES_CONTENT_TYPE, encode_samples, read, write_frame,
     },
     remote_write::{inflate, inflated_bytes},
 };
-use gnudi_promql::{Limits, MatchKind, Matcher, RegexStates, Selection, Series};
+use gnudi_promql::{Limits, Matcher, RegexStates, Selection, Series};
 use gnudi_server::ReplyBody;
 use hyper::{
     StatusCode,
@@ -53,24 +53,9 @@ async fn answered(
     inflated_bytes(&input, limits.inflated_bytes_max).map_err(unreadable::body)?;
     let message = inflate(&input).map_err(unreadable::body)?;
     let request = read(&message).map_err(|error| Failure::bad_data(error.to_string()))?;
-    let mut matchers: Vec<Vec<Matcher>> = Vec::with_capacity(request.queries.len());
-    let mut regexes = RegexStates::default();
-    for query in &request.queries {
-        let matcher = |matcher: &gnudi_prometheus::remote_read::LabelMatcher| {
-            let kind = match matcher.kind {
-                MatcherKind::Equal => MatchKind::Equal,
-                MatcherKind::NotEqual => MatchKind::NotEqual,
-                MatcherKind::Matches => MatchKind::Matches,
-                MatcherKind::NotMatches => MatchKind::NotMatches,
-            };
-            let matcher = Matcher::new(kind, &matcher.name, &matcher.value);
-            let counted = matcher.and_then(|matcher| regexes.add(&matcher).map(|()| matcher));
-            counted.map_err(|error| Failure::bad_data(error.text))
-        };
-        matchers.push(query.matchers.iter().map(matcher).collect::<Result<_, Failure>>()?);
-    }
+    let matchers = matchers(&request.queries)?;
     let selection = |(query, matchers)| {
-        let query: &gnudi_prometheus::remote_read::Query = query;
+        let query: &Query = query;
         let matchers: &Vec<Matcher> = matchers;
         Selection {
             matchers,
@@ -116,6 +101,20 @@ async fn answered(
             reply::with_body(StatusCode::OK, content_type, ReplyBody::stream(frames))
         }
     })
+}
+
+/// The matchers of each query.
+fn matchers(queries: &[Query]) -> Result<Vec<Vec<Matcher>>, Failure> {
+    let mut regexes = RegexStates::default();
+    let of_query = |query: &Query| {
+        let matcher = |matcher: &LabelMatcher| {
+            let matcher = Matcher::new(matcher.kind, &matcher.name, &matcher.value)?;
+            regexes.add(&matcher).map(|()| matcher)
+        };
+        query.matchers.iter().map(matcher).collect()
+    };
+    let matchers: Result<_, gnudi_promql::Error> = queries.iter().map(of_query).collect();
+    matchers.map_err(|error| Failure::bad_data(error.text))
 }
 
 /// The frames of each series, encoded off the request threads while the client reads.

@@ -9,7 +9,7 @@ mod samples;
 mod xor;
 
 pub use chunks::{CHUNKS_CONTENT_TYPE, write_frame, write_frames};
-pub use request::{LabelMatcher, MatcherKind, Query, ReadRequest, ReadRequestError, ResponseKind, read};
+pub use request::{LabelMatcher, Query, ReadRequest, ReadRequestError, ResponseKind, read};
 pub use samples::{SAMPLES_CONTENT_ENCODING, SAMPLES_CONTENT_TYPE, encode_samples, put_result};
 
 use gnudi_promql::Labels;

@@ -1,6 +1,8 @@
 //! The message of remote read (`prometheus.ReadRequest`, protobuf). Its hints are ignored: they do not change the
 //! result.
 
+use gnudi_promql::MatchKind;
+
 use crate::protobuf::{FieldValue, Fields, Malformed, read_varint};
 
 /// The maximum number of queries of a request.
@@ -55,18 +57,9 @@ pub struct Query {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelMatcher {
-    pub kind: MatcherKind,
+    pub kind: MatchKind,
     pub name: String,
     pub value: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MatcherKind {
-    #[default]
-    Equal,
-    NotEqual,
-    Matches,
-    NotMatches,
 }
 
 /// Decodes a message.
@@ -126,15 +119,15 @@ fn query(message: &[u8], matchers_left: &mut usize) -> Result<Query, ReadRequest
 }
 
 fn matcher(message: &[u8]) -> Result<LabelMatcher, ReadRequestError> {
-    let (mut kind, mut name, mut value) = (MatcherKind::default(), "", "");
+    let (mut kind, mut name, mut value) = (MatchKind::Equal, "", "");
     for field in Fields(message) {
         match field? {
             (1, number) => {
                 kind = match number.varint(1)? {
-                    0 => MatcherKind::Equal,
-                    1 => MatcherKind::NotEqual,
-                    2 => MatcherKind::Matches,
-                    3 => MatcherKind::NotMatches,
+                    0 => MatchKind::Equal,
+                    1 => MatchKind::NotEqual,
+                    2 => MatchKind::Matches,
+                    3 => MatchKind::NotMatches,
                     other => return Err(ReadRequestError::MatcherKind(other)),
                 }
             }
@@ -175,10 +168,10 @@ mod tests {
 
     fn request() -> impl Strategy<Value = ReadRequest> {
         let kind = prop::sample::select(vec![
-            MatcherKind::Equal,
-            MatcherKind::NotEqual,
-            MatcherKind::Matches,
-            MatcherKind::NotMatches,
+            MatchKind::Equal,
+            MatchKind::NotEqual,
+            MatchKind::Matches,
+            MatchKind::NotMatches,
         ]);
         let matcher =
             (kind, ".{0,9}", ".{0,9}").prop_map(|(kind, name, value)| LabelMatcher { kind, name, value });
