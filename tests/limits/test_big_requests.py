@@ -2,6 +2,7 @@
 
 import gzip
 import time
+import urllib.parse
 
 import pytest
 
@@ -72,3 +73,14 @@ def test_neighbours_do_not_wait_for_large_requests(server):
     send = lambda: answers.append(write(server, body, 120, **{"Content-Encoding": "gzip"}).status)
     assert longest_wait_s(server, send, 12, "/healthcheck") < NEIGHBOUR_S
     assert answers == [204] * 12
+
+
+@pytest.mark.parametrize("path,argument", [("query", "query"), ("format_query", "query"), ("series", "match[]")])
+def test_neighbours_do_not_wait_for_regular_expressions(server, path, argument):
+    """These take a tenth of a second to compile, almost as many states as the limit allows."""
+    expressions = ",".join(r"x=~`[\pL\pN]{40}`" for _ in range(7))
+    target = f"/api/v1/{path}?" + urllib.parse.urlencode({argument: f'{{{expressions},y="1"}}'})
+    answers = []
+    send = lambda: answers.extend(server.client(timeout_s=60).get(target).status for _ in range(2))
+    assert longest_wait_s(server, send, 40, "/healthcheck") < NEIGHBOUR_S / 4
+    assert answers == [200] * 80

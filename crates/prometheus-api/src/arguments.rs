@@ -1,12 +1,13 @@
 //! The parameters of Prometheus' API, from the query string and a form, with Prometheus' formats and errors.
 
 use gnudi_app::{ApiError, query::Query, request};
+use gnudi_engine::Engine;
 use gnudi_prometheus::times::{parse_duration, parse_time};
 use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector};
 use gnudi_server::RequestBody;
 use hyper::Method;
 
-use crate::{call::Call, failure::Failure};
+use crate::{call::Call, failure::Failure, long_work};
 
 /// The parameters of a request. A form's come before those of the query string.
 #[derive(Debug)]
@@ -93,28 +94,21 @@ impl Arguments {
     }
 
     /// The matcher sets of `match[]`.
-    pub fn matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
-        self.parsed_matchers().map_err(Failure::bad_data)
+    pub async fn matchers(&self, engine: &Engine) -> Result<Vec<Vec<Matcher>>, Failure> {
+        self.parsed_matchers(engine).await.map_err(Failure::bad_data)
     }
 
-    fn parsed_matchers(&self) -> Result<Vec<Vec<Matcher>>, String> {
+    async fn parsed_matchers(&self, engine: &Engine) -> Result<Vec<Vec<Matcher>>, String> {
         let texts = self.form.values("match[]").chain(self.address.values("match[]"));
-        let limits = Limits::default();
-        let mut regexes = RegexStates::default();
-        let parse = |text: &str| {
-            let matchers = parse_selector(text, &limits).map_err(|error| error.text)?;
-            matchers.iter().try_for_each(|matcher| regexes.add(matcher)).map_err(|error| error.text)?;
-            if matchers.iter().all(|matcher| matcher.matches("")) {
-                return Err("match[] must contain at least one non-empty matcher".to_owned());
-            }
-            Ok(matchers)
-        };
-        texts.map(parse).collect()
+        let texts: Vec<String> = texts.map(str::to_owned).collect();
+        let has_expressions = texts.iter().any(|text| long_work::may_have_expressions(text));
+        long_work::on_expressions(engine, has_expressions, move || matchers(&texts)).await
     }
 
     /// The matcher sets of `match[]`, at least one.
-    pub fn required_matchers(&self) -> Result<Vec<Vec<Matcher>>, Failure> {
-        let sets = self.parsed_matchers().map_err(|text| Failure::parameter("match[]", text))?;
+    pub async fn required_matchers(&self, engine: &Engine) -> Result<Vec<Vec<Matcher>>, Failure> {
+        let sets = self.parsed_matchers(engine).await;
+        let sets = sets.map_err(|text| Failure::parameter("match[]", text))?;
         if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
     }
 
@@ -122,4 +116,19 @@ impl Arguments {
     pub fn times(&self) -> Result<(Option<i64>, Option<i64>), Failure> {
         Ok((self.time("start")?, self.time("end")?))
     }
+}
+
+/// Parses selectors, each with a matcher that an absent label does not match.
+fn matchers(texts: &[String]) -> Result<Vec<Vec<Matcher>>, String> {
+    let limits = Limits::default();
+    let mut regexes = RegexStates::default();
+    let parse = |text: &String| {
+        let matchers = parse_selector(text, &limits).map_err(|error| error.text)?;
+        matchers.iter().try_for_each(|matcher| regexes.add(matcher)).map_err(|error| error.text)?;
+        if matchers.iter().all(|matcher| matcher.matches("")) {
+            return Err("match[] must contain at least one non-empty matcher".to_owned());
+        }
+        Ok(matchers)
+    };
+    texts.iter().map(parse).collect()
 }

@@ -92,7 +92,10 @@ async fn evaluate_until(
     // As in Prometheus, a lookback that is not positive means the default.
     let lookback = parameters.lookback.filter(|lookback| *lookback > 0);
     let lookback_ms = lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
-    let plan = parse(parameters.query, parameters.times, &limits)?;
+    let (query, times) = (parameters.query.to_owned(), parameters.times);
+    let has_expressions = long_work::may_have_expressions(&query);
+    let parse = move || parse(&query, times, &limits);
+    let plan = long_work::on_expressions(call.app.engine(), has_expressions, parse).await?;
     let is_canceled = Arc::new(AtomicBool::new(false));
     let _cancel = StopOnDrop(is_canceled.clone());
     let interrupt: Arc<dyn Fn() -> Option<Interrupt> + Send + Sync> = Arc::new(move || {

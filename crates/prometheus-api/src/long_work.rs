@@ -38,6 +38,21 @@ pub async fn on_items<T: Send + 'static>(
     if items <= FEW_ITEMS_MAX { work() } else { engine.compute(work).await }
 }
 
+/// Runs work that parses queries or selectors: off the request threads if they have regular expressions. Compiling these may take a
+/// tenth of a second, however short they are.
+pub async fn on_expressions<T: Send + 'static>(
+    engine: &Engine,
+    has_expressions: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if has_expressions { engine.compute(work).await } else { work() }
+}
+
+/// Whether a query or a selector may have regular expressions.
+pub fn may_have_expressions(text: &str) -> bool {
+    text.contains('~')
+}
+
 /// Runs work that polls whether to stop.
 pub async fn run<T: Send + 'static>(
     engine: &Engine,

@@ -32,7 +32,7 @@ pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answe
 }
 
 async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScope>) -> Result<(), Failure> {
-    let sets = arguments.required_matchers()?;
+    let sets = arguments.required_matchers(call.app.engine()).await?;
     let (start_ms, end_ms) = arguments.times()?;
     if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
         return Err(Failure::parameter("end", "end timestamp must not be before start time"));

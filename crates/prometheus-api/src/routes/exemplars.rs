@@ -28,7 +28,10 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         if times.is_empty() {
             return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
         }
-        let plan = parse(arguments.get("query"), QueryTimes::instant(0), &Limits::default())?;
+        let query = arguments.get("query").to_owned();
+        let has_expressions = long_work::may_have_expressions(&query);
+        let parse = move || parse(&query, QueryTimes::instant(0), &Limits::default());
+        let plan = long_work::on_expressions(call.app.engine(), has_expressions, parse).await?;
         let found = call.api.exemplars.find(|exemplar| {
             times.contains(&exemplar.time_ms) && super::sees_creator(seen, &exemplar.creator)
         });

@@ -44,7 +44,7 @@ async fn list(
         return Err(Failure::bad_data("invalid label name: \"\""));
     }
     let limit = arguments.limit()?;
-    let sets = arguments.matchers()?;
+    let sets = arguments.matchers(call.app.engine()).await?;
     arguments.times()?;
     let sets = label_matchers(&sets)?;
     let texts = texts(call, name, &sets, seen).await?;

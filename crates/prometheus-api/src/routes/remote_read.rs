@@ -14,7 +14,7 @@ use gnudi_prometheus::{
     },
     remote_write::{inflate, inflated_bytes},
 };
-use gnudi_promql::{Limits, Matcher, RegexStates, Selection, Series};
+use gnudi_promql::{Limits, MatchKind, Matcher, RegexStates, Selection, Series};
 use gnudi_server::ReplyBody;
 use hyper::{
     StatusCode,
@@ -53,7 +53,13 @@ async fn answered(
     inflated_bytes(&input, limits.inflated_bytes_max).map_err(unreadable::body)?;
     let message = inflate(&input).map_err(unreadable::body)?;
     let request = read(&message).map_err(|error| Failure::bad_data(error.to_string()))?;
-    let matchers = matchers(&request.queries)?;
+    let queries = request.queries;
+    let is_expression =
+        |matcher: &LabelMatcher| matches!(matcher.kind, MatchKind::Matches | MatchKind::NotMatches);
+    let has_expressions = queries.iter().flat_map(|query| &query.matchers).any(is_expression);
+    let parse = move || matchers(&queries).map(|matchers| (queries, matchers));
+    let parsed = long_work::on_expressions(call.app.engine(), has_expressions, parse).await;
+    let (queries, matchers) = parsed.map_err(|error| Failure::bad_data(error.text))?;
     let selection = |(query, matchers)| {
         let query: &Query = query;
         let matchers: &Vec<Matcher> = matchers;
@@ -69,7 +75,7 @@ async fn answered(
             function: None,
         }
     };
-    let selections: Vec<Selection<'_>> = request.queries.iter().zip(&matchers).map(selection).collect();
+    let selections: Vec<Selection<'_>> = queries.iter().zip(&matchers).map(selection).collect();
     let samples_max = match request.response {
         ResponseKind::Samples => MESSAGE_SAMPLES_MAX,
         ResponseKind::StreamedXorChunks => Limits::default().samples_max,
@@ -104,7 +110,7 @@ async fn answered(
 }
 
 /// The matchers of each query.
-fn matchers(queries: &[Query]) -> Result<Vec<Vec<Matcher>>, Failure> {
+fn matchers(queries: &[Query]) -> Result<Vec<Vec<Matcher>>, gnudi_promql::Error> {
     let mut regexes = RegexStates::default();
     let of_query = |query: &Query| {
         let matcher = |matcher: &LabelMatcher| {
@@ -113,8 +119,7 @@ fn matchers(queries: &[Query]) -> Result<Vec<Vec<Matcher>>, Failure> {
         };
         query.matchers.iter().map(matcher).collect()
     };
-    let matchers: Result<_, gnudi_promql::Error> = queries.iter().map(of_query).collect();
-    matchers.map_err(|error| Failure::bad_data(error.text))
+    queries.iter().map(of_query).collect()
 }
 
 /// The frames of each series, encoded off the request threads while the client reads.

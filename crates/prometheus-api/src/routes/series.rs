@@ -17,7 +17,7 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
         let limit = arguments.limit()?;
-        let sets = arguments.required_matchers()?;
+        let sets = arguments.required_matchers(call.app.engine()).await?;
         // Only validated: series are listed whatever the times of their samples.
         arguments.times()?;
         let series = find_all(call, Rule::ListMetric, &label_matchers(&sets)?, seen).await?;
