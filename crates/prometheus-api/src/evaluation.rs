@@ -196,8 +196,7 @@ pub async fn newest(
     };
     let selections: Vec<Selection<'_>> = sets.iter().map(|matchers| selection(matchers)).collect();
     let limits = Limits::default();
-    let read = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections);
-    let selected = tokio::time::timeout(TIMEOUT, read).await.map_err(|_| Failure::timeout())??;
+    let selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections).await?;
     let newest = move |series: &Series| {
         let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);
         let is_young = time_ms > now_ms - series.lookback_ms.unwrap_or(LOOKBACK_MS);

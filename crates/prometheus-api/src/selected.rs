@@ -18,7 +18,7 @@ use gnudi_promql::{
 };
 use hyper::StatusCode;
 
-use crate::{call::Call, catalogue::FoundSeries, failure::Failure};
+use crate::{call::Call, catalogue::FoundSeries, failure::Failure, long_work::TIMEOUT};
 
 const AGGREGATION: &str = "__aggregation__";
 const GRANULARITY: &str = "__granularity__";
@@ -103,14 +103,17 @@ impl<'c> Reader<'c> {
         Reader { call, seen, lookback_ms, series_left, points_left }
     }
 
-    /// The samples of each selection.
+    /// The samples of each selection, within [`TIMEOUT`].
     pub async fn samples(mut self, selections: &[Selection<'_>]) -> Result<Read<Vec<Series>>, Failure> {
-        let mut read = Read::default();
-        for selection in selections {
-            let series = self.each_series(selection, &mut read.held, whole).await?;
-            read.series.push(series.into_iter().map(labelled).collect());
-        }
-        Ok(read)
+        let work = async {
+            let mut read = Read::<Vec<Series>>::default();
+            for selection in selections {
+                let series = self.each_series(selection, &mut read.held, whole).await?;
+                read.series.push(series.into_iter().map(labelled).collect());
+            }
+            Ok::<_, Failure>(read)
+        };
+        tokio::time::timeout(TIMEOUT, work).await.map_err(|_| Failure::timeout())?
     }
 
     /// The series of a plan's selections, evaluated while they are read where possible.
@@ -205,20 +208,23 @@ pub fn label_matchers(sets: &[Vec<Matcher>]) -> Result<Vec<Vec<Matcher>>, Failur
     sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect()
 }
 
-/// The series of each set of label matchers, at most [`Limits::series_max`] in all; one that several sets match is there
-/// several times. A set without matchers has all series.
+/// The series of each set of label matchers, at most [`Limits::series_max`] in all and within [`TIMEOUT`]; one that several
+/// sets match is there several times. A set without matchers has all series.
 pub async fn find_all(
     call: &Call<'_>,
     rule: Rule,
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<FoundSeries>, Failure> {
-    let mut all = Vec::new();
-    for matchers in sets {
-        let left = Limits::default().series_max - all.len();
-        all.append(&mut find(call, rule, matchers, seen, left).await?);
-    }
-    Ok(all)
+    let work = async {
+        let mut all = Vec::new();
+        for matchers in sets {
+            let left = Limits::default().series_max - all.len();
+            all.append(&mut find(call, rule, matchers, seen, left).await?);
+        }
+        Ok::<_, Failure>(all)
+    };
+    tokio::time::timeout(TIMEOUT, work).await.map_err(|_| Failure::timeout())?
 }
 
 /// The series for whose metrics the rule allows the caller.
