@@ -240,7 +240,7 @@ struct Test<'c> {
     /// All interned values that match; `None` if they cannot be listed.
     values: Option<Vec<&'c Arc<str>>>,
     /// The common prefix of all values that match, possibly empty.
-    prefix: String,
+    prefix: &'c str,
     /// Whether values match, by address: a cache of the slow tests.
     cache: RefCell<HashMap<usize, bool>>,
     /// The cost of one test, in tests of a short regular expression.
@@ -434,7 +434,7 @@ impl<'c> Test<'c> {
             Condition::Matcher(matcher) | Condition::Tested(matcher, _) => {
                 (&*matcher.name, matcher.matches(""), matcher.values(), matcher.prefix(), matcher.states())
             }
-            Condition::ExportedAs(_) => (METRIC_NAME, false, None, String::new(), 0),
+            Condition::ExportedAs(_) => (METRIC_NAME, false, None, "", 0),
         };
         let values = values.map(|values| values.iter().filter_map(|value| texts.find(value)).collect());
         let (name, weight) = (texts.find(name), 1 + states / STATES_PER_TEST);
@@ -451,7 +451,7 @@ impl<'c> Test<'c> {
         match self.condition {
             Condition::Matcher(matcher) => match matcher.operator() {
                 "=" | "!=" => matcher.matches(value),
-                _ if !value.starts_with(&self.prefix) => false,
+                _ if !value.starts_with(self.prefix) => false,
                 _ => self.cached(value, || matcher.matches(value)),
             },
             Condition::Tested(matcher, tested) => {

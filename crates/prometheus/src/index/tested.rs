@@ -44,7 +44,7 @@ impl Tested {
         let mut matching = RoaringBitmap::new();
         for (place, value) in (0..).zip(&values.values) {
             poll(stops)?;
-            if !value.starts_with(&prefix) {
+            if !value.starts_with(prefix) {
                 continue;
             }
             if matcher.takes_long(value) {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use regex::Regex;
+use regex_syntax::hir::Hir;
 
 use crate::error::{Error, Result};
 use crate::functions::Function;
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 use crate::quoted::quoted;
 use crate::syntax;
 
+use literals::Literals;
 pub(crate) use literals::expression_states;
 pub(crate) use operators::{AggregateOp, BinaryOp};
 pub use selection::{QueryTimes, Selection, Windows};
@@ -79,37 +81,35 @@ pub struct Matcher {
     pub(crate) op: MatchOp,
     /// See [`Matcher::states`].
     states: usize,
+    /// For `=~`.
+    literals: Literals,
 }
 
 impl Matcher {
     /// The condition that a label has this value.
     pub fn equal(name: &str, value: &str) -> Matcher {
-        Matcher { name: name.to_owned(), value: value.to_owned(), op: MatchOp::Equal, states: 0 }
+        Matcher::of(MatchOp::Equal, name, value, 0, Literals::default())
+    }
+
+    fn of(op: MatchOp, name: &str, value: &str, states: usize, literals: Literals) -> Matcher {
+        Matcher { name: name.to_owned(), value: value.to_owned(), op, states, literals }
     }
 
     /// A matcher from its parts. Regular expressions match the whole value.
     pub fn new(kind: MatchKind, name: &str, value: &str) -> Result<Matcher> {
-        let translated = re2::translated(value);
-        let regex = || -> Result<Regex> {
-            let regex = Regex::new(&anchored(&literals::without_captures(&translated)));
-            // An error shows the expression with its groups.
-            let regex = regex.or_else(|_| Regex::new(&anchored(&translated)));
-            let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
-            // The expression must be valid on its own: it must not close the group that `anchored` puts around it.
-            literals::hir(&translated).map_err(Error::bad_data)?;
-            Ok(regex)
+        let (op, states, literals) = match kind {
+            MatchKind::Equal => (MatchOp::Equal, 0, Literals::default()),
+            MatchKind::NotEqual => (MatchOp::NotEqual, 0, Literals::default()),
+            MatchKind::Matches => {
+                let (regex, hir) = expression(value)?;
+                (MatchOp::Matches(regex), literals::states(&hir), Literals::of(&hir))
+            }
+            MatchKind::NotMatches => {
+                let (regex, hir) = expression(value)?;
+                (MatchOp::NotMatches(regex), literals::states(&hir), Literals::default())
+            }
         };
-        let op = match kind {
-            MatchKind::Equal => MatchOp::Equal,
-            MatchKind::NotEqual => MatchOp::NotEqual,
-            MatchKind::Matches => MatchOp::Matches(regex()?),
-            MatchKind::NotMatches => MatchOp::NotMatches(regex()?),
-        };
-        let states = match op {
-            MatchOp::Equal | MatchOp::NotEqual => 0,
-            MatchOp::Matches(_) | MatchOp::NotMatches(_) => literals::tested_states(&translated),
-        };
-        Ok(Matcher { name: name.to_owned(), value: value.to_owned(), op, states })
+        Ok(Matcher::of(op, name, value, states, literals))
     }
 
     /// About how many states an automaton of its regular expression has; 0 without one.
@@ -149,6 +149,18 @@ const SEARCH_MAX: usize = 1 << 30;
 /// Whether a search of a value with this many states exceeds [`SEARCH_MAX`].
 pub(crate) fn takes_long(states: usize, value: &str) -> bool {
     states.saturating_mul(value.len()) > SEARCH_MAX
+}
+
+/// A regular expression for whole values, and its parts.
+fn expression(value: &str) -> Result<(Regex, Hir)> {
+    let translated = re2::translated(value);
+    let regex = Regex::new(&anchored(&literals::without_captures(&translated)));
+    // An error shows the expression with its groups.
+    let regex = regex.or_else(|_| Regex::new(&anchored(&translated)));
+    let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;
+    // The expression must be valid on its own: it must not close the group that `anchored` puts around it.
+    let hir = literals::hir(&translated).map_err(Error::bad_data)?;
+    Ok((regex, hir))
 }
 
 /// A regular expression for whole values, in the syntax of `regex`. A dot matches line feeds, too.
