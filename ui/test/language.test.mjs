@@ -81,6 +81,7 @@ test("mistakes in PromQL are where they are made", () => {
     ['invalid parameter "query": 1:6: parse error: expected type range vector', "rate(foo)", ["expected type range vector", "foo"]],
     ['invalid parameter "query": 2:3: parse error: no', "a +\n  bc(", ["no", "bc"]],
     ['invalid parameter "query": 1:9: parse error: unclosed', "rate(foo", ["unclosed", "o"]],
+    ["1:16: parse error: no", '"süd" + "東" + bc', ["no", "+"]],
     ["too many samples", "up", ["too many samples", "up"]],
   ]) {
     const found = promql.mistakeOf(message, text);

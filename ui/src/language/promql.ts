@@ -97,13 +97,17 @@ export function wantedAt(text: string, place: number): Wanted {
   return /[\w)\]}"']\s+$/.test(before.slice(0, from)) || /^\d/.test(before.slice(from)) ? of("nothing", from) : of("expression", from);
 }
 
-/** The position in Prometheus' error text: line and column, both from 1. */
+/** How many characters the first bytes of a text are in UTF-8. */
+const lengthOf = (text: string, bytes: number): number => new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, bytes)).length;
+
+/** The position in Prometheus' error text: line and column, both from 1, the column in bytes. */
 export function mistakeOf(message: string, text: string): Mistake {
   const found = /(\d+):(\d+): parse error: ([^]*)$/.exec(message);
   if (!found) return { message, from: 0, to: text.length };
   const lines = text.split("\n");
   const line = Number(found[1]) - 1;
-  const start = lines.slice(0, line).reduce((sum, one) => sum + one.length + 1, 0) + Number(found[2]) - 1;
+  const before = lines.slice(0, line).reduce((sum, one) => sum + one.length + 1, 0);
+  const start = before + lengthOf(`${lines[line] ?? ""} `, Number(found[2]) - 1);
   const from = Math.max(0, Math.min(start, text.length - 1));
   const word = /^[\w:.]+/.exec(text.slice(from));
   return { message: found[3] as string, from, to: from + (word?.[0].length ?? 1) };
