@@ -395,28 +395,34 @@ fn expressions_of_label_replace_are_limited() {
 }
 
 #[test]
-fn functions_of_labels_poll_for_interrupts_at_each_series() {
+fn long_work_polls_for_interrupts() {
     let mut store = Store::default();
     for host in 0..1000 {
         let labels = Labels::new([("__name__", "x".to_string()), ("host", host.to_string())]);
         store.load(&labels, 1000, &[Item::Value(1.0)]);
     }
-    let polls = |query: &str| {
+    let polls = |query: &str, times: QueryTimes| {
         let polls = AtomicUsize::new(0);
         let ask = || -> Option<Interrupt> {
             polls.fetch_add(1, Ordering::Relaxed);
             None
         };
         let options = Options { interrupt: &ask, ..Options::default() };
-        store.query(query, QueryTimes::instant(0), options).expect(query);
+        store.query(query, times, options).expect(query);
         polls.load(Ordering::Relaxed)
     };
-    let before = polls("x");
-    for query in
-        ["label_replace(x, \"y\", \"$1\", \"host\", \"(.*)\")", "label_join(x, \"y\", \"\", \"host\")"]
-    {
-        assert!(polls(query) >= before + 1000, "{query}");
+    let once = QueryTimes::instant(0);
+    let before = polls("x", once);
+    for query in [
+        "label_replace(x, \"y\", \"$1\", \"host\", \"(.*)\")",
+        "label_join(x, \"y\", \"\", \"host\")",
+        "count_values(\"v\", x)",
+    ] {
+        assert!(polls(query, once) >= before + 1000, "{query}");
     }
+    // 500,000 values in one group.
+    let times = QueryTimes { start_ms: 0, end_ms: 49_900, step_ms: 100 };
+    assert!(polls("quantile(0.5, x)", times) >= polls("stddev(x)", times) + 5);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::Context;
+use super::over_time::SAMPLES_UNCHECKED_MAX;
+use super::{Context, Meter};
 use crate::error::Result;
 use crate::labels::{Labels, METADATA};
 use crate::numbers::{Mean, add_compensated, quantile};
@@ -90,23 +91,35 @@ fn fold<T: Copy>(
     column
 }
 
-fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid) -> Column {
+fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid, meter: Meter<'_>) -> Result<Column> {
     let mut present = Bits::new(grid.steps);
     for column in columns {
         present.unite(&column.present);
     }
     let mut result = Column::new(grid.steps);
     let mut values = Vec::with_capacity(columns.len());
+    let mut unchecked = 0;
     for step in present.iter() {
+        unchecked += columns.len();
+        if unchecked > SAMPLES_UNCHECKED_MAX {
+            meter.check()?;
+            unchecked = 0;
+        }
         values.clear();
         values.extend(columns.iter().filter_map(|column| column.get(step)));
         result.set(step, quantile(qs[step], &mut values));
     }
-    result
+    Ok(result)
 }
 
-fn aggregated(op: AggregateOp, columns: &[&Column], qs: &[f64], grid: &Grid) -> Column {
-    match op {
+fn aggregated(
+    op: AggregateOp,
+    columns: &[&Column],
+    qs: &[f64],
+    grid: &Grid,
+    meter: Meter<'_>,
+) -> Result<Column> {
+    Ok(match op {
         AggregateOp::Sum => {
             let add = |state: &mut (f64, f64), value| *state = add_compensated(value, state.0, state.1);
             fold(columns, grid, |first| (first, 0.0), add, |(sum, rest)| sum + rest)
@@ -134,13 +147,13 @@ fn aggregated(op: AggregateOp, columns: &[&Column], qs: &[f64], grid: &Grid) -> 
         AggregateOp::Stddev => {
             fold(columns, grid, Moments::new, Moments::add, |moments| moments.variance().sqrt())
         }
-        AggregateOp::Quantile => quantiles(columns, qs, grid),
+        AggregateOp::Quantile => quantiles(columns, qs, grid, meter)?,
         AggregateOp::Topk
         | AggregateOp::Bottomk
         | AggregateOp::Limitk
         | AggregateOp::LimitRatio
         | AggregateOp::CountValues => unreachable!("{op:?} is elsewhere"),
-    }
+    })
 }
 
 impl Context<'_> {
@@ -176,7 +189,7 @@ impl Context<'_> {
         self.for_each(&groups, work, |group| {
             let columns: Vec<&Column> = group.members.iter().map(|at| &vector[*at].column).collect();
             let drop_name = group.members.iter().any(|at| vector[*at].drop_name);
-            let column = aggregated(aggregate.op, &columns, &qs, grid);
+            let column = aggregated(aggregate.op, &columns, &qs, grid, self.meter())?;
             Ok(VectorSeries { labels: group.labels.clone(), drop_name, column })
         })
     }

@@ -29,9 +29,9 @@ impl Context<'_> {
         }
         let mut results = Vec::new();
         for group in groups(&vector, &grouping) {
-            self.check()?;
             let mut counts: HashMap<String, Column> = HashMap::new();
             for at in group.members {
+                self.check()?;
                 for (step, value) in vector[at].column.iter() {
                     let text = if dropped { String::new() } else { plain(value) };
                     let column = match counts.entry(text) {

@@ -13,7 +13,7 @@ use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
 
 /// Samples processed between two polls for an interrupt.
-const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
+pub(super) const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
 
 /// A range vector, and the window of its series at each step.
 struct Range<'a> {
