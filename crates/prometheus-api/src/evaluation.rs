@@ -10,15 +10,15 @@ use std::{
 
 use gnudi_indexer::MetricScope;
 use gnudi_promql::{
-    Evaluation, Interrupt, Labels, Limits, Matcher, Options, Plan, QueryResult, QueryTimes, STALE_NAN_BITS,
-    Selection, Series, Usage, Value, ValueKind, Windows, parse,
+    Evaluation, Interrupt, Labels, Limits, Matcher, Options, QueryResult, QueryTimes, STALE_NAN_BITS,
+    Selection, Series, Usage, Value, Windows, parse,
 };
 
 use crate::{
     call::Call,
     failure::Failure,
     long_work::{self, StopOnDrop, TIMEOUT},
-    selected::{Read, Reader},
+    selected::Reader,
 };
 
 /// The default lookback of instant vectors. Prometheus' default.
@@ -105,11 +105,7 @@ async fn evaluate_until(
             (Instant::now() >= deadline).then_some(Interrupt::Timeout)
         }
     });
-    let selected = if is_possible(&plan) {
-        Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?
-    } else {
-        Read::nothing(&plan)
-    };
+    let selected = Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?;
     let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;
     let work = move || {
@@ -130,11 +126,6 @@ async fn evaluate_until(
     }
     let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
     Ok(Evaluated { result, stats })
-}
-
-/// Whether the result's type is valid: range queries return numbers or instant vectors.
-fn is_possible(plan: &Plan) -> bool {
-    plan.times().is_instant() || matches!(plan.kind(), ValueKind::Scalar | ValueKind::Vector)
 }
 
 /// The warning in a truncated response.

@@ -43,14 +43,6 @@ impl<T> Default for Read<T> {
     }
 }
 
-impl Read<Selected> {
-    /// No series for any selection of the plan.
-    pub fn nothing(plan: &Plan) -> Self {
-        let series = plan.selections(0).iter().map(|_| Selected::Samples(Vec::new())).collect();
-        Read { series, ..Read::default() }
-    }
-}
-
 impl Read<Vec<Series>> {
     pub fn samples(&self) -> usize {
         self.series.iter().flatten().map(|series| series.values.len()).sum()

@@ -29,7 +29,7 @@ pub use eval::{EvaluatedSeries, Evaluation, Options, Pushdown, Selected, StepSer
 pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
 pub use plan::{
-    MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, ValueKind, Windows, parse, parse_selector,
+    MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, Windows, parse, parse_selector,
 };
 pub use series::{STALE_NAN_BITS, Series};
 pub use syntax::{format, syntax_tree};

@@ -73,20 +73,13 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// Evaluate the plan. An instant query gives a value of the plan's kind; a range query a matrix, sorted by labels.
+    /// Evaluate the plan. An instant query gives a value of its type; a range query a matrix, sorted by labels.
     pub fn run(&self) -> Result<QueryResult> {
         let times = self.plan.times;
         assert_eq!(self.series.len(), self.plan.selectors.len(), "one list of series for each selector");
         let selected: usize = self.series.iter().map(Selected::len).sum();
         if selected > self.options.limits.series_max {
             return Err(Error::execution("query would load too many series into memory in query execution"));
-        }
-        let instant = times.is_instant();
-        if !instant && !matches!(self.plan.kind, ValueKind::Scalar | ValueKind::Vector) {
-            let kind = self.plan.kind.documented();
-            return Err(Error::bad_data(format!(
-                "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
-            )));
         }
         let grid = Grid::of(&times);
         let context = Context {

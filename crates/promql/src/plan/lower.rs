@@ -19,8 +19,7 @@ const DURATION_MAX_MS: i64 = 9_223_372_036_000;
 pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan> {
     let mut lowering = Lowering { times, selectors: Vec::new(), subqueries: Vec::new() };
     let root = lowering.node(expr, None)?;
-    let kind = root.kind();
-    Ok(Plan { root, selectors: lowering.selectors, kind, times, query: query.to_owned() })
+    Ok(Plan { root, selectors: lowering.selectors, times, query: query.to_owned() })
 }
 
 struct Lowering {

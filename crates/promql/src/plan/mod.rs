@@ -356,21 +356,9 @@ pub(crate) struct Matching {
 pub struct Plan {
     pub(crate) root: Node,
     pub(crate) selectors: Vec<Selector>,
-    pub(crate) kind: ValueKind,
     pub(crate) times: QueryTimes,
     /// For positions in it.
     pub(crate) query: String,
-}
-
-impl Plan {
-    /// The type of the query's value. Range queries need a scalar or an instant vector.
-    pub fn kind(&self) -> ValueKind {
-        self.kind
-    }
-
-    pub fn times(&self) -> QueryTimes {
-        self.times
-    }
 }
 
 impl Node {
@@ -405,7 +393,15 @@ impl Node {
 pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan> {
     let tree = syntax::parse(query, limits)?;
     times.check()?;
-    lower::lower(query, &tree, times)
+    let plan = lower::lower(query, &tree, times)?;
+    let kind = plan.root.kind();
+    if !times.is_instant() && !matches!(kind, ValueKind::Scalar | ValueKind::Vector) {
+        let kind = kind.documented();
+        return Err(Error::bad_data(format!(
+            "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
+        )));
+    }
+    Ok(plan)
 }
 
 /// The matchers of a selector, as `match[]` takes them; all of them may match nothing.
