@@ -108,8 +108,9 @@ const AGGREGATE: [(AggregateOp, &str); 14] = [
 ];
 
 impl AggregateOp {
+    /// In any case.
     pub(crate) fn by_name(name: &str) -> Option<AggregateOp> {
-        AGGREGATE.iter().find(|known| known.1 == name).map(|known| known.0)
+        AGGREGATE.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| known.0)
     }
 
     pub(crate) fn name(self) -> &'static str {

@@ -187,9 +187,9 @@ impl<'t> Parser<'t> {
                 self.expect(&Kind::RightParen, "", "")?;
                 ExprKind::Paren(Box::new(inner))
             }
-            Kind::Aggregator(name) if self.begins_aggregation() => {
+            Kind::Aggregator(op) if self.begins_aggregation() => {
                 self.next();
-                self.aggregation(name, start)?
+                self.aggregation(*op, start)?
             }
             Kind::Identifier | Kind::Time(_) if *self.peek_second() == Kind::LeftParen => {
                 self.next();
@@ -214,7 +214,7 @@ impl<'t> Parser<'t> {
         matches!(self.peek_second(), Kind::LeftParen | Kind::Keyword("by" | "without"))
     }
 
-    fn aggregation(&mut self, name: &str, start: usize) -> Parsed<ExprKind> {
+    fn aggregation(&mut self, op: AggregateOp, start: usize) -> Parsed<ExprKind> {
         let mut grouping = self.grouping()?;
         if self.peek().kind != Kind::LeftParen {
             return Err(self.unexpected("aggregation", ""));
@@ -225,9 +225,6 @@ impl<'t> Parser<'t> {
         if grouping.is_none() {
             grouping = self.grouping()?;
         }
-        let Some(op) = AggregateOp::by_name(name) else {
-            return fault(start, format!("unknown aggregation {name:?}"));
-        };
         let (given, wanted) = (args.len(), 1 + usize::from(op.param().is_some()));
         if given == 0 {
             return fault(start, "no arguments for aggregate expression provided");

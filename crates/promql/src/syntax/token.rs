@@ -1,5 +1,6 @@
 //! The tokens of a query.
 
+use crate::plan::AggregateOp;
 use crate::quoted::quoted;
 
 /// The kind of a token. Words and signs are named as in the language, in lower case.
@@ -25,7 +26,7 @@ pub(super) enum Kind {
     Duration,
     Text,
     Operator(&'static str),
-    Aggregator(&'static str),
+    Aggregator(AggregateOp),
     Keyword(&'static str),
     /// Words that functions and arithmetic in durations share.
     Time(&'static str),
@@ -40,22 +41,6 @@ pub(super) struct Token<'t> {
 }
 
 const OPERATORS: [&str; 4] = ["and", "or", "unless", "atan2"];
-const AGGREGATORS: [&str; 14] = [
-    "sum",
-    "avg",
-    "count",
-    "min",
-    "max",
-    "group",
-    "stddev",
-    "stdvar",
-    "topk",
-    "bottomk",
-    "count_values",
-    "quantile",
-    "limitk",
-    "limit_ratio",
-];
 const KEYWORDS: [&str; 13] = [
     "offset",
     "smoothed",
@@ -81,7 +66,7 @@ pub(super) fn word(text: &str) -> Option<Kind> {
     }
     among(&OPERATORS)
         .map(Kind::Operator)
-        .or_else(|| among(&AGGREGATORS).map(Kind::Aggregator))
+        .or_else(|| AggregateOp::by_name(text).map(Kind::Aggregator))
         .or_else(|| among(&KEYWORDS).map(Kind::Keyword))
         .or_else(|| among(&TIMES).map(Kind::Time))
 }
