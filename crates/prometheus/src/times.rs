@@ -2,11 +2,14 @@
 //! parameters of Prometheus' API.
 
 use gnudi_model::timestamp::{days_from_civil, days_in_month};
+use gnudi_promql::duration_ms;
 
 /// What Prometheus' clients send as the start of an unlimited range.
 const MIN_TIME: &str = "-292273086-05-16T16:47:06Z";
 /// The same as the end.
 const MAX_TIME: &str = "292277025-08-18T07:12:54.999999999Z";
+
+const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
 /// Times are clamped to this magnitude, so that sums of a few of them do not overflow.
 const MILLISECONDS_MAX: i64 = i64::MAX / 32;
@@ -47,40 +50,13 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         Some(rest) => (-1, rest),
         None => (1, text),
     };
-    Ok(sign * parse_units(rest).ok_or_else(cannot)?)
+    let milliseconds = duration_ms(rest).ok().filter(|_| !rest.is_empty()).ok_or_else(cannot)?;
+    Ok(sign * milliseconds * NANOSECONDS_PER_MILLISECOND)
 }
 
 /// Go's `ParseFloat`, without hexadecimal numbers.
 fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok()
-}
-
-const UNITS_NS: [(&str, i64); 7] = [
-    ("y", 365 * 86_400_000_000_000),
-    ("w", 7 * 86_400_000_000_000),
-    ("d", 86_400_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-];
-
-/// Parses integers with units, each unit at most once and larger units first: `1h30m`. Returns nanoseconds.
-fn parse_units(text: &str) -> Option<i64> {
-    let mut rest = text;
-    let mut sum: i64 = 0;
-    let mut next_unit = 0;
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: i64 = rest[..digits].parse().ok()?;
-        let end = digits + rest[digits..].find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len() - digits);
-        let unit = &rest[digits..end];
-        let at = next_unit + UNITS_NS[next_unit..].iter().position(|(name, _)| *name == unit)?;
-        sum = sum.checked_add(number.checked_mul(UNITS_NS[at].1)?)?;
-        next_unit = at + 1;
-        rest = &rest[end..];
-    }
-    (!text.is_empty()).then_some(sum)
 }
 
 /// Parses `2006-01-02T15:04:05.999Z` or `...+07:00`. Returns milliseconds since the epoch.

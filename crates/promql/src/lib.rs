@@ -32,5 +32,5 @@ pub use plan::{
     MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, Windows, parse, parse_selector,
 };
 pub use series::{STALE_NAN_BITS, Series};
-pub use syntax::{format, syntax_tree};
+pub use syntax::{duration_ms, format, syntax_tree};
 pub use value::{QueryResult, Sample, SampleSeries, Usage, Value};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{OtlpError, json};
-use crate::protobuf::Fields;
+use crate::{number::write_value, protobuf::Fields};
 
 /// The maximum depth of nested lists and maps in protobuf. In JSON, `serde_json` limits the depth.
 const DEPTH_MAX: usize = 32;
@@ -171,21 +171,11 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// Formats a number like Go's JSON encoder, with an exponent if it is very small or large. Values that are not finite
-/// become `NaN`, `+Inf` or `-Inf`.
+/// Formats a number like Go's JSON encoder: its exponents have no leading zero. Values that are not finite become `NaN`, `+Inf` or `-Inf`.
 fn double_text(value: f64) -> String {
-    let magnitude = value.abs();
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
-        let text = format!("{value:e}");
-        return if magnitude >= 1e21 { text.replace('e', "e+") } else { text };
-    }
-    value.to_string()
+    let mut text = Vec::new();
+    write_value(value, &mut text);
+    String::from_utf8_lossy(&text).replace("e-0", "e-")
 }
 
 /// Escapes the same characters as Go's JSON encoder: those with a meaning in HTML, and two line separators.

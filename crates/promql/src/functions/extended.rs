@@ -32,7 +32,7 @@ fn refused(modifier: &str, functions: &str, name: &str) -> Result<OverTime> {
 }
 
 fn anchored_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, false, true).map(|change| change / range_seconds(samples)))
+    Ok(change(samples, false, true).map(|change| change / samples.range_seconds()))
 }
 
 fn anchored_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
@@ -44,7 +44,7 @@ fn anchored_delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
 }
 
 fn smoothed_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, true, true).map(|change| change / range_seconds(samples)))
+    Ok(change(samples, true, true).map(|change| change / samples.range_seconds()))
 }
 
 fn smoothed_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
@@ -61,10 +61,6 @@ fn anchored_resets(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
 
 fn anchored_changes(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
     anchored(samples).map_or(Ok(None), |anchored| rate::changes(&anchored, scalars))
-}
-
-fn range_seconds(samples: &Samples<'_>) -> f64 {
-    (samples.window_end - samples.window_start) as f64 / 1000.0
 }
 
 /// The samples of the window and the last one before, if there are any in the window.

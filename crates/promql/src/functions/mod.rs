@@ -29,6 +29,16 @@ pub(crate) struct Samples<'a> {
     pub window_end: i64,
 }
 
+impl Samples<'_> {
+    fn range_seconds(&self) -> f64 {
+        seconds(self.window_end - self.window_start)
+    }
+}
+
+fn seconds(milliseconds: i64) -> f64 {
+    milliseconds as f64 / 1000.0
+}
+
 /// A function of a window, and of the scalars among its arguments.
 pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Result<Option<f64>>;
 

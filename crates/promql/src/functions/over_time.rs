@@ -2,15 +2,11 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
-use super::Samples;
+use super::{Samples, seconds};
 use crate::error::Result;
 use crate::numbers::{Mean, add_compensated, quantile};
 
 type Answer = Result<Option<f64>>;
-
-fn seconds(time: i64) -> f64 {
-    time as f64 / 1000.0
-}
 
 pub(crate) fn avg(samples: &Samples<'_>, _: &[f64]) -> Answer {
     if let Some(counts) = samples.counts {

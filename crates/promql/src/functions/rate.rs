@@ -2,17 +2,13 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
-use super::Samples;
+use super::{Samples, seconds};
 use crate::error::Result;
 
 type Answer = Result<Option<f64>>;
 
-fn seconds(milliseconds: i64) -> f64 {
-    milliseconds as f64 / 1000.0
-}
-
 pub(crate) fn rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    let range = seconds(samples.window_end - samples.window_start);
+    let range = samples.range_seconds();
     Ok(extrapolated(samples, true).map(|(change, factor)| change * (factor / range)))
 }
 

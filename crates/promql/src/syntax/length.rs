@@ -162,7 +162,7 @@ impl Parser<'_> {
 /// A number, or the seconds of a duration.
 pub(super) fn number(token: &Token<'_>) -> Parsed<f64> {
     let number = match token.kind {
-        Kind::Duration => literal::duration(token.text).map(|milliseconds| milliseconds as f64 / 1000.0),
+        Kind::Duration => literal::duration_ms(token.text).map(|milliseconds| milliseconds as f64 / 1000.0),
         _ => literal::number(token.text),
     };
     number.or_else(|text| fault(token.start, text))

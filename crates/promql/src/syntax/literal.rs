@@ -44,8 +44,11 @@ const UNITS: [(&str, i64); 7] = [
 /// Durations are 64 bits of nanoseconds.
 const DURATION_MAX_MS: i64 = i64::MAX / 1_000_000;
 
-/// Milliseconds of a duration like `1h30m`: each unit once, the longer ones first.
-pub(super) fn duration(text: &str) -> Result<i64, String> {
+/// Milliseconds of a duration like `1h30m`: each unit once, the longer ones first. An empty text has none. At most 64 bits of nanoseconds.
+///
+/// # Errors
+/// Prometheus' error text, if it is not a valid duration or too long.
+pub fn duration_ms(text: &str) -> Result<i64, String> {
     let invalid = || format!("not a valid duration string: {text:?}");
     let mut rest = text;
     let mut units = UNITS.iter();
@@ -156,12 +159,12 @@ mod tests {
             ("1y", 365 * 86_400_000, "1y"),
             ("0s", 0, "0s"),
         ] {
-            assert_eq!(duration(text), Ok(milliseconds), "{text}");
+            assert_eq!(duration_ms(text), Ok(milliseconds), "{text}");
             assert_eq!(duration_text(milliseconds), printed);
         }
         assert_eq!(duration_text(-5000), "-5s");
         for text in ["1m1h", "1s1s", "1hs", "300y", "99999999999999999999s"] {
-            assert!(duration(text).is_err(), "{text}");
+            assert!(duration_ms(text).is_err(), "{text}");
         }
     }
 

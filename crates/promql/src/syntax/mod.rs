@@ -12,6 +12,7 @@ mod print;
 mod token;
 mod tree;
 
+pub use literal::duration_ms;
 pub(crate) use tree::{
     Aggregate, Binary, Expr, ExprKind, Length, LengthKind, LengthOp, Matching, Selector, Shift, Span,
     Subquery,
