@@ -92,6 +92,7 @@ test("mistakes in PromQL are where they are made", () => {
 test("names that are not plain are quoted in PromQL", () => {
   assert.deepEqual(["up", "memory.usage", 'a"b'].map(promql.metricOf), ["up", '{"memory.usage"}', '{"a\\"b"}']);
   assert.deepEqual(["zone", "a.b"].map(promql.labelOf), ["zone", '"a.b"']);
+  assert.deepEqual(['"', "'", "`"].map((quote) => promql.within(quote, "a\"b'c\\d")), ["a\\\"b'c\\\\d", "a\"b\\'c\\\\d", "a\"b'c\\d"]);
 });
 
 test("what may come next in PromQL follows from what is around", () => {

@@ -18,6 +18,13 @@ const PLAIN = /^[A-Za-z_:][\w:]*$/;
 export const metricOf = (name: string): string => (PLAIN.test(name) ? name : `{${JSON.stringify(name)}}`);
 export const labelOf = (name: string): string => (PLAIN.test(name) ? name : JSON.stringify(name));
 
+/** A text as it is written between these quotes. */
+export function within(quote: string, text: string): string {
+  if (quote === "`") return text;
+  const escaped = JSON.stringify(text).slice(1, -1);
+  return quote === '"' ? escaped : escaped.replace(/\\"/g, '"').replace(/'/g, "\\'");
+}
+
 const CLOSING: Record<string, string> = { "(": ")", "[": "]", "{": "}" };
 const LISTS_LABELS = /\b(by|without|on|ignoring|group_left|group_right)\s*$/;
 

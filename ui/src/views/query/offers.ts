@@ -70,7 +70,7 @@ export async function promqlOffers(text: string, place: number): Promise<Offers>
   const offers = (all: Offers["all"]): Offers => ({ from, word, all });
   if (kind === "duration") return offers(plain(promql.DURATIONS));
   if (kind === "label") return offers(plain((await labelNames(metric)).filter((name) => name !== "__name__").map(promql.labelOf)));
-  if (kind === "value") return offers(plain(await labelValues(label, metric)));
+  if (kind === "value") return offers(plain((await labelValues(label, metric)).map((value) => promql.within(text[from - 1] as string, value))));
   if (kind === "nothing" || !word) return NOTHING;
   return offers([...plain(promql.AGGREGATORS, "aggregation"), ...plain(promql.FUNCTIONS, "function"), ...plain((await metricNames(word)).map(promql.metricOf))]);
 }
