@@ -17,6 +17,8 @@ test("a gap is where points usually are and some are missing", () => {
   // Points every five minutes at a granularity of one minute.
   const sparse = { times: [0, 300, 600, 900], values: [1, 2, 3, 4] };
   assert.deepEqual(columns.withGaps(sparse, 60), sparse);
+  // A query's value at each step, where it has one.
+  assert.deepEqual(columns.withGaps({ times: [0, 300, 360], values: [1, 2, 3] }, 60, true), { times: [0, 150, 300, 360], values: [1, null, 2, 3] });
 });
 
 test("counters are told from what grows for a while", () => {

@@ -26,6 +26,8 @@ export interface Result {
   columns: Columns;
   /** Seconds; 0 for calendar units. */
   grain: number;
+  /** The series has a point at each step (`grain`) at which it has a value. */
+  isStepped?: boolean;
 }
 
 export interface Answer {

@@ -35,6 +35,7 @@ export async function queryRange(query: RangeQuery, signal?: AbortSignal): Promi
     group: [],
     columns: { times: values.map(([time]) => time), values: values.map(([, text]) => numberOf(text)) },
     grain: query.step,
+    isStepped: true,
   }));
   return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
 }

@@ -18,6 +18,7 @@ export interface Series {
   label: string;
   columns: Columns;
   grain: number;
+  isStepped?: boolean;
 }
 
 /** The most lines that remain distinguishable. */
@@ -43,7 +44,9 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
   const lines = useMemo(
     () =>
       chosen
-        .map(({ key, label: name, columns, grain }, at): [string, Line] => [key, { label: name, colour: lineColour(at), columns: withGaps(columns, grain), role: "line" }])
+        .map(({ key, label: name, columns, grain, isStepped }, at): [string, Line] => [
+          key, { label: name, colour: lineColour(at), columns: withGaps(columns, grain, isStepped), role: "line" },
+        ])
         .filter(([key]) => !hidden.has(key)),
     [chosen, hidden, look],
   );

@@ -61,9 +61,9 @@ function hasGap(times: number[], longest: number): boolean {
   return false;
 }
 
-/** Inserts a `null` into each gap. */
-export function withGaps({ times, values }: Columns, grain: number): Columns {
-  const longest = usualStep(times, grain) * GAP_STEPS;
+/** Inserts a `null` into each gap. If there would be a point at each step (`isStepped`), a missing one is a gap. */
+export function withGaps({ times, values }: Columns, grain: number, isStepped = false): Columns {
+  const longest = isStepped ? grain * 1.5 : usualStep(times, grain) * GAP_STEPS;
   if (!hasGap(times, longest)) return { times, values };
   const out: Columns = { times: [], values: [] };
   for (let at = 0; at < times.length; at++) {

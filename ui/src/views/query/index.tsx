@@ -239,8 +239,8 @@ function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draf
   const range = useCell(shownRange);
   const [isTable, setTable] = useState(false);
   const series: Series[] = answer.results.map((result) => {
-    const { names, columns, grain } = result;
-    return { key: keyOf(result), label: names.join(" ") || "result", columns, grain };
+    const { names, columns, grain, isStepped = false } = result;
+    return { key: keyOf(result), label: names.join(" ") || "result", columns, grain, isStepped };
   });
   const { cost, points } = answer;
   return (
