@@ -96,6 +96,15 @@ def test_json_is_read_back(server):
     }
 
 
+def test_fields_may_have_their_names_in_protobuf(server):
+    data_point = {"time_unix_nano": str(NANOSECONDS), "as_double": 4.5, "attributes": [{"key": "a", "value": {"string_value": "b"}}]}
+    resource = {"attributes": [{"key": "service.name", "value": {"string_value": "snake"}}]}
+    metric = {"name": "level", "gauge": {"data_points": [data_point]}}
+    answer = post(server, {"resource_metrics": [{"resource": resource, "scope_metrics": [{"metrics": [metric]}]}]}).expect(200)
+    assert answer.json() == {}
+    assert values(server, "snake@none") == {'level{a="b"}': [4.5]}
+
+
 def test_what_is_said_of_a_known_series_may_change(server):
     data = {"dataPoints": [point(1.0)], "aggregationTemporality": 2, "isMonotonic": True}
     for help_text in ["first", "second", "first"]:

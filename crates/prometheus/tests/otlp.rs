@@ -188,6 +188,24 @@ fn request() -> impl Strategy<Value = Both> {
     })
 }
 
+/// The same with protobuf's names of fields: `data_points` instead of `dataPoints`.
+fn with_protobuf_names(json: Value) -> Value {
+    let named = |name: String| -> String {
+        let letter = |c: char| {
+            if c.is_ascii_uppercase() { format!("_{}", c.to_ascii_lowercase()) } else { c.to_string() }
+        };
+        name.chars().map(letter).collect()
+    };
+    match json {
+        Value::Array(all) => all.into_iter().map(with_protobuf_names).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (named(name), with_protobuf_names(value)));
+            Value::Object(fields.collect())
+        }
+        other => other,
+    }
+}
+
 /// The samples as texts, and the rejected data points.
 fn translated(body: &[u8], encoding: Encoding, limits: Limits) -> Result<(Vec<String>, Rejected), OtlpError> {
     let request = read(body, encoding, limits)?;
@@ -208,6 +226,8 @@ proptest! {
         let json = request.json.to_string();
         let read_json = read(json.as_bytes(), Encoding::Json, ROOMY).unwrap();
         prop_assert_eq!(&read(&request.protobuf, Encoding::Protobuf, ROOMY).unwrap(), &read_json);
+        let renamed = with_protobuf_names(request.json.clone()).to_string();
+        prop_assert_eq!(&read(renamed.as_bytes(), Encoding::Json, ROOMY).unwrap(), &read_json);
         let one = translated(&request.protobuf, Encoding::Protobuf, ROOMY).unwrap();
         prop_assert_eq!(one, translated(json.as_bytes(), Encoding::Json, ROOMY).unwrap());
     }

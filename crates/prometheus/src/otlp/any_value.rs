@@ -19,18 +19,19 @@ const DEPTH_MAX: usize = 32;
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_field_names, reason = "names of OTLP")]
 struct AnyValue<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "string_value")]
     string_value: Option<Cow<'a, str>>,
+    #[serde(alias = "bool_value")]
     bool_value: Option<bool>,
-    #[serde(deserialize_with = "json::optional_signed")]
+    #[serde(deserialize_with = "json::optional_signed", alias = "int_value")]
     int_value: Option<i64>,
-    #[serde(deserialize_with = "json::optional_double")]
+    #[serde(deserialize_with = "json::optional_double", alias = "double_value")]
     double_value: Option<f64>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "array_value")]
     array_value: Option<ArrayValue<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "kvlist_value")]
     kvlist_value: Option<MapValue<'a>>,
-    #[serde(deserialize_with = "json::optional_bytes")]
+    #[serde(deserialize_with = "json::optional_bytes", alias = "bytes_value")]
     bytes_value: Option<Vec<u8>>,
 }
 

@@ -1,5 +1,6 @@
 //! The decoded parts of a request: `ExportMetricsServiceRequest` and its messages, with OTLP's names. JSON is
-//! deserialized into it directly. Texts borrow from the body if possible.
+//! deserialized into it directly; as by OpenTelemetry's Go library, which Prometheus uses, fields may also have their names in protobuf
+//! (`data_points`). Texts borrow from the body if possible.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use super::{any_value, json};
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Request<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "resource_metrics")]
     pub(super) resource_metrics: Vec<ResourceMetrics<'a>>,
 }
 
@@ -20,7 +21,7 @@ pub struct Request<'a> {
 pub(super) struct ResourceMetrics<'a> {
     #[serde(borrow)]
     pub resource: Resource<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "scope_metrics")]
     pub scope_metrics: Vec<ScopeMetrics<'a>>,
 }
 
@@ -54,6 +55,7 @@ pub(super) struct Metric<'a> {
     pub sum: Option<Sum<'a>>,
     #[serde(borrow)]
     pub histogram: Option<Histogram<'a>>,
+    #[serde(alias = "exponential_histogram")]
     pub exponential_histogram: Option<ExponentialHistogram>,
     #[serde(borrow)]
     pub summary: Option<Summary<'a>>,
@@ -77,26 +79,27 @@ impl Metric<'_> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Gauge<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "data_points")]
     pub data_points: Vec<NumberPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Sum<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "data_points")]
     pub data_points: Vec<NumberPoint<'a>>,
-    #[serde(deserialize_with = "json::temporality")]
+    #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
+    #[serde(alias = "is_monotonic")]
     pub is_monotonic: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Histogram<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "data_points")]
     pub data_points: Vec<HistogramPoint<'a>>,
-    #[serde(deserialize_with = "json::temporality")]
+    #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
 }
 
@@ -104,20 +107,21 @@ pub(super) struct Histogram<'a> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialHistogram {
+    #[serde(alias = "data_points")]
     pub data_points: Vec<ExponentialPoint>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialPoint {
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Summary<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, alias = "data_points")]
     pub data_points: Vec<SummaryPoint<'a>>,
 }
 
@@ -126,11 +130,11 @@ pub(super) struct Summary<'a> {
 pub(super) struct NumberPoint<'a> {
     #[serde(borrow)]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-    #[serde(deserialize_with = "json::optional_double")]
+    #[serde(deserialize_with = "json::optional_double", alias = "as_double")]
     pub as_double: Option<f64>,
-    #[serde(deserialize_with = "json::optional_signed")]
+    #[serde(deserialize_with = "json::optional_signed", alias = "as_int")]
     pub as_int: Option<i64>,
     #[serde(deserialize_with = "json::unsigned")]
     pub flags: u64,
@@ -141,15 +145,15 @@ pub(super) struct NumberPoint<'a> {
 pub(super) struct HistogramPoint<'a> {
     #[serde(borrow)]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
     #[serde(deserialize_with = "json::unsigned")]
     pub count: u64,
     #[serde(deserialize_with = "json::optional_double")]
     pub sum: Option<f64>,
-    #[serde(deserialize_with = "json::unsigned_list")]
+    #[serde(deserialize_with = "json::unsigned_list", alias = "bucket_counts")]
     pub bucket_counts: Vec<u64>,
-    #[serde(deserialize_with = "json::double_list")]
+    #[serde(deserialize_with = "json::double_list", alias = "explicit_bounds")]
     pub explicit_bounds: Vec<f64>,
     #[serde(deserialize_with = "json::unsigned")]
     pub flags: u64,
@@ -160,12 +164,13 @@ pub(super) struct HistogramPoint<'a> {
 pub(super) struct SummaryPoint<'a> {
     #[serde(borrow)]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
     #[serde(deserialize_with = "json::unsigned")]
     pub count: u64,
     #[serde(deserialize_with = "json::double")]
     pub sum: f64,
+    #[serde(alias = "quantile_values")]
     pub quantile_values: Vec<Quantile>,
     #[serde(deserialize_with = "json::unsigned")]
     pub flags: u64,
