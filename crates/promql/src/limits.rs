@@ -138,13 +138,7 @@ impl Budget {
     }
 
     pub(crate) fn bytes(&self, count: usize) -> Result<()> {
-        // Bounded, so that the sum cannot overflow: an excess ends the query.
-        let count = count.min(usize::MAX / 4);
-        let before = self.bytes.fetch_add(count, Ordering::Relaxed);
-        if before.saturating_add(count) > self.bytes_max {
-            return Err(too_much_memory());
-        }
-        Ok(())
+        self.take(&self.bytes, count)
     }
 
     /// Bytes that are reserved.
@@ -154,8 +148,13 @@ impl Budget {
 
     /// Counts the texts of new label values, before they are allocated. They are not released before the query ends.
     pub(crate) fn texts(&self, count: usize) -> Result<()> {
+        self.take(&self.texts, count)
+    }
+
+    fn take(&self, taken: &AtomicUsize, count: usize) -> Result<()> {
+        // Bounded, so that the sum cannot overflow: an excess ends the query.
         let count = count.min(usize::MAX / 4);
-        let before = self.texts.fetch_add(count, Ordering::Relaxed);
+        let before = taken.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > self.bytes_max {
             return Err(too_much_memory());
         }
