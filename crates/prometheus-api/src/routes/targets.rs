@@ -1,15 +1,13 @@
 //! `GET /api/v1/targets`: gnudi scrapes nothing; the targets are those of its writers, found by their `up`
 //! series.
 
-use std::collections::HashMap;
-
 use gnudi_indexer::MetricScope;
 use gnudi_model::Timestamp;
 use gnudi_prometheus::answer::{success, write_labels, write_list, write_text};
-use gnudi_promql::{Labels, METRIC_NAME, QueryTimes, Value as QueryValue};
+use gnudi_promql::{Labels, METRIC_NAME, Matcher};
 
 use crate::{
-    evaluation::{self, QueryParameters},
+    evaluation::{Newest, newest},
     failure::Failure,
     routes::prelude::*,
 };
@@ -39,31 +37,15 @@ pub async fn targets(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 }
 
 async fn active(call: &Call<'_>, seen: Option<&MetricScope>) -> Result<Vec<Target>, Failure> {
-    let scraped: HashMap<Labels, f64> = now(call, "timestamp(up)", seen).await?.into_iter().collect();
-    let mut targets: Vec<Target> = Vec::new();
-    for (labels, value) in now(call, "up", seen).await? {
-        // The sample arrived between the two queries.
-        let Some(seconds) = scraped.get(&labels) else { continue };
-        targets.push(Target { labels, is_up: value == 1.0, scraped: Timestamp((seconds * 1e9) as i64) });
-    }
+    let sets = [vec![Matcher::equal(METRIC_NAME, "up")]];
+    let target = |newest: Newest| Target {
+        labels: Labels::new(newest.labels.iter().filter(|(name, _)| *name != METRIC_NAME)),
+        is_up: newest.value == 1.0,
+        scraped: Timestamp(newest.time_ms.saturating_mul(1_000_000)),
+    };
+    let mut targets: Vec<Target> = newest(call, &sets, seen).await?.into_iter().map(target).collect();
     targets.sort_by(|a, b| a.labels.cmp(&b.labels));
     Ok(targets)
-}
-
-/// The current values of an instant vector, by labels without the name.
-async fn now(
-    call: &Call<'_>,
-    query: &str,
-    seen: Option<&MetricScope>,
-) -> Result<Vec<(Labels, f64)>, Failure> {
-    let times = QueryTimes::instant(call.now_ms());
-    let parameters = QueryParameters { query, times, timeout: None, lookback: None, limit: None };
-    let QueryValue::Vector(samples) = evaluation::evaluate(call, &parameters, seen).await?.result.value
-    else {
-        unreachable!("both queries give instant vectors");
-    };
-    let named = |labels: &Labels| Labels::new(labels.iter().filter(|(name, _)| *name != METRIC_NAME));
-    Ok(samples.iter().map(|sample| (named(&sample.labels), sample.value)).collect())
 }
 
 impl Target {
