@@ -95,6 +95,9 @@ test("PromQL is completed, run and marked where it is wrong", async () => {
   assert.match(page.url(), /lang=promql/);
   await page.getByRole("button", { name: "curl" }).click();
   assert.match(await page.locator(".command pre").textContent(), /api\/v1\/query_range\?query=avg/);
+  await expression.fill("quantile_over_time(2, cpu_util[1h])");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".note", { hasText: "quantile value should be between 0 and 1, got 2" }).waitFor();
   await expression.fill("rate(cpu_util)");
   await page.getByRole("button", { name: "Run" }).click();
   await page.locator(".mistakes", { hasText: "expected type range vector" }).waitFor();

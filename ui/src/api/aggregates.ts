@@ -34,6 +34,8 @@ export interface Answer {
   results: Result[];
   cost: Cost;
   points: number;
+  /** What the server remarks about the result. */
+  notes?: string[];
 }
 
 export function requestOf(query: Query): { path: string; options: Options } {

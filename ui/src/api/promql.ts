@@ -14,6 +14,8 @@ export interface RangeQuery {
 
 interface Success<T> {
   data: T;
+  warnings?: string[];
+  infos?: string[];
 }
 
 interface Matrix {
@@ -37,7 +39,8 @@ export async function queryRange(query: RangeQuery, signal?: AbortSignal): Promi
     grain: query.step,
     isStepped: true,
   }));
-  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
+  const notes = [...(value.warnings ?? []), ...(value.infos ?? [])];
+  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0), notes };
 }
 
 /** `null` for what a chart cannot show: NaN and infinities. */

@@ -249,6 +249,7 @@ function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draf
         {formatCount(series.length, "series", "series")}, {formatCount(points, "point")}, {formatBytes(cost.bytes)} in {Math.round(tookMs)} ms:
         {" "}{Math.round(cost.waitedMs)} ms until the server answered, {Math.round(cost.readMs)} ms to read it
       </p>
+      {answer.notes?.map((note) => <p key={note} class="note">{note}</p>)}
       {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
       <div class="actions">
         <ExportButtons name="query" series={() => series} request={() => requestLineOf(draft, range)} hasArrow={!isPromql(draft)} />
