@@ -1,66 +1,35 @@
 //! Functions of windows with a value at each border: the last sample before it (`anchored`), or a linear interpolation
 //! of the samples around it (`smoothed`). The samples extend beyond the window.
 
-#![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
-
 use super::{OverTime, Samples, rate};
 use crate::error::{Error, Result};
 use crate::plan::Extension;
 
-type Answer = Result<Option<f64>>;
-
 /// What a function does with such windows.
 pub(crate) fn function(name: &str, extension: Extension) -> Result<OverTime> {
-    Ok(match (extension, name) {
-        (Extension::Anchored, "rate") => anchored_rate,
-        (Extension::Anchored, "increase") => anchored_increase,
-        (Extension::Anchored, "delta") => anchored_delta,
-        (Extension::Anchored, "resets") => anchored_resets,
-        (Extension::Anchored, "changes") => anchored_changes,
-        (Extension::Smoothed, "rate") => smoothed_rate,
-        (Extension::Smoothed, "increase") => smoothed_increase,
-        (Extension::Smoothed, "delta") => smoothed_delta,
+    let function: OverTime = match (extension, name) {
+        (Extension::Anchored, "rate") => |samples, _| Ok(change_rate(samples, false)),
+        (Extension::Anchored, "increase") => |samples, _| Ok(change(samples, false, true)),
+        (Extension::Anchored, "delta") => |samples, _| Ok(change(samples, false, false)),
+        (Extension::Anchored, "resets") => {
+            |samples, _| anchored(samples).map_or(Ok(None), |anchored| rate::resets(&anchored, &[]))
+        }
+        (Extension::Anchored, "changes") => {
+            |samples, _| anchored(samples).map_or(Ok(None), |anchored| rate::changes(&anchored, &[]))
+        }
+        (Extension::Smoothed, "rate") => |samples, _| Ok(change_rate(samples, true)),
+        (Extension::Smoothed, "increase") => |samples, _| Ok(change(samples, true, true)),
+        (Extension::Smoothed, "delta") => |samples, _| Ok(change(samples, true, false)),
         (Extension::Anchored, _) => {
             return refused("anchored", "changes, delta, increase, rate, resets", name);
         }
         (Extension::Smoothed, _) => return refused("smoothed", "delta, increase, rate", name),
-    })
+    };
+    Ok(function)
 }
 
 fn refused(modifier: &str, functions: &str, name: &str) -> Result<OverTime> {
     Err(Error::execution(format!("{modifier} modifier can only be used with: {functions} - not with {name}")))
-}
-
-fn anchored_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, false, true).map(|change| change / samples.range_seconds()))
-}
-
-fn anchored_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, false, true))
-}
-
-fn anchored_delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, false, false))
-}
-
-fn smoothed_rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, true, true).map(|change| change / samples.range_seconds()))
-}
-
-fn smoothed_increase(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, true, true))
-}
-
-fn smoothed_delta(samples: &Samples<'_>, _: &[f64]) -> Answer {
-    Ok(change(samples, true, false))
-}
-
-fn anchored_resets(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
-    anchored(samples).map_or(Ok(None), |anchored| rate::resets(&anchored, scalars))
-}
-
-fn anchored_changes(samples: &Samples<'_>, scalars: &[f64]) -> Answer {
-    anchored(samples).map_or(Ok(None), |anchored| rate::changes(&anchored, scalars))
 }
 
 /// The samples of the window and the last one before, if there are any in the window.
@@ -117,6 +86,11 @@ pub(crate) fn borders<'s>(samples: &Samples<'s>, smoothed: bool, counter: bool) 
     let behind = if times[last] >= end { last } else { last + 1 };
     let inner = first..behind.max(first);
     Some(Borders { left, right, times: &times[inner.clone()], values: &samples.values[inner] })
+}
+
+/// The change of a counter per second.
+fn change_rate(samples: &Samples<'_>, smoothed: bool) -> Option<f64> {
+    change(samples, smoothed, true).map(|change| change / samples.range_seconds())
 }
 
 /// The change from border to border, corrected for counter resets.
