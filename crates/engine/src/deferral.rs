@@ -13,6 +13,7 @@ use std::{collections::HashSet, ops::Range, panic::AssertUnwindSafe, sync::Arc, 
 
 use futures_util::FutureExt as _;
 use gnudi_drivers::{aggregates::Fence, incoming::Record};
+use gnudi_indexer::MeasuredResources;
 use gnudi_model::{MetricId, Sack, SackId};
 use gnudi_series::points;
 use parking_lot::Mutex;
@@ -28,7 +29,6 @@ use crate::{
     figures::Figures,
     folding::panic_text,
     processor::{PASS_HEADS_MAX, Processor, ranges},
-    revival::Seen,
     units::{Progress, Unit},
 };
 
@@ -151,7 +151,7 @@ impl Processor {
         if ended.is_empty() {
             return Ok(());
         }
-        let (mut seen, mut points) = (Seen::default(), Vec::new());
+        let (mut seen, mut points) = (MeasuredResources::new(), Vec::new());
         for ((_, range), resource) in ranges.iter().zip(resources) {
             if resource.is_none_or(|resource| !ended.contains(&resource)) {
                 continue;
@@ -161,7 +161,7 @@ impl Processor {
                 // Folding reports what does not decode.
                 let _ = points::decode(&record.points, &mut points);
             }
-            seen.add(*resource, points.iter().map(|point| point.timestamp).max());
+            seen.extend(resource.zip(points.iter().map(|point| point.timestamp).max()));
         }
         self.revive(seen).await
     }

@@ -2,7 +2,7 @@
 //! aggregates, removes deleted data.
 //!
 //! [`Engine`] is the facade; `processor` (with `deferral`, `folding`, `conversion`, `late` and `removal`), `reader`,
-//! `last_measure`, `cross`, `sampled`, `expunger`, `retention` and `revival` have one task each; `metricd`
+//! `last_measure`, `cross`, `sampled`, `expunger` and `retention` have one task each; `metricd`
 //! decides when and in which process they run.
 
 pub mod about;
@@ -27,7 +27,6 @@ pub mod reader;
 mod refresh;
 mod removal;
 pub mod retention;
-mod revival;
 pub mod sampled;
 pub mod status;
 mod tasks;

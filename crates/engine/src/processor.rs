@@ -17,7 +17,7 @@ use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
     incoming::{Consume, Pending, Position, Record},
 };
-use gnudi_indexer::{Indexer, IndexerError};
+use gnudi_indexer::{Indexer, IndexerError, MeasuredResources, revive_measured};
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Text, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
@@ -31,7 +31,6 @@ use crate::{
     deferral::Patience,
     figures::Figures,
     folding::{Folded, Work, Writing},
-    revival::Seen,
     units::{Progress, Unit, Units},
 };
 
@@ -256,16 +255,22 @@ impl Processor {
         self.revive(seen).await
     }
 
-    pub(crate) async fn revive(&self, seen: Seen) -> Result<()> {
-        seen.revive(&*self.indexer, &self.figures, self.now()).await
+    pub(crate) async fn revive(&self, seen: MeasuredResources) -> Result<()> {
+        let revived = revive_measured(&*self.indexer, seen, self.now()).await?;
+        Figures::add(&self.figures.resources_revived, revived);
+        Ok(())
     }
 
     /// Applies records sorted by metric. A removal is a round of its own, since it changes stored blocks.
-    pub(crate) async fn apply_in_rounds(&self, fence: Fence, records: &[Record]) -> Result<Seen> {
+    pub(crate) async fn apply_in_rounds(
+        &self,
+        fence: Fence,
+        records: &[Record],
+    ) -> Result<MeasuredResources> {
         if !records.iter().any(|record| removal::is_removal(&record.points)) {
             return self.apply(fence, records).await;
         }
-        let mut seen = Seen::default();
+        let mut seen = MeasuredResources::new();
         for round in rounds(records) {
             let (removals, points): (Vec<Record>, Vec<Record>) =
                 round.into_iter().partition(|record| removal::is_removal(&record.points));
@@ -287,15 +292,20 @@ impl Processor {
     }
 
     /// Folds records sorted by metric into heads, and writes those; returns what resources were measured.
-    pub(crate) async fn apply(&self, fence: Fence, records: &[Record]) -> Result<Seen> {
-        let mut seen = Seen::default();
+    pub(crate) async fn apply(&self, fence: Fence, records: &[Record]) -> Result<MeasuredResources> {
+        let mut seen = MeasuredResources::new();
         for groups in self.groups(records).await?.chunks(PASS_HEADS_MAX) {
             seen.extend(self.apply_groups(fence, records, groups).await?);
         }
         Ok(seen)
     }
 
-    async fn apply_groups(&self, fence: Fence, records: &[Record], groups: &[Group]) -> Result<Seen> {
+    async fn apply_groups(
+        &self,
+        fence: Fence,
+        records: &[Record],
+        groups: &[Group],
+    ) -> Result<MeasuredResources> {
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric).collect();
         let _permits = self.heads.acquire_many(ids.len() as u32).await.expect("never closed");
         let heads = self.store.read_own_heads(fence, &ids).await;
@@ -418,7 +428,7 @@ impl Processor {
 struct Folding<'a> {
     writes: Vec<MetricWrite>,
     overdue: Vec<BlockRange>,
-    seen: Seen,
+    seen: MeasuredResources,
     late: Vec<(&'a Group, Head)>,
 }
 
@@ -434,7 +444,7 @@ impl<'a> Folding<'a> {
             Work::MergeLate(head) => self.late.push((group, *head)),
             Work::Convert => return false,
         }
-        self.seen.add(group.resource_id, latest);
+        self.seen.extend(group.resource_id.zip(latest));
         true
     }
 }

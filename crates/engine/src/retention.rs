@@ -1,6 +1,6 @@
 //! Ends resources whose metrics get no measures any more, and removes resources that ended long ago.
 //!
-//! New measures revive an ended resource, see [`revival`](crate::revival). The time of a metric's last
+//! New measures revive an ended resource, see [`gnudi_indexer::revival`]. The time of a metric's last
 //! measures is not stored: heads have the last applied request, and [`Activity`] records the sacks' positions
 //! at some times. So it costs the hot path nothing, and starts from scratch in each process. A mark stays
 //! valid across splits: positions keep growing in an old sack's successors, so a metric got nothing since the
@@ -13,12 +13,14 @@ use std::{
 };
 
 use gnudi_drivers::incoming::{Consume, IncomingError, Position};
-use gnudi_indexer::{Comparison, Filter, FilterValue, ResourceListing, ResourceMarker, ResourcePage};
+use gnudi_indexer::{
+    Comparison, Filter, FilterValue, MICROSECOND, ResourceListing, ResourceMarker, ResourcePage,
+};
 use gnudi_model::{
     Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
 };
 
-use crate::{Engine, Result, damage, figures::Figures, last_measure::HEADS_AT_ONCE, revival::MICROSECOND};
+use crate::{Engine, Result, damage, figures::Figures, last_measure::HEADS_AT_ONCE};
 
 /// Resources processed at once.
 const RESOURCES_AT_ONCE: usize = 1000;

@@ -1,18 +1,15 @@
 //! Imports one resource with its revisions: creates it as it was at first, then repeats its changes.
 
-use std::collections::HashMap;
-
-use gnudi_indexer::{Indexer, IndexerError, NewResource, NewRevision, ResourceChange};
-use gnudi_model::{MetricId, Timespan, Timestamp, resource_type::GENERIC};
+use gnudi_indexer::{
+    Indexer, IndexerError, MeasuredResources, NewResource, NewRevision, ResourceChange, revive_measured,
+};
+use gnudi_model::{MetricId, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use crate::{
     ImportError, Target,
-    index::{IDS_AT_ONCE, SourceResource, SourceRevision},
+    index::{SourceResource, SourceRevision},
 };
-
-/// The resolution of the index's times.
-const MICROSECOND: Timespan = Timespan(1_000);
 
 /// What the import of a resource did.
 pub(crate) struct Imported {
@@ -98,57 +95,12 @@ fn change(revision: &SourceRevision) -> ResourceChange {
 }
 
 /// Revokes the ends of resources that get measures from the time of their end on, as a pass over these measures does.
-/// `measured`: resources, each with the time of a measure. A later import finds a revision that Gnocchi does not have,
-/// and imports the resource anew.
+/// A later import finds a revision that Gnocchi does not have, and imports the resource anew.
 pub(crate) async fn revive(
     indexer: &dyn Indexer,
-    measured: Vec<(Uuid, Timestamp)>,
+    measured: MeasuredResources,
     now: Timestamp,
 ) -> Result<(), IndexerError> {
-    let mut newest: HashMap<Uuid, Timestamp> = HashMap::new();
-    for (id, time) in measured {
-        let known = newest.entry(id).or_insert(time);
-        *known = time.max(*known);
-    }
-    let newest: Vec<(Uuid, Timestamp)> = newest.into_iter().collect();
-    for some in newest.chunks(IDS_AT_ONCE) {
-        let ids: Vec<Uuid> = some.iter().map(|(id, _)| *id).collect();
-        let ends = indexer.ends(&ids).await?;
-        let over =
-            some.iter().zip(ends).filter_map(|(seen, end)| (end.flatten()? <= seen.1).then_some(*seen));
-        let over: Vec<(Uuid, Timestamp)> = over.collect();
-        if !over.is_empty() {
-            indexer.revive_resources(&over, now.floor(MICROSECOND)).await?;
-        }
-    }
+    revive_measured(indexer, measured, now).await?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use gnudi_indexer::MemoryIndexer;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_waits_revokes_the_end_of_a_resource() {
-        let indexer: &dyn Indexer = &MemoryIndexer::default();
-        let [over, later, going, unknown] = [1, 2, 3, 4].map(Uuid::from_u128);
-        let at = Timestamp::from_secs;
-        let ends = [(over, Some(at(100))), (later, Some(at(101))), (going, None)];
-        let new = |(id, ended_at)| NewResource {
-            ended_at,
-            ..NewResource::new(id, GENERIC, "creator", Timestamp::EPOCH)
-        };
-        for created in indexer.create_resources(ends.map(new).into()).await {
-            created.unwrap();
-        }
-        let measured =
-            [over, later, going, unknown, over].into_iter().zip([at(100), at(100), at(100), at(100), at(90)]);
-        revive(indexer, measured.collect(), Timestamp(200_000_000_123)).await.unwrap();
-        let found = indexer.ends(&[over, later, going, unknown]).await.unwrap();
-        assert_eq!(found, [Some(None), Some(Some(at(101))), Some(None), None]);
-        let revived = indexer.resource(GENERIC, over).await.unwrap().unwrap();
-        assert_eq!(revived.revision_start, at(200));
-    }
 }

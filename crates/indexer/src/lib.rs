@@ -16,6 +16,7 @@ pub mod memory;
 pub mod metric;
 pub mod resource;
 pub mod resource_type;
+pub mod revival;
 pub mod sql;
 pub mod touched;
 
@@ -44,6 +45,7 @@ pub use resource::{
     ResourceListing, ResourceMarker, ResourcePage, ResourceSort, Resources, UpdatedResource,
 };
 pub use resource_type::{ResourceTypeChange, ResourceTypes};
+pub use revival::{MICROSECOND, MeasuredResources, revive_measured};
 pub use sql::{FeedEntry, OpenError, SqlIndexer};
 pub use touched::{Touched, Which};
 
