@@ -104,6 +104,11 @@ pub(crate) fn floor(time: i64, step: i64) -> i64 {
     time.saturating_sub(time.rem_euclid(step))
 }
 
+/// The smallest multiple of `step` that is not below `time`; at the end of the range the largest one.
+pub(crate) fn ceil(time: i64, step: i64) -> i64 {
+    floor(time.saturating_add(step - 1), step)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

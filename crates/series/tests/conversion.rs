@@ -229,6 +229,27 @@ fn a_composed_bucket_takes_all_points_of_the_window() {
     assert_eq!(read(&store, aggregations(&second)[1]), [(4980, bits(30.0))]);
 }
 
+/// The newest points of a metric are removed after a move: the new granularity begins where it did, so nothing is composed
+/// of a bucket's second half.
+#[test]
+fn a_granularity_begins_where_it_did_before_a_removal() {
+    let request = |times: std::ops::Range<i64>| -> Vec<(i64, f64)> {
+        times.step_by(10).map(|time| (time, 1.0)).collect()
+    };
+    let mut store = Store::new(&policy(0, &[(60, None)], &["count"]));
+    store.fold(&request(6000..6350));
+    store.pass();
+    store.convert(&policy(0, &[(10, None)], &["count"]));
+    store.fold(&request(6350..6600));
+    store.pass();
+    assert_eq!(store.head.known_from(Timespan(10)), Timestamp(6300));
+    store.remove(6590, 6600);
+    assert_eq!(store.head.known_from(Timespan(10)), Timestamp(6300));
+    let second = policy(0, &[(10, None), (120, None)], &["count"]);
+    store.convert(&second);
+    assert_eq!(read(&store, aggregations(&second)[1]), [(6360, bits(12.0)), (6480, bits(11.0))]);
+}
+
 /// A bucket that begins with the first known point has no rates after a move, but late points count in it.
 #[test]
 fn a_bucket_of_former_methods_takes_late_points() {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Result, block,
-    layout::{Layout, floor},
+    layout::{Layout, ceil, floor},
     raw,
     rows::Rows,
 };
@@ -348,8 +348,4 @@ fn before(granularity: Timespan, bytes: &[u8], time: i64) -> Result<Vec<SealedBl
     rows.truncate(rows.starts.partition_point(|start| start.0 < time));
     let blocks = blocks_of_rows(granularity, &methods, &rows);
     Ok(if rows.is_empty() { Vec::new() } else { blocks.collect() })
-}
-
-fn ceil(time: i64, step: i64) -> i64 {
-    floor(time.saturating_add(step - 1), step)
 }

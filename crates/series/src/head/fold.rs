@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     aggregate::{Bucket, Workspace},
-    layout::{Layout, floor, split_start},
+    layout::{Layout, ceil, floor, split_start},
 };
 
 /// Raw points expire in steps of this fraction of their timespan.
@@ -111,8 +111,8 @@ impl Head {
         // `raw` is empty if the newest points were removed.
         let newest = self.last().or(self.before.map(|before| before.timestamp)).unwrap_or_default();
         // A bucket is computed from all of its points or not at all.
-        let whole = |step: i64| floor(archive.from.saturating_add(step - 1), step);
-        let whole = layout.granularities().map(|granularity| whole(granularity.0)).max().unwrap_or(0);
+        let whole = layout.granularities().map(|granularity| ceil(archive.from, granularity.0));
+        let whole = whole.max().unwrap_or(0);
         let reach = newest.0.saturating_sub(timespan.0).max(whole);
         let dropped = points.partition_point(|point| point.timestamp.0 < reach);
         merge(&mut self.late, &points[dropped..]);

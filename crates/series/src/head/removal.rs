@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Result,
-    layout::{Layout, floor},
+    layout::{Layout, ceil, floor},
     raw,
 };
 
@@ -86,29 +86,37 @@ impl Head {
             let stored =
                 blocks(granularity).into_iter().filter(|span| !self.removed.contains(&(granularity, *span)));
             let sealed = self.sealed.iter().filter(|block| block.granularity == granularity);
-            stored.map(|(_, last)| last.0).chain(sealed.map(|block| block.last.0)).max()
+            stored.chain(sealed.map(|block| (block.first, block.last))).reduce(joined)
         };
         let mut end = 0;
+        let mut first_left = Vec::with_capacity(self.grains.len());
         for grain in &self.grains {
-            let open = grain.open.last().map(|last| last.0);
-            let last = left(grain.granularity).max(open);
-            let last = last.max(grain.partial.map(|partial| partial.start));
-            end = end.max(last.map_or(0, |last| last.saturating_add(grain.granularity.0)));
+            let open = grain.open.first().zip(grain.open.last());
+            let partial = grain.partial.map(|partial| (Timestamp(partial.start), Timestamp(partial.start)));
+            let rows = [left(grain.granularity), open, partial].into_iter().flatten().reduce(joined);
+            end = end.max(rows.map_or(0, |(_, last)| last.0.saturating_add(grain.granularity.0)));
+            first_left.push(rows.map_or(i64::MAX, |(first, _)| first.0));
         }
+        // From here on buckets can be recomputed.
+        let mut points_from = i64::MAX;
         if let Some(archive) = &mut self.archive {
-            let pending = archive.last().map(|last| last.0);
+            let last = left(raw::GRANULARITY).map(|(_, last)| last).max(archive.last());
             // The end of the bucket of the last point, in each granularity.
-            if let Some(last) = left(raw::GRANULARITY).max(pending) {
-                let ends = layout.granularities().map(|step| floor(last, step.0).saturating_add(step.0));
+            if let Some(last) = last {
+                let ends = layout.granularities().map(|step| floor(last.0, step.0).saturating_add(step.0));
                 end = ends.fold(end, i64::max);
             }
             archive.from = archive.from.max(archive.kept_from.min(end));
             archive.kept_from = 0;
+            points_from = archive.from;
         }
         self.window = self.window.min(end);
-        for grain in &mut self.grains {
-            grain.final_until = grain.final_until.min(floor(end, grain.granularity.0));
-            grain.kept_from = 0;
+        for (grain, first_left) in self.grains.iter_mut().zip(first_left) {
+            let step = grain.granularity.0;
+            grain.final_until = grain.final_until.min(floor(end, step));
+            // Buckets that had expired count again, as far as they are left. Older ones are still missing.
+            let known_from = first_left.min(ceil(points_from, step)).min(grain.final_until);
+            grain.kept_from = grain.kept_from.min(known_from);
             grain.marks.forget(&[], grain.final_until);
         }
     }
@@ -133,6 +141,11 @@ impl GrainState {
         times.retain(is_whole);
         times
     }
+}
+
+/// From the first to the last bucket of both.
+fn joined(one: BlockSpan, other: BlockSpan) -> BlockSpan {
+    (one.0.min(other.0), one.1.max(other.1))
 }
 
 /// The range of the blocks of raw points from `first` to `last`, with other points of these buckets and the
