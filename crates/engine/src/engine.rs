@@ -1,6 +1,7 @@
 //! The engine: what the API calls.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -223,17 +224,16 @@ impl Engine {
     /// Folds the metrics' backlog now, or waits until the owners of their sacks have.
     pub async fn refresh(&self, metrics: &[MetricId], timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
-        let units = self.incoming.numbering().units();
-        let mut done: Vec<SackId> = Vec::new();
+        let mut done: HashSet<Sack> = HashSet::new();
         for &metric in metrics {
-            let unit = units.sack_of(metric);
-            if done.contains(&unit) {
+            // A split may end while it waits for others.
+            let unit = Sack::of(metric, self.incoming.numbering().units());
+            if !done.insert(unit) {
                 continue;
             }
             tokio::time::timeout_at(deadline, self.refresh_unit(unit))
                 .await
                 .map_err(|_| EngineError::RefreshTimeout(metric))??;
-            done.push(unit);
         }
         let Some(&first) = metrics.first() else { return Ok(()) };
         tokio::time::timeout_at(deadline, self.processor.fold_deferred_of(metrics))
@@ -241,12 +241,14 @@ impl Engine {
             .map_err(|_| EngineError::RefreshTimeout(first))?
     }
 
-    async fn refresh_unit(&self, unit: SackId) -> Result<()> {
+    async fn refresh_unit(&self, unit: Sack) -> Result<()> {
         if !self.processor.process_all(unit).await? {
             let numbering = self.incoming.numbering();
             // A unit of an earlier, lower count has the metrics of both its halves.
-            let unit = SackId(unit.0 % numbering.units().get());
-            self.watcher.processed(numbering.sacks_of_unit(unit)).await?;
+            let units = numbering.units().get();
+            let units = (unit.id.0 % units..units).step_by(unit.count.get().into());
+            let sacks = units.flat_map(|unit| numbering.sacks_of_unit(SackId(unit)));
+            self.watcher.processed(sacks.collect()).await?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use gnudi_drivers::{
     incoming::{Consume, Pending, Position, Record},
 };
 use gnudi_indexer::{Indexer, IndexerError, MeasuredResources, revive_measured};
-use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, SackId, Text, Timestamp};
+use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, Text, Timestamp};
 use gnudi_series::{
     head::{FoldOutcome, Head, Layout},
     raw, removal,
@@ -135,12 +135,11 @@ impl Processor {
     }
 
     /// Processes the unit until everything accepted before the call is folded or deferred; false if this process
-    /// does not own it.
-    pub async fn process_all(&self, unit: SackId) -> Result<bool> {
+    /// does not own it, or the sacks are renumbered.
+    pub async fn process_all(&self, unit: Sack) -> Result<bool> {
         let numbering = self.incoming.numbering();
-        let Some(unit) = self.units.get(Sack { count: numbering.units(), id: unit }) else {
-            return Ok(false);
-        };
+        let unit = self.units.get(unit).filter(|unit| unit.fence.sack.count == numbering.units());
+        let Some(unit) = unit else { return Ok(false) };
         let sacks = numbering.sacks_of_unit(unit.fence.sack.id);
         let newest = self.incoming.positions(&sacks).await?;
         for (sack, positions) in sacks.into_iter().zip(newest) {

@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
+use gnudi_drivers::incoming::{Consume as _, Topology as _};
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, about::ProcessKind};
-use gnudi_model::Timestamp;
-use support::{Cluster, batch, metric, options, store::Tapped, until};
+use gnudi_model::{Sack, Timestamp};
+use support::{Cluster, batch, metric, options, sacks, store::Tapped, until};
 
 const LEASE: Duration = Duration::from_millis(600);
 const SACKS: u16 = 16;
@@ -56,6 +57,28 @@ async fn an_api_process_refreshes_what_others_process() {
         worker.stop().await;
     }
     assert!(api.cluster().await.unwrap().processes.is_empty());
+}
+
+/// The metrics of a unit are in two sacks once a split has ended.
+#[tokio::test]
+async fn a_refresh_waits_for_the_right_sack_when_a_split_ends_meanwhile() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let (api, incoming) = (cluster.engine(), &cluster.incoming);
+    api.append(batch(1..2, 0)).await.unwrap();
+    assert!(incoming.split().await.unwrap().draining);
+    // Into the upper half of its former sack.
+    api.append(batch(18..19, 0)).await.unwrap();
+    let old = Sack::of(metric(1), sacks(SACKS));
+    let newest = incoming.positions(&[old]).await.unwrap()[0].newest;
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        incoming.acknowledge(old, newest).await.unwrap();
+        assert!(!incoming.settle().await.unwrap().draining);
+    };
+    let metrics = [1, 18].map(metric);
+    let (refreshed, ()) = tokio::join!(api.refresh(&metrics, Duration::from_millis(500)), end);
+    let refused = refreshed.unwrap_err();
+    assert!(matches!(refused, EngineError::RefreshTimeout(id) if id == metric(18)), "{refused}");
 }
 
 /// Of one worker, in processes that share the store and in one that does not.
