@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from prometheus.oracle import ask
 from raw.test_raw_points import HOUR, MINUTE, POLICY, START, Model, check, iso, read_rows, request_of
 from support.http import create_metric
 
@@ -55,6 +56,26 @@ def test_a_clock_that_had_run_ahead(gnudi, policy):
     post(client, metric, 4 * HOUR + 60)
     assert [value for _, value in read_rows(client, metric, "sum", MINUTE)] == [0, 60, 3 * HOUR, 3 * HOUR + 60, 4 * HOUR + 60]
     assert [value for _, value in read_rows(client, metric, "count", HOUR)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_is_left_is_found(gnudi, raw):
+    server = gnudi()
+    client = server.client()
+    policy = {**(POLICY if raw else PLAIN), "back_window": 0, "aggregation_methods": ["sum", "count"]}
+    client.post("/v1/archive_policy", policy).expect(201)
+    metric = create_metric(client, policy["name"], name="left")
+    hour = START - START % HOUR
+    post(client, metric, *range(hour - START + 30, hour - START + 5 * HOUR, MINUTE))
+    assert len(read_rows(client, metric, "count", MINUTE)) == 300
+    client.delete(f"/v1/metric/{metric}/measures?start={hour + 4 * HOUR}").expect(202)
+    assert len(read_rows(client, metric, "count", MINUTE)) == 240
+    query = {"query": 'count_over_time({"left"}[2h])', "time": hour + 4 * HOUR}
+    status, document = ask(server.port, "/api/v1/query", query)
+    assert (status, [one["value"][1] for one in document["data"]["result"]]) == (200, ["120"])
+    # Without raw measures the last bucket's end.
+    last = "2023-11-15T01:59:30+00:00" if raw else "2023-11-15T01:59:59.999999+00:00"
+    assert client.get(f"/v1/metric/{metric}?last_measure=true").expect(200).json()["last_measure"] == last
 
 
 def test_everything_goes_and_the_metric_begins_again(gnudi):

@@ -12,7 +12,7 @@ use crate::{Engine, Result, damage};
 /// How many heads are read at once.
 pub(crate) const HEADS_AT_ONCE: usize = 1_000;
 
-/// The time of a metric's newest measure.
+/// The time of a metric's newest measure: see [`Head::newest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastMeasure {
     /// It has none.
@@ -75,7 +75,7 @@ impl Engine {
 }
 
 fn last(head: &Head) -> LastMeasure {
-    match (head.last(), head.lost_before()) {
+    match (head.newest(), head.lost_before()) {
         (Some(time), _) => LastMeasure::At(time),
         (None, Some(_)) => LastMeasure::Unknown,
         (None, None) => LastMeasure::Never,

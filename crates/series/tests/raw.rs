@@ -177,11 +177,13 @@ fn a_clock_that_had_run_ahead_is_forgotten() {
     store.remove(895, 2_000_000);
     assert_eq!(rows(&store)[0], (600..890).step_by(10).chain([890]).collect::<Vec<_>>());
     // The minute of 840 is final; measures are accepted from its end on.
+    assert_eq!((store.head.last(), store.head.newest()), (None, Some(Timestamp(899))));
     assert_eq!(store.fold(&[(899, 1.0), (905, 1.0), (961, 2.0)]).late, 1);
     store.pass();
     assert_eq!(rows(&store)[2], [600, 660, 720, 780, 840, 900, 960]);
     store.remove(0, 5_000_000);
     assert!(rows(&store).iter().all(Vec::is_empty));
+    assert_eq!(store.head.newest(), None);
     assert_eq!(store.fold(&[(7, 1.0)]).late, 0);
     store.pass();
     assert_eq!(rows(&store)[2], [0]);

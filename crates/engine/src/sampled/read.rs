@@ -79,13 +79,15 @@ async fn read_chunk<T>(
     let mut last_layout: Option<(&Arc<ArchivePolicy>, Arc<Layout>)> = None;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     let mut readings: Vec<Option<Reading<'_>>> = Vec::with_capacity(metrics.len());
+    let end = Timestamp(query.end_ms.saturating_mul(MILLISECOND).max(0));
     for (metric, head) in metrics.iter().zip(&heads) {
-        let newest = head.as_ref().and_then(Head::last);
         let columns = Columns::of(&metric.policy, query.values);
-        let (Some(head), Some(newest), Some(columns)) = (head, newest, columns) else {
+        let (Some(head), Some(columns)) = (head, columns) else {
             readings.push(None);
             continue;
         };
+        // Unknown if the head is damaged, and what is left is served.
+        let newest = head.newest().unwrap_or(end);
         let known_from = |granularity| head.known_from(granularity);
         let segments = segments(&metric.policy, newest, known_from, query);
         let first_range = ranges.len();
@@ -200,7 +202,7 @@ impl Reading<'_> {
         let mut counted =
             counts.iter().flat_map(|counts| counts.timestamps.iter().zip(&counts.values)).peekable();
         let to_ms = segment.to.0.div_euclid(MILLISECOND);
-        let newest_ms = self.head.last().map_or(i64::MAX, |last| last.0.div_euclid(MILLISECOND));
+        let newest_ms = self.head.newest().map_or(i64::MAX, |newest| newest.0.div_euclid(MILLISECOND));
         for (start, value) in values.timestamps.iter().zip(values.values) {
             while counted.next_if(|(time, _)| *time < start).is_some() {}
             let count = match counted.peek() {

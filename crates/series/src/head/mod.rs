@@ -116,9 +116,16 @@ impl Head {
         self.late_dropped
     }
 
-    /// The newest point's time.
+    /// The newest point's time; `None` if the back window has no points.
     pub fn last(&self) -> Option<Timestamp> {
         self.raw.last().map(|point| point.timestamp)
+    }
+
+    /// Like [`Head::last`], also after a removal of the newest points: then the time of the point before them or, if that is
+    /// no longer known, the last nanosecond of its bucket.
+    pub fn newest(&self) -> Option<Timestamp> {
+        let before = self.before.map(|before| before.timestamp);
+        self.last().or(before).or_else(|| (self.window > 0).then(|| Timestamp(self.window - 1)))
     }
 
     /// Removes and returns the blocks that became full. Store them before or with the head; a replay returns
