@@ -1,6 +1,11 @@
 //! Collects the samples of many messages for one request.
 
-use std::{collections::HashSet, ops::Range, sync::Arc, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+    time::Instant,
+};
 
 use bytes::Bytes;
 use gnudi_model::{Timestamp, python};
@@ -151,7 +156,24 @@ impl Batch {
 
     /// Groups the measures by metric, in the order in which they were added. Call once, before `body`.
     pub fn sort(&mut self) {
+        self.merge_resources();
         self.entries.sort_by_key(|entry| (entry.resource, entry.metric));
+    }
+
+    /// A resource that was evicted from the cache and came back is there twice: the store would take the measures of one
+    /// of them only.
+    fn merge_resources(&mut self) {
+        let places = places(&self.resources);
+        if places.len() == self.resources.len() {
+            return;
+        }
+        let last = |place: u32| places[&*self.resources[place as usize].id];
+        for entry in &mut self.entries {
+            entry.resource = last(entry.resource);
+        }
+        for place in &mut self.changed {
+            *place = last(*place);
+        }
     }
 
     /// The request body for a range of measures, without those of excluded resources, and the number of measures in it.
@@ -235,6 +257,11 @@ impl Batch {
     }
 }
 
+/// The index of each resource by id; the last one if it is there twice.
+pub fn places(resources: &[Arc<Resource>]) -> HashMap<&str, u32> {
+    resources.iter().map(|resource| &*resource.id).zip(0..).collect()
+}
+
 /// Longer texts are not valid times.
 const TIMESTAMP_BYTES_MAX: usize = 64;
 
@@ -306,6 +333,30 @@ fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publishers::{gnocchi::resource_cache::ResourceCache, tests::sample};
+
+    #[test]
+    fn a_resource_that_was_evicted_and_came_back_is_posted_once() {
+        let definitions = Definitions::shipped(None);
+        let cpu = definitions.metric("cpu").unwrap().number;
+        let mut known = ResourceCache::new(1);
+        let mut batch = Batch::new(0, Instant::now());
+        for (id, volume) in [("a", 1.0), ("b", 2.0), ("a", 3.0)] {
+            let resource = known.resource(id, 0);
+            let place = batch.place(&resource, &mut resource.state.lock().place);
+            batch.add(place, cpu, &sample("cpu", volume), Timestamp(0)).unwrap();
+            batch.changed.push(place);
+        }
+        batch.sort();
+        let (body, measures) = batch.body(0..batch.len(), &HashSet::new(), &definitions);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let values = |id: &str| -> Vec<f64> {
+            let measures = body[id]["cpu"]["measures"].as_array().unwrap();
+            measures.iter().map(|measure| measure["value"].as_f64().unwrap()).collect()
+        };
+        assert_eq!((values("a"), values("b"), measures), (vec![1.0, 3.0], vec![2.0], 3));
+        assert_eq!(batch.changed, [2, 1, 2]);
+    }
 
     #[test]
     fn plain_timestamps_are_known() {

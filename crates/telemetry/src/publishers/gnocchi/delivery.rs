@@ -1,12 +1,7 @@
 //! Posts a batch to the store: creates unknown resources, bisects rejected requests to drop bad measures, and patches
 //! changed attributes.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use gnudi_http::Answer;
@@ -15,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    batch::Batch,
+    batch::{Batch, places},
     publisher::PublisherState,
     resource_cache::{Resource, State},
 };
@@ -139,7 +134,7 @@ fn unknown_resources(answer: &Answer, batch: &Batch) -> Vec<u32> {
     else {
         return Vec::new();
     };
-    let places: HashMap<&str, u32> = batch.resources.iter().map(|resource| &*resource.id).zip(0..).collect();
+    let places = places(&batch.resources);
     details
         .iter()
         .filter_map(|detail| places.get(detail["original_resource_id"].as_str()?).copied())
