@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Maximum `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
-/// Consecutive 500 responses to a request, while others succeed, after which the request counts as bad.
+/// 500 responses to a request, each after another request has succeeded, after which the request counts as bad.
 const ERRORS_500_MAX: u32 = 5;
 
 /// A request that the store rejects.
@@ -107,12 +107,12 @@ impl Store {
     }
 
     /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
-    /// a 500 while other requests succeed.
+    /// 500s between which other requests succeed.
     async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
         let mut pause = PAUSE_MIN;
         let (mut errors_500, mut has_renewed) = (0, false);
+        let mut answered = self.answered();
         loop {
-            let answered = self.answered();
             let token = match self.authorization().await {
                 Ok(token) => token,
                 Err(why) => {
@@ -141,8 +141,9 @@ impl Store {
                         }
                         408 | 429 | 501.. => {}
                         500 => {
-                            errors_500 += 1;
-                            if errors_500 >= ERRORS_500_MAX && self.answered() > answered {
+                            let before = std::mem::replace(&mut answered, self.answered());
+                            errors_500 += u32::from(answered > before);
+                            if errors_500 >= ERRORS_500_MAX {
                                 return answer;
                             }
                         }

@@ -15,7 +15,7 @@ use crate::{
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A store that accepts everything with this answer, and records it.
+/// A store that accepts everything with this answer, except `/bad`, and records it.
 async fn store(answer: &'static str) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -45,8 +45,9 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.unwrap();
         let request = head.lines().next().unwrap_or_default();
+        let status = if request.contains("/bad") { "500 Internal Server Error" } else { "200 OK" };
         seen.lock().push(format!("{request} {}", String::from_utf8(body).unwrap()));
-        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+        let response = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
         stream.write_all(response.as_bytes()).await.unwrap();
     }
 }
@@ -156,5 +157,22 @@ async fn a_search_whose_answer_cannot_be_read_fails_the_event() {
         let ended = |id: &str| requests.lock().iter().any(|request| request.contains(&format!("/{id} HTTP")));
         assert!(ended("r"), "whatever is found, the instance ends");
         assert_eq!(ended("d"), answer.contains(r#""id": "d""#));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_fails_between_others_is_given_up() {
+    let (endpoint, _) = store("[]").await;
+    let store = Store::new(&options(endpoint), Duration::from_secs(5), GnocchiFigures::default()).unwrap();
+    // Their answers hardly ever overlap with one to the bad request.
+    let others = async {
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(70)).await;
+            store.get("/good").await;
+        }
+    };
+    tokio::select! {
+        answer = store.get("/bad") => assert_eq!(answer.status.as_u16(), 500),
+        () = others => panic!("it is sent again and again"),
     }
 }
