@@ -55,18 +55,18 @@ pub fn bus_opener(broker: BrokerOptions, options: BusOptions) -> BusOpener {
 
 #[async_trait]
 impl Bus for OutboxBus {
-    async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
+    async fn notify(&self, id: Uuid, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
         let payload: &RawValue = serde_json::from_str(payload).map_err(|error| error.to_string())?;
         let body = seal(
             &OsloMessage {
                 request_id: None,
-                message_id: &Uuid::new_v4().to_string(),
+                message_id: &id.to_string(),
                 publisher_id: &format!("telemetry.publisher.{}", self.options.host),
                 event_type,
                 priority: "SAMPLE",
                 payload,
                 timestamp: &now(),
-                unique_id: &Uuid::new_v4().simple().to_string(),
+                unique_id: &id.simple().to_string(),
             },
             self.options.version,
         );
@@ -112,7 +112,8 @@ mod tests {
         let options =
             BusOptions { exchange: "ceilometer".to_owned(), version: Version::Bare, host: "h".to_owned() };
         let bus = OutboxBus { outbox: outbox.clone(), options };
-        bus.notify("metering", "metering.cpu", "[1]").await.unwrap();
+        let id = Uuid::from_u128(7);
+        bus.notify(id, "metering", "metering.cpu", "[1]").await.unwrap();
         let message = outbox.0.lock()[0].clone();
         assert_eq!(
             (message.exchange.as_str(), message.routing_key.as_str()),
@@ -121,6 +122,8 @@ mod tests {
         let body: serde_json::Value = serde_json::from_slice(&message.body).unwrap();
         assert_eq!(body["publisher_id"], "telemetry.publisher.h");
         assert_eq!((&body["priority"], &body["payload"][0]), (&"SAMPLE".into(), &1.into()));
+        assert_eq!(body["message_id"], id.to_string());
+        assert_eq!(body["_unique_id"], "00000000000000000000000000000007");
         assert_eq!(body["timestamp"].as_str().unwrap().len(), "2026-01-02 03:04:05.000006".len());
     }
 }

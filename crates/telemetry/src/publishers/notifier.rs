@@ -16,6 +16,7 @@ use std::{
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
+use uuid::Uuid;
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
@@ -42,9 +43,9 @@ const SENDS_MAX: usize = 64;
 /// A message bus.
 #[async_trait]
 pub trait Bus: Send + Sync {
-    /// Sends a notification of priority `sample`, without retries. `payload` is JSON. Returns once the broker has
-    /// confirmed it.
-    async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String>;
+    /// Sends a notification of priority `sample`, without retries. `id` is the same in all attempts, so that receivers
+    /// recognise duplicates. `payload` is JSON. Returns once the broker has confirmed it.
+    async fn notify(&self, id: Uuid, topic: &str, event_type: &str, payload: &str) -> Result<(), String>;
 }
 
 /// Connects to the agent's own bus, or to that of a transport URL.
@@ -96,6 +97,7 @@ struct NotifierState {
 }
 
 struct QueuedMessage {
+    id: Uuid,
     topic: String,
     event_type: String,
     payload: Arc<str>,
@@ -164,6 +166,7 @@ impl NotifierPublisher {
     fn message(&self, event_type: &str, payload: String, items: usize) -> Vec<QueuedMessage> {
         let payload: Arc<str> = payload.into();
         let to = |topic: &String| QueuedMessage {
+            id: Uuid::new_v4(),
             topic: topic.clone(),
             event_type: event_type.to_owned(),
             payload: payload.clone(),
@@ -240,7 +243,8 @@ impl Publisher for NotifierPublisher {
 
 impl NotifierState {
     async fn attempt(&self, message: &QueuedMessage) -> Result<(), String> {
-        let notified = self.bus.notify(&message.topic, &message.event_type, &message.payload).await;
+        let QueuedMessage { id, topic, event_type, payload, .. } = message;
+        let notified = self.bus.notify(*id, topic, event_type, payload).await;
         match &notified {
             Ok(()) => {
                 self.trouble.recovered();
@@ -309,14 +313,17 @@ mod tests {
     struct Fake {
         failures: Mutex<u32>,
         tries: Mutex<u32>,
+        /// Of all attempts.
+        ids: Mutex<Vec<Uuid>>,
         seen: Mutex<Vec<(String, String, Vec<String>)>>,
         changed: Notify,
     }
 
     #[async_trait]
     impl Bus for Fake {
-        async fn notify(&self, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
+        async fn notify(&self, id: Uuid, topic: &str, event_type: &str, payload: &str) -> Result<(), String> {
             *self.tries.lock() += 1;
+            self.ids.lock().push(id);
             let mut failures = self.failures.lock();
             if *failures > 0 {
                 *failures -= 1;
@@ -372,6 +379,10 @@ mod tests {
         ];
         assert_eq!(*bus.seen.lock(), owned(expected));
         assert_eq!(*bus.tries.lock(), 7 + 6);
+        let mut ids = bus.ids.lock().clone();
+        assert!(ids[..8].iter().all(|id| *id == ids[0]), "the first was sent eight times: {ids:?}");
+        ids.dedup();
+        assert_eq!(ids.len(), 6);
     }
 
     #[tokio::test(start_paused = true)]
