@@ -256,23 +256,35 @@ impl MeasureBacklog {
             Ok(()) => return Posted::Done,
             Err(error) => error,
         };
-        if !is_final(&error) {
+        if !is_final(&error) && !is_forbidden(&error) {
             return Posted::Later(error);
         }
         if let Some((resource, name)) = only_metric(batch) {
+            if is_forbidden(&error) {
+                return Posted::Later(error);
+            }
             log_refused(&error, resource, name);
             return Posted::Done;
         }
+        let (mut has_stored, mut forbidden) = (false, Vec::new());
         for (resource, metrics) in batch {
             for (name, named) in metrics {
                 let one = BTreeMap::from([(name.clone(), named.clone())]);
                 match self.try_post(&BTreeMap::from([(resource.clone(), one)])).await {
-                    Ok(()) => {}
+                    Ok(()) => has_stored = true,
                     Err(error) if is_final(&error) => log_refused(&error, resource, name),
+                    Err(error) if is_forbidden(&error) => forbidden.push((error, resource, name)),
                     // Part of the batch may be posted twice, which changes nothing.
                     Err(error) => return Posted::Later(error),
                 }
             }
+        }
+        for (error, resource, name) in forbidden {
+            // If nothing is accepted, our own permissions may be wrong.
+            if !has_stored {
+                return Posted::Later(error);
+            }
+            log_refused(&error, resource, name);
         }
         Posted::Done
     }
@@ -341,6 +353,11 @@ fn exists(created: Result<(), ClientError>) -> Result<(), ClientError> {
 /// Whether no server responds, or a proxy without one.
 fn is_outage(error: &ClientError) -> bool {
     matches!(error, ClientError::NoAnswer { .. }) || error.status().is_some_and(|status| status >= 500)
+}
+
+/// Whether a metric or a resource is somebody else's, or the store forbids everything.
+fn is_forbidden(error: &ClientError) -> bool {
+    error.status() == Some(403)
 }
 
 /// Whether retrying the same request is pointless.
@@ -416,6 +433,53 @@ mod tests {
         };
         tokio::join!(answer, backlog.post());
         assert!(!backlog.failing, "whatever it answers, it responds");
+    }
+
+    /// A store that forbids what mentions `theirs`.
+    async fn store(listener: TcpListener) {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut request = String::new();
+            let is_whole = |request: &str| {
+                let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
+                let head = head.to_ascii_lowercase();
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+                body.len() >= length.map_or(0, |length| length.trim().parse().unwrap())
+            };
+            while !is_whole(&request) {
+                let mut part = [0; 1024];
+                let length = connection.read(&mut part).await.unwrap_or(0);
+                if length == 0 {
+                    break;
+                }
+                request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            }
+            let status = if request.contains("theirs") { "403 Forbidden" } else { "202 Accepted" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = connection.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_forbidden_costs_no_other_metric() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(store(listener));
+        let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let mut backlog = MeasureBacklog::new(client, options);
+        let item = |metric: &str| MetricMeasures {
+            resource: "r".to_owned(),
+            attributes: BTreeMap::new(),
+            metric: metric.to_owned(),
+            measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }],
+        };
+        // Nothing else shows that the store accepts anything.
+        backlog.push(item("theirs"));
+        backlog.post().await;
+        assert_eq!((backlog.backlog.len(), backlog.failing), (1, true));
+        backlog.push(item("ours"));
+        backlog.post().await;
+        assert_eq!((backlog.backlog.len(), backlog.failing), (0, false));
     }
 
     #[tokio::test]
