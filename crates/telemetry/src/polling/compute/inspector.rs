@@ -11,6 +11,8 @@ pub enum InspectError {
     NotFound,
     #[error("the instance is shut off")]
     ShutOff,
+    #[error("an earlier call of libvirt for the instance hangs")]
+    Hanging,
     #[error("{0}")]
     Failed(String),
 }

@@ -1,14 +1,26 @@
 //! Asks libvirt about the instances of this machine.
 //!
 //! Its calls block, as long as a hypervisor hangs. They run on a few threads of their own, and callers wait up to a
-//! deadline. A hanging thread keeps its permit until the call returns.
+//! deadline. A call that hangs gives its permit back, so that other instances are not held up; nothing more is asked about
+//! its instance until it returns.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, Libvirt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::timeout,
+};
 
 use super::{
     inspector::{Disk, DiskSize, DomainDescription, InspectError, InstanceStatistics, Vnic},
@@ -19,8 +31,10 @@ use crate::xml::Element;
 /// The shared library's name.
 pub const LIBRARY: &str = Libvirt::NAME;
 
-/// Maximum concurrent calls, including hanging ones.
+/// Maximum concurrent calls, without those that hang. libvirt's daemon works on five requests of a connection at a time.
 const CALLS_MAX: usize = 4;
+/// With so many hanging calls none is made: the daemon has 20 threads for all its clients, and Nova is one of them.
+const HANGING_MAX: usize = 8;
 /// `VIR_DOMAIN_SHUTOFF`
 const SHUT_OFF: u8 = 5;
 /// XML namespaces of Nova's metadata; the newest first.
@@ -54,7 +68,11 @@ pub struct LibvirtInspector(Arc<Inner>);
 struct Inner {
     options: LibvirtOptions,
     link: Mutex<ConnectionState>,
+    /// Whether a call on the connection hangs: the next call opens another.
+    has_hung: AtomicBool,
     calls: Arc<Semaphore>,
+    /// The calls that did not return in time; dead once they have.
+    hanging: Mutex<Vec<Weak<Call>>>,
     before: Mutex<HashMap<IncreaseKey, TimedCounter>>,
 }
 
@@ -69,6 +87,14 @@ pub struct TimedCounter {
     pub value: i64,
 }
 
+/// A call in progress: its thread holds it until it returns.
+struct Call {
+    /// What it is about; `None` for the list of all instances.
+    subject: Option<String>,
+    /// `None` once it hangs.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
 #[derive(Default)]
 struct ConnectionState {
     library: Option<Libvirt>,
@@ -79,6 +105,9 @@ impl Inner {
     /// The connection; opens it if it is missing or broken.
     fn connection(&self) -> Result<Connection, Error> {
         let mut link = self.link.lock();
+        if self.has_hung.swap(false, Ordering::Relaxed) {
+            link.connection = None;
+        }
         if let Some(connection) = link.connection.as_ref().filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
@@ -103,14 +132,38 @@ impl Inner {
     }
 
     fn domain(&self, connection: &Connection, uuid: &str, stopped_too: bool) -> Result<Domain, Failure> {
-        let domain = match connection.domain(uuid) {
-            Err(error) if error.is_no_domain() => return Err(InspectError::NotFound.into()),
-            domain => domain?,
-        };
+        let domain = found(connection, uuid)?;
         if !(stopped_too && self.options.report_stopped) && domain.info()?.state == SHUT_OFF {
             return Err(InspectError::ShutOff.into());
         }
         Ok(domain)
+    }
+
+    /// Fails if an earlier call about the same hangs, or too many do.
+    fn check_hanging(&self, subject: Option<&str>) -> Result<(), InspectError> {
+        let mut hanging = self.hanging.lock();
+        hanging.retain(|call| call.strong_count() > 0);
+        let is_same = |call: Arc<Call>| subject.is_some() && call.subject.as_deref() == subject;
+        if hanging.iter().filter_map(Weak::upgrade).any(is_same) {
+            return Err(InspectError::Hanging);
+        }
+        if hanging.len() >= HANGING_MAX {
+            return Err(InspectError::Failed(format!("{} calls of libvirt hang", hanging.len())));
+        }
+        Ok(())
+    }
+
+    fn hangs(&self, call: &Arc<Call>) {
+        self.hanging.lock().push(Arc::downgrade(call));
+        self.has_hung.store(true, Ordering::Relaxed);
+        *call.permit.lock() = None;
+    }
+}
+
+fn found(connection: &Connection, uuid: &str) -> Result<Domain, Failure> {
+    match connection.domain(uuid) {
+        Err(error) if error.is_no_domain() => Err(InspectError::NotFound.into()),
+        domain => Ok(domain?),
     }
 }
 
@@ -147,28 +200,45 @@ impl LibvirtInspector {
         LibvirtInspector(Arc::new(Inner {
             options,
             link: Mutex::default(),
+            has_hung: AtomicBool::new(false),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            hanging: Mutex::default(),
             before: Mutex::default(),
         }))
     }
 
+    /// `subject`: what the call is about. It is not made while another call about the same hangs.
     async fn call<T: Send + 'static>(
         &self,
+        subject: Option<&str>,
         ask: impl Fn(&Inner, &Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, InspectError> {
-        let timeout = self.0.options.timeout;
-        let late =
-            |_| InspectError::Failed(format!("libvirt does not answer within {} s", timeout.as_secs()));
-        let answer = async {
-            let place = Arc::clone(&self.0.calls).acquire_owned().await.expect("it is never closed");
-            let inner = Arc::clone(&self.0);
-            on_own_thread(move || {
-                let _place = place;
-                inner.call(|connection| ask(&inner, connection))
-            })
-            .await
-        };
-        tokio::time::timeout(timeout, answer).await.map_err(late)?
+        let inner = Arc::clone(&self.0);
+        self.limited(subject, move || inner.call(|connection| ask(&inner, connection))).await
+    }
+
+    /// Runs a call within the limits of number and time.
+    async fn limited<T: Send + 'static>(
+        &self,
+        subject: Option<&str>,
+        call: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, InspectError> {
+        let inner = &self.0;
+        inner.check_hanging(subject)?;
+        let time = inner.options.timeout;
+        let late = || InspectError::Failed(format!("libvirt does not answer within {} s", time.as_secs()));
+        let permit = timeout(time, Arc::clone(&inner.calls).acquire_owned()).await.map_err(|_| late())?;
+        let permit = Mutex::new(Some(permit.expect("it is never closed")));
+        let running = Arc::new(Call { subject: subject.map(str::to_owned), permit });
+        let held = Arc::clone(&running);
+        let answer = on_own_thread(move || {
+            let _held = held;
+            call()
+        });
+        timeout(time, answer).await.unwrap_or_else(|_| {
+            inner.hangs(&running);
+            Err(late())
+        })
     }
 
     /// A counter's increase since the last sample of this meter; 0 at the first. A reset counter is taken to have
@@ -190,13 +260,21 @@ impl LibvirtInspector {
 
     /// All instances, running or not, without those that libvirt fails to describe. An error if it describes none.
     pub async fn domains(&self) -> Result<Vec<DomainDescription>, InspectError> {
-        let (domains, is_complete) = self
-            .call(|_, connection| {
-                let domains = connection.domains()?;
-                let each = domains.iter().map(|domain| (domain.uuid().unwrap_or_default(), describe(domain)));
-                described(each).map_err(Failure::from)
-            })
-            .await?;
+        let uuids = self.call(None, |_, connection| {
+            let uuids: Result<Vec<String>, Error> = connection.domains()?.iter().map(Domain::uuid).collect();
+            Ok(uuids?)
+        });
+        let mut described = Vec::new();
+        for uuid in uuids.await? {
+            let asked = uuid.clone();
+            let subject = format!("description of {uuid}");
+            let domain = self.call(Some(&subject), move |_, connection| {
+                let domain = found(connection, &asked)?;
+                Ok(describe(&domain)?)
+            });
+            described.push((uuid, domain.await));
+        }
+        let (domains, is_complete) = without_failed(described)?;
         if is_complete {
             self.forget_others(|uuid| domains.iter().any(|domain| domain.uuid == uuid));
         }
@@ -209,9 +287,9 @@ impl LibvirtInspector {
     }
 
     pub async fn instance(&self, uuid: &str) -> Result<InstanceStatistics, InspectError> {
-        let uuid = uuid.to_owned();
-        self.call(move |inner, connection| {
-            let domain = inner.domain(connection, &uuid, true)?;
+        let asked = uuid.to_owned();
+        self.call(Some(uuid), move |inner, connection| {
+            let domain = inner.domain(connection, &asked, true)?;
             let info = domain.info()?;
             if info.state == SHUT_OFF {
                 return Ok(stopped(info.state, info.vcpus, info.memory_max_kib));
@@ -224,15 +302,15 @@ impl LibvirtInspector {
     }
 
     pub async fn vnics(&self, uuid: &str) -> Result<Vec<Vnic>, InspectError> {
-        let uuid = uuid.to_owned();
-        self.call(move |inner, connection| {
-            let domain = inner.domain(connection, &uuid, false)?;
+        let asked = uuid.to_owned();
+        self.call(Some(uuid), move |inner, connection| {
+            let domain = inner.domain(connection, &asked, false)?;
             let mut told = Vec::new();
             for vnic in interfaces(&parse(&domain.xml()?)?) {
                 match domain.interface_statistics(&vnic.name) {
                     Ok(counters) => told.push(Vnic { counters, ..vnic }),
                     Err(error) if error.is_disconnection() => return Err(error.into()),
-                    Err(error) => tracing::warn!(%error, instance = uuid, "an interface is left out"),
+                    Err(error) => tracing::warn!(%error, instance = asked, "an interface is left out"),
                 }
             }
             Ok(told)
@@ -241,16 +319,16 @@ impl LibvirtInspector {
     }
 
     pub async fn disks(&self, uuid: &str) -> Result<Vec<Disk>, InspectError> {
-        let uuid = uuid.to_owned();
-        self.call(move |inner, connection| {
-            let domain = inner.domain(connection, &uuid, false)?;
+        let asked = uuid.to_owned();
+        self.call(Some(uuid), move |inner, connection| {
+            let domain = inner.domain(connection, &asked, false)?;
             let mut told = Vec::new();
             for device in disk_devices(&parse(&domain.xml()?)?) {
                 match disk(&domain, &device) {
                     Ok(disk) => told.push(disk),
                     Err(error) if error.is_disconnection() => return Err(error.into()),
                     // During a live migration, for example.
-                    Err(error) => tracing::warn!(%error, instance = uuid, "a disk is left out"),
+                    Err(error) => tracing::warn!(%error, instance = asked, "a disk is left out"),
                 }
             }
             Ok(told)
@@ -259,9 +337,9 @@ impl LibvirtInspector {
     }
 
     pub async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError> {
-        let uuid = uuid.to_owned();
-        self.call(move |inner, connection| {
-            let domain = inner.domain(connection, &uuid, true)?;
+        let asked = uuid.to_owned();
+        self.call(Some(uuid), move |inner, connection| {
+            let domain = inner.domain(connection, &asked, true)?;
             let mut sizes = Vec::new();
             for device in disk_devices(&parse(&domain.xml()?)?) {
                 let info = domain.block_info(&device)?;
@@ -299,17 +377,16 @@ fn parse(xml: &str) -> Result<Element, Failure> {
 /// The domains that could be described, and whether these are all that exist: one that fails must not hide the others.
 ///
 /// # Errors
-/// The connection is broken, or domains exist and none could be described.
-fn described(
-    domains: impl Iterator<Item = (String, Result<DomainDescription, Error>)>,
-) -> Result<(Vec<DomainDescription>, bool), Error> {
+/// Domains exist, and none could be described.
+fn without_failed(
+    domains: Vec<(String, Result<DomainDescription, InspectError>)>,
+) -> Result<(Vec<DomainDescription>, bool), InspectError> {
     let (mut found, mut failed) = (Vec::new(), None);
     for (uuid, domain) in domains {
         match domain {
             Ok(domain) => found.push(domain),
             // Gone since it was listed.
-            Err(error) if error.is_no_domain() => {}
-            Err(error) if error.is_disconnection() => return Err(error),
+            Err(InspectError::NotFound) => {}
             Err(error) => {
                 tracing::warn!(%error, instance = uuid, "an instance is left out");
                 failed = Some(error);
@@ -394,54 +471,71 @@ fn interface(interface: &Element) -> Option<Vnic> {
 mod tests {
     use super::*;
 
-    fn unconnected() -> LibvirtInspector {
+    fn unconnected(timeout: Duration) -> LibvirtInspector {
         LibvirtInspector::new(LibvirtOptions {
             uri: String::new(),
             library: PathBuf::new(),
-            timeout: Duration::ZERO,
+            timeout,
             report_stopped: false,
         })
     }
 
     #[test]
     fn a_domain_that_fails_hides_no_other() {
-        let described_as = |domains: &[Result<&str, (i32, i32)>]| {
-            let each = domains.iter().map(|domain| {
-                let domain = domain.map_err(|(code, domain)| Error::Failed {
-                    operation: "read".to_owned(),
-                    code,
-                    domain,
-                    message: "no".to_owned(),
-                });
-                let description = |uuid: &str| DomainDescription {
-                    uuid: uuid.to_owned(),
-                    name: String::new(),
-                    state: 1,
-                    xml: String::new(),
-                    metadata_xml: None,
-                };
-                ("any".to_owned(), domain.map(description))
-            });
-            let uuids = |found: Vec<DomainDescription>| -> Vec<String> {
-                found.into_iter().map(|domain| domain.uuid).collect()
+        let failed = || Err(InspectError::Failed("no".to_owned()));
+        let told = |domains: Vec<Result<&str, InspectError>>| {
+            let description = |uuid: &str| DomainDescription {
+                uuid: uuid.to_owned(),
+                name: String::new(),
+                state: 1,
+                xml: String::new(),
+                metadata_xml: None,
             };
-            described(each).map(|(found, is_complete)| (uuids(found), is_complete)).ok()
+            let each = domains.into_iter().map(|domain| ("any".to_owned(), domain.map(description)));
+            let (found, is_complete) = without_failed(each.collect()).ok()?;
+            let uuids: Vec<String> = found.into_iter().map(|domain| domain.uuid).collect();
+            Some((uuids.join(" "), is_complete))
         };
-        let (gone, damaged, disconnected) = (Err((42, 10)), Err((1, 10)), Err((38, 7)));
-        let found = |uuids: &[&str], is_complete: bool| {
-            Some((uuids.iter().map(|uuid| (*uuid).to_owned()).collect::<Vec<_>>(), is_complete))
-        };
-        assert_eq!(described_as(&[Ok("a"), gone, Ok("b")]), found(&["a", "b"], true));
-        assert_eq!(described_as(&[damaged, gone, Ok("b")]), found(&["b"], false));
-        assert_eq!(described_as(&[]), found(&[], true));
-        assert_eq!(described_as(&[gone]), found(&[], true));
-        assert_eq!(described_as(&[damaged, gone]), None);
-        assert_eq!(described_as(&[Ok("a"), disconnected]), None);
+        let found = |uuids: &str, is_complete| Some((uuids.to_owned(), is_complete));
+        let gone = || Err(InspectError::NotFound);
+        assert_eq!(told(vec![Ok("a"), gone(), Ok("b")]), found("a b", true));
+        assert_eq!(told(vec![failed(), gone(), Ok("b")]), found("b", false));
+        assert_eq!(told(vec![Ok("a"), Err(InspectError::Hanging)]), found("a", false));
+        assert_eq!(told(vec![]), found("", true));
+        assert_eq!(told(vec![gone()]), found("", true));
+        assert_eq!(told(vec![failed(), gone()]), None);
+    }
+
+    #[tokio::test]
+    async fn calls_that_hang_hold_up_no_others() {
+        let inspector = unconnected(Duration::from_millis(50));
+        let mut releases = Vec::new();
+        for number in 0..HANGING_MAX {
+            assert_eq!(inspector.limited(Some("well"), || Ok(7)).await, Ok(7), "{number} calls hang");
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            releases.push(release);
+            let hang = move || {
+                let _ = held.recv();
+                Ok(())
+            };
+            let late = inspector.limited(Some(&number.to_string()), hang).await.unwrap_err();
+            assert!(late.to_string().contains("does not answer"), "{late}");
+            assert_eq!(
+                inspector.limited(Some(&number.to_string()), || Ok(7)).await,
+                Err(InspectError::Hanging)
+            );
+        }
+        let refused = inspector.limited(Some("well"), || Ok(7)).await.unwrap_err();
+        assert_eq!(refused.to_string(), "8 calls of libvirt hang");
+        drop(releases);
+        while inspector.limited(Some("0"), || Ok(7)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     #[test]
     fn each_meter_has_its_own_increases() {
-        let inspector = unconnected();
+        let inspector = unconnected(Duration::ZERO);
         let increase = |meter: &'static str, name: &str, time: f64, value: i64| {
             inspector.increase(meter, "uuid", name, TimedCounter { time, value })
         };
