@@ -6,6 +6,9 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
+
+use crate::definitions::python;
 
 /// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -62,11 +65,60 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlErro
         .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })
 }
 
+/// Whether a key of a map stands for this value. Keys are texts here; Python's are what they look like, and `1`, `1.0`
+/// and `true` are the same key.
+pub fn is_key(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => matches!(key, "" | "~" | "null" | "Null" | "NULL"),
+        Value::String(text) => key == text,
+        Value::Bool(_) | Value::Number(_) => scalar(key).is_some_and(|key| python::is_equal(&key, value)),
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// A boolean of YAML 1.1, or a number.
+fn scalar(text: &str) -> Option<Value> {
+    match text {
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true.into()),
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Some(false.into()),
+        text => serde_json::from_str::<Number>(text).ok().map(Value::Number),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn keys_stand_for_what_they_look_like() {
+        for (key, value) in [
+            ("up", json!("up")),
+            ("1", json!("1")),
+            ("1", json!(1)),
+            ("1", json!(1.0)),
+            ("-2.50", json!(-2.5)),
+            ("yes", json!(true)),
+            ("yes", json!("yes")),
+            ("OFF", json!(false)),
+            ("0", json!(false)),
+            ("~", json!(null)),
+        ] {
+            assert!(is_key(key, &value), "{key} {value}");
+        }
+        for (key, value) in [
+            ("up", json!("Up")),
+            ("1", json!(2)),
+            ("x", json!(true)),
+            ("no", json!(true)),
+            ("", json!(0)),
+            ("null", json!("None")),
+            ("[]", json!([])),
+        ] {
+            assert!(!is_key(key, &value), "{key} {value}");
+        }
+    }
 
     #[test]
     fn hidden_files_are_left_out() {

@@ -1,15 +1,18 @@
 //! `map`: replaces known values by others.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::definitions::{DefinitionError, LookupError, python};
+use crate::{
+    definitions::{DefinitionError, LookupError, python},
+    yaml::is_key,
+};
 
-/// Keys are texts, as in JSON: a number matches the key that is written like it.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    values: HashMap<String, Value>,
+    /// By key; of two keys that are equal without their case, the last one counts.
+    values: Vec<(String, Value)>,
     default: Value,
     is_case_sensitive: bool,
 }
@@ -30,23 +33,14 @@ impl Mapping {
 
     /// The mapped value, or the default for an unknown one.
     pub fn of(&self, value: &Value) -> Result<Value, LookupError> {
-        let found = match value {
-            Value::String(text) if self.is_case_sensitive => self.values.get(text),
-            Value::String(text) => self.values.get(&case_folded(text)),
-            Value::Bool(truth) => {
-                let keys = if *truth { ["true", "1"] } else { ["false", "0"] };
-                keys.into_iter().find_map(|key| self.values.get(key))
-            }
-            Value::Number(number) => {
-                let whole = number.as_f64().filter(|number| number.fract() == 0.0);
-                let whole = whole.map(|number| format!("{number:.0}"));
-                self.values.get(&number.to_string()).or_else(|| self.values.get(&whole?))
-            }
-            Value::Null => None,
+        let value = match value {
+            Value::String(text) if !self.is_case_sensitive => Cow::Owned(Value::String(case_folded(text))),
             Value::Array(_) | Value::Object(_) => {
                 return Err(LookupError("a list or an object cannot be mapped".to_owned()));
             }
+            value => Cow::Borrowed(value),
         };
+        let found = self.values.iter().rev().find(|(key, _)| is_key(key, &value)).map(|(_, mapped)| mapped);
         Ok(found.unwrap_or(&self.default).clone())
     }
 }
@@ -72,10 +66,12 @@ mod tests {
 
     #[test]
     fn known_values_are_mapped() {
-        let parameters = json!({"values": {"Active": 1, "2": "two"}, "default": -1, "case_sensitive": false});
+        let parameters =
+            json!({"values": {"Active": 1, "2": "two", "Yes": 3}, "default": -1, "case_sensitive": false});
         let mapping = Mapping::parse(parameters.as_object().unwrap()).unwrap();
         assert_eq!(mapping.of(&json!("ACTIVE")), Ok(json!(1)));
-        assert_eq!(mapping.of(&json!(2)), Ok(json!("two")));
+        assert_eq!(mapping.of(&json!(2.0)), Ok(json!("two")));
+        assert_eq!((mapping.of(&json!(true)), mapping.of(&json!("YES"))), (Ok(json!(3)), Ok(json!(3))));
         assert_eq!(mapping.of(&json!("x")), Ok(json!(-1)));
         assert!(mapping.of(&json!([])).is_err());
         assert!(Mapping::parse(json!({"values": {}}).as_object().unwrap()).is_err());

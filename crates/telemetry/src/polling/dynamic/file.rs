@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
@@ -135,7 +135,7 @@ impl<'a> Entry<'a> {
             kind,
             unit: self.inherited("unit")?.to_owned(),
             source: self.source()?,
-            base_metadata: self.base_metadata()?,
+            base_metadata: self.values("base_metadata")?.into_iter().collect(),
             value,
             several,
             metadata_fields: self.metadata_fields()?,
@@ -144,7 +144,7 @@ impl<'a> Entry<'a> {
                 .get("preserve_mapped_metadata")
                 .is_none_or(|value| !value.is_empty()),
             skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
-            value_mapping: self.value_mapping()?,
+            value_mapping: self.values("value_mapping")?,
             default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
             response_entries: self.way("response_entries_key", None)?,
             next_url: self.way("next_sample_url_attribute", None)?,
@@ -225,8 +225,9 @@ impl<'a> Entry<'a> {
         Ok(template)
     }
 
-    fn base_metadata(&self) -> Result<Map<String, Value>, YamlError> {
-        let pairs = self.pairs("base_metadata")?;
+    /// The values of a map, by key.
+    fn values(&self, key: &str) -> Result<Vec<(String, Value)>, YamlError> {
+        let pairs = self.pairs(key)?;
         Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.json())).collect())
     }
 
@@ -308,15 +309,6 @@ impl<'a> Entry<'a> {
             Ok((name.to_owned(), text.to_owned()))
         });
         pairs.collect()
-    }
-
-    /// YAML keys are texts here; those that look like another type match that type, too.
-    fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
-        Ok(self
-            .pairs("value_mapping")?
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.json()))
-            .collect())
     }
 
     /// A map, or a list of maps.
@@ -416,7 +408,7 @@ mod tests {
         .unwrap();
         assert_eq!(definition.value, ValuePath::parse("a.b").unwrap());
         assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), ValuePath::parse("d.e").unwrap()));
-        assert_eq!(definition.value_mapping, [(Value::from("up"), Value::from(1))]);
+        assert_eq!(definition.value_mapping, [("up".to_owned(), Value::from(1))]);
         assert_eq!(definition.headers, [("x-a".to_owned(), "b".to_owned())]);
         assert_eq!(definition.handlers, [ResponseFormat::Xml, ResponseFormat::Json]);
         assert!(definition.is_for(&["central".to_owned()]) && !definition.is_for(&["compute".to_owned()]));

@@ -8,6 +8,7 @@ use super::definition::DynamicDefinition;
 use crate::{
     definitions::python,
     sample::{Metadata, Sample},
+    yaml::is_key,
 };
 
 /// One value of an entry.
@@ -49,7 +50,7 @@ fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
     if mapping.is_empty() {
         return value.clone();
     }
-    let found = mapping.iter().find(|(from, _)| python::is_equal(from, value) || is_written(from, value));
+    let found = mapping.iter().find(|(key, _)| is_key(key, value));
     found.map_or_else(
         || {
             tracing::warn!(%value, meter = definition.name, "a value without mapping: the default is used");
@@ -57,14 +58,6 @@ fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
         },
         |(_, to)| to.clone(),
     )
-}
-
-/// Whether a key in a file matches this value: keys of maps are texts there.
-fn is_written(name: &Value, value: &Value) -> bool {
-    match value {
-        Value::String(_) | Value::Array(_) | Value::Object(_) => false,
-        value => name.as_str().is_some_and(|name| name.eq_ignore_ascii_case(&value.to_string())),
-    }
 }
 
 /// The entry's own metadata, under their sample names.
