@@ -5,8 +5,8 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use gnudi_http::{Answer, Bytes, HttpClient, Method, Request, StatusCode, Uri};
-use gnudi_keystone::Session;
+use gnudi_http::{Answer, Bytes, HttpClient, HttpOptions, Method, Request, StatusCode, Trust, Uri};
+use gnudi_keystone::{KeystoneError, KeystoneOptions, Session};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -21,6 +21,9 @@ const LIST_TRIES_MAX: u32 = 3;
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudError {
+    /// No token, or no catalogue.
+    #[error(transparent)]
+    Login(#[from] KeystoneError),
     /// The catalogue has no such service.
     #[error("the catalogue has no service {0}")]
     NoService(String),
@@ -31,17 +34,12 @@ pub enum CloudError {
     Failed(String),
 }
 
-#[derive(Clone, Debug)]
-pub struct CloudOptions {
-    /// Concurrent requests to all services together.
-    pub requests_max: usize,
-    pub timeout: Duration,
-}
-
 /// Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct Cloud {
     http: HttpClient,
+    /// Whether certificates can be verified as configured; otherwise https:// is refused.
+    judges_certificates: bool,
     session: Session,
     places: Arc<Semaphore>,
     timeout: Duration,
@@ -51,9 +49,22 @@ pub struct Cloud {
 pub type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl Cloud {
-    pub fn new(http: HttpClient, session: Session, options: &CloudOptions) -> Self {
-        let places = Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS)));
-        Cloud { http, session, places, timeout: options.timeout }
+    /// Logs in as `keystone` says; its trust, client certificate and timeout are those of requests to services, too. Loads
+    /// certificates; sends nothing. `requests_max`: concurrent requests to all services together.
+    pub fn new(keystone: KeystoneOptions, requests_max: usize) -> Result<Self, KeystoneError> {
+        let timeout = keystone.timeout;
+        let client = |trust: Trust| {
+            let identity = keystone.identity.clone();
+            HttpClient::new(&HttpOptions { trust, identity, timeout, ..HttpOptions::default() })
+        };
+        // A machine without certificates can still use plain HTTP.
+        let (http, judges_certificates) = match client(keystone.trust.clone()) {
+            Err(_) if keystone.trust == Trust::System => (client(Trust::Anyone), false),
+            http => (http, true),
+        };
+        let http = http.map_err(|error| KeystoneError::InvalidOptions(error.to_string()))?;
+        let places = Arc::new(Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Cloud { http, judges_certificates, session: Session::new(keystone)?, places, timeout })
     }
 
     /// A service's URL in the catalogue, without a trailing slash.
@@ -68,8 +79,7 @@ impl Cloud {
         service: Option<&str>,
         name: Option<&str>,
     ) -> Result<Arc<str>, CloudError> {
-        let endpoint = self.session.endpoint_named(service, name).await;
-        let endpoint = endpoint.map_err(|error| CloudError::Failed(error.to_string()))?;
+        let endpoint = self.session.endpoint_named(service, name).await?;
         endpoint.ok_or_else(|| {
             self.session.forget_endpoints();
             CloudError::NoService(service.or(name).unwrap_or_default().to_owned())
@@ -99,16 +109,35 @@ impl Cloud {
         headers: Headers<'_>,
         timeout: Duration,
     ) -> Result<Answer, CloudError> {
+        self.exchange(method, url, headers, &Bytes::new(), timeout).await
+    }
+
+    /// Posts a body; its type is among the headers.
+    pub async fn post(&self, url: &str, headers: Headers<'_>, body: &Bytes) -> Result<Answer, CloudError> {
+        self.exchange(&Method::POST, url, headers, body, self.timeout).await
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: Headers<'_>,
+        body: &Bytes,
+        timeout: Duration,
+    ) -> Result<Answer, CloudError> {
         let failed = |error: String| CloudError::Failed(format!("{url}: {error}"));
+        if !self.judges_certificates && url.starts_with("https://") {
+            return Err(failed("this machine trusts no certificates: cafile can name some".to_owned()));
+        }
         let _place = self.place().await;
         let mut is_renewed = false;
         loop {
-            let token = self.session.token().await.map_err(|error| CloudError::Failed(error.to_string()))?;
+            let token = self.session.token().await?;
             let mut request = Request::builder().method(method).uri(url);
             for (name, value) in all_headers(&token, headers) {
                 request = request.header(name, value);
             }
-            let request = request.body(Bytes::new()).map_err(|error| failed(error.to_string()))?;
+            let request = request.body(body.clone()).map_err(|error| failed(error.to_string()))?;
             let answer = self.http.send_within(request, timeout).await.map_err(|error| {
                 // The service may have moved.
                 self.session.forget_endpoints();

@@ -3,21 +3,22 @@
 //! Options: `queue`, and `ttl`, the messages' lifetime in seconds (3600). Transient errors are retried without limit; a
 //! rejection is final.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use gnudi_http::{Bytes, HttpClient, HttpOptions, Request, StatusCode, Trust};
-use gnudi_keystone::{KeystoneOptions, Session};
+use gnudi_http::Bytes;
+use gnudi_keystone::KeystoneOptions;
 use gnudi_model::python::quote;
 use uuid::Uuid;
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
     figures::PublisherCounts,
-    http::begin,
+    http::{begin, is_passing},
     trouble::{AttemptResult, PeerHealth},
 };
 use crate::{
     event::Event,
+    polling::cloud::{Cloud, CloudError},
     sample::Sample,
     wire::{event_message, python_json, sample_record_json},
 };
@@ -28,14 +29,13 @@ const TTL_S: i64 = 3600;
 const SERVICE: &str = "messaging";
 /// Zaqar's default limit is 256 KiB per request.
 const POST_BYTES_MAX: usize = 240 << 10;
-const TIMEOUT: Duration = Duration::from_secs(30);
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Concurrent posts.
+const POSTS_MAX: usize = 16;
 
 pub struct ZaqarPublisher(Arc<Queue>);
 
 struct Queue {
-    session: Session,
-    http: HttpClient,
+    cloud: Cloud,
     name: String,
     ttl_s: i64,
     /// Identifies the sender to Zaqar.
@@ -45,31 +45,15 @@ struct Queue {
 }
 
 impl ZaqarPublisher {
-    /// `keystone` is the session that posts; the authorities that it trusts are trusted for Zaqar, too.
+    /// `keystone` is the login that posts.
     pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: PublisherCounts) -> Opened {
         let mut query = url.query.clone();
         let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
         let name = query.take("queue").filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| OpenError("names no queue: zaqar://?queue=NAME".to_owned()))?;
-        let session = Session::new(keystone.clone()).map_err(|error| OpenError(error.to_string()))?;
-        let mut options = HttpOptions {
-            trust: keystone.trust.clone(),
-            identity: keystone.identity.clone(),
-            timeout: TIMEOUT,
-            answer_bytes_max: ANSWER_BYTES_MAX,
-            ..HttpOptions::default()
-        };
-        let http = HttpClient::new(&options).or_else(|error| {
-            // A machine without certificates can still use plain HTTP, as the session does.
-            if options.trust != Trust::System || !keystone.auth_url.starts_with("http://") {
-                return Err(error);
-            }
-            options.trust = Trust::Anyone;
-            HttpClient::new(&options)
-        });
+        let cloud = Cloud::new(keystone.clone(), POSTS_MAX);
         Ok(Arc::new(ZaqarPublisher(Arc::new(Queue {
-            session,
-            http: http.map_err(|error| OpenError(error.to_string()))?,
+            cloud: cloud.map_err(|error| OpenError(error.to_string()))?,
             name: quote(&name, ""),
             ttl_s,
             client_id: Uuid::new_v4().simple().to_string(),
@@ -118,56 +102,24 @@ fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
 impl Queue {
     /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
-        let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body.clone())).await;
+        let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body)).await;
         delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
     }
 
-    async fn attempt(&self, body: Bytes) -> AttemptResult {
-        let (endpoint, token) = match self.access().await {
-            Ok(access) => access,
-            Err(error) => return AttemptResult::Again(error),
+    async fn attempt(&self, body: &Bytes) -> AttemptResult {
+        let sent = async {
+            let endpoint = self.cloud.endpoint(SERVICE).await?;
+            let url = format!("{}/v2/queues/{}/messages", endpoint.trim_end_matches("/v2"), self.name);
+            let headers = [("content-type", "application/json"), ("client-id", self.client_id.as_str())];
+            self.cloud.post(&url, &headers, body).await
         };
-        let url = format!("{}/v2/queues/{}/messages", endpoint.trim_end_matches("/v2"), self.name);
-        let request = Request::post(&url)
-            .header("content-type", "application/json")
-            .header("client-id", &self.client_id)
-            .header("x-auth-token", &*token)
-            .body(body);
-        let request = match request {
-            Ok(request) => request,
-            Err(error) => return AttemptResult::Refused(format!("{url}: {error}")),
-        };
-        let answer = match self.http.send(request).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                // The service may have moved.
-                self.session.forget_endpoints();
-                return AttemptResult::Again(format!("{url}: {error}"));
+        match sent.await {
+            Ok(_) => AttemptResult::Taken,
+            Err(CloudError::Refused { status, text, .. }) if !is_passing(status) => {
+                AttemptResult::Refused(text)
             }
-        };
-        match answer.status {
-            status if status.is_success() => AttemptResult::Taken,
-            StatusCode::UNAUTHORIZED => {
-                self.session.forget_token(&token);
-                AttemptResult::Again(answer.text())
-            }
-            StatusCode::FORBIDDEN | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                AttemptResult::Again(answer.text())
-            }
-            status if status.is_server_error() => AttemptResult::Again(answer.text()),
-            _ => AttemptResult::Refused(answer.text()),
+            Err(error) => AttemptResult::Again(error.to_string()),
         }
-    }
-
-    async fn access(&self) -> Result<(Arc<str>, Arc<str>), String> {
-        let endpoint = self.session.endpoint(SERVICE).await.map_err(|error| error.to_string())?;
-        let Some(endpoint) = endpoint else {
-            // It may be registered later than this agent is started.
-            self.session.forget_endpoints();
-            return Err(format!("the catalogue has no service {SERVICE}"));
-        };
-        let token = self.session.token().await.map_err(|error| error.to_string())?;
-        Ok((endpoint, token))
     }
 }
 

@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
 use gnudi_keystone::{Interface, KeystoneOptions, Session};
-use gnudi_telemetry::publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess};
+use gnudi_telemetry::{
+    polling::cloud::Cloud,
+    publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess},
+};
 
 use crate::{
     args::TrustArgs,
@@ -18,6 +21,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The id of the domain of users and projects for which none is configured.
 const DEFAULT_DOMAIN: &str = "default";
+
+/// Concurrent requests for the filtered project.
+const FILTER_REQUESTS_MAX: usize = 1;
 
 /// The credentials in `section`; `None` if it names no Keystone.
 pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions>> {
@@ -35,6 +41,12 @@ pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions
         identity: identity(config, section)?,
         timeout: config.text(section, "timeout").map_or(TIMEOUT, |_| config.seconds(section, "timeout")),
     }))
+}
+
+/// The cloud of `[service_credentials]`; `None` without them. `requests_max`: concurrent requests to its services.
+pub fn cloud(config: &Config, requests_max: usize) -> Result<Option<Cloud>> {
+    let keystone = keystone(config, "service_credentials")?;
+    Ok(keystone.map(|keystone| Cloud::new(keystone, requests_max)).transpose()?)
 }
 
 fn trust(config: &Config, section: &str) -> gnudi_client::Trust {
@@ -56,7 +68,7 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         access: StoreAccess::Basic { user: String::new(), password: String::new() },
         endpoint: text("endpoint"),
         trust: trust(config, section),
-        identity: session("service_credentials")?,
+        cloud: cloud(config, FILTER_REQUESTS_MAX)?,
         config_dirs: config.directories().to_vec(),
         create_resource_types: true,
         limits: GnocchiLimits::default(),

@@ -7,13 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_keystone::Session;
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
         agent::{Chance, Counts, PollingAgent, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
-        cloud::{Cloud, CloudOptions},
+        cloud::Cloud,
         compute::{self, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
         discovery::Discovery,
         dynamic,
@@ -326,17 +325,7 @@ fn nova(config: &Config) -> &str {
 
 /// `None` without service credentials.
 pub fn cloud(config: &Config) -> Result<Option<Cloud>> {
-    let Some(keystone) = credentials::keystone(config, "service_credentials")? else { return Ok(None) };
-    let timeout = keystone.timeout;
-    let options = gnudi_http::HttpOptions {
-        trust: keystone.trust.clone(),
-        timeout,
-        ..gnudi_http::HttpOptions::default()
-    };
-    let http = gnudi_http::HttpClient::new(&options)?;
-    let session = Session::new(keystone)?;
-    let requests_max = config.size(POLLING, "requests_max");
-    Ok(Some(Cloud::new(http, session, &CloudOptions { requests_max, timeout })))
+    credentials::cloud(config, config.size(POLLING, "requests_max"))
 }
 
 /// The look-up of user and project names, if configured.

@@ -3,41 +3,25 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use gnudi_http::{HttpClient, HttpOptions, Request, StatusCode, Trust, header};
-use gnudi_keystone::{KeystoneError, Session};
+use gnudi_keystone::KeystoneError;
 use gnudi_model::python::quote;
-use serde_json::Value;
 
 use super::options::FilterProject;
+use crate::polling::cloud::{Cloud, CloudError};
 
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The id of the project; retries until Keystone responds. `None`, with a log line: it does not exist, or we may not
 /// read it.
 ///
 /// `needs_login`: posting needs the same login, so a rejected login is retried, too: the user may be created after the
 /// agent starts.
-pub async fn project_id(
-    session: &Session,
-    trust: &Trust,
-    filter: &FilterProject,
-    needs_login: bool,
-) -> Option<String> {
+pub async fn project_id(cloud: &Cloud, filter: &FilterProject, needs_login: bool) -> Option<String> {
     let FilterProject { project, domain } = filter;
-    let options = HttpOptions { trust: trust.clone(), timeout: TIMEOUT, ..HttpOptions::default() };
-    let http = match HttpClient::new(&options) {
-        Ok(http) => http,
-        Err(error) => {
-            tracing::error!("filter_project {project} is ignored: {error}");
-            return None;
-        }
-    };
     let mut pause = PAUSE_MIN;
     loop {
-        match look_up(session, &http, filter, needs_login).await {
+        match look_up(cloud, filter).await {
             Ok(Some(id)) => {
                 tracing::info!("samples of the project {project} ({id}) are left out");
                 return Some(id);
@@ -46,74 +30,35 @@ pub async fn project_id(
                 tracing::warn!("filter_project {project} of domain {domain} is unknown to Keystone: ignored");
                 return None;
             }
-            Err(KeystoneError::Unavailable(why)) => {
-                tracing::warn!("filter_project {project}: {why}; retrying");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-            Err(error) => {
+            Err(error) if is_final(&error, needs_login) => {
                 tracing::error!("filter_project {project} is ignored: {error}");
                 return None;
             }
+            Err(error) => {
+                tracing::warn!("filter_project {project}: {error}; retrying");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
         }
     }
 }
 
-async fn look_up(
-    session: &Session,
-    http: &HttpClient,
-    filter: &FilterProject,
-    needs_login: bool,
-) -> Result<Option<String>, KeystoneError> {
-    if needs_login {
-        session.token().await.map_err(|error| KeystoneError::Unavailable(error.to_string()))?;
+/// Whether a later look-up fails as well, until somebody changes something.
+fn is_final(error: &CloudError, needs_login: bool) -> bool {
+    match error {
+        CloudError::Login(KeystoneError::Unavailable(_)) | CloudError::Failed(_) => false,
+        CloudError::Login(_) => !needs_login,
+        CloudError::NoService(_) => true,
+        CloudError::Refused { status, .. } => *status < 500 && *status != 429,
     }
-    let domains =
-        list(session, http, &format!("/domains?name={}", quote(&filter.domain, "")), "domains").await?;
+}
+
+async fn look_up(cloud: &Cloud, filter: &FilterProject) -> Result<Option<String>, CloudError> {
+    let base = cloud.versioned("identity", "v3").await?;
+    let url = format!("{base}/domains?name={}", quote(&filter.domain, ""));
+    let domains = cloud.list(&url, "domains", &[]).await?;
     let Some(domain) = domains.first().and_then(|domain| domain["id"].as_str()) else { return Ok(None) };
-    let path = format!("/projects?name={}&domain_id={}", quote(&filter.project, ""), quote(domain, ""));
-    let projects = list(session, http, &path, "projects").await?;
+    let url = format!("{base}/projects?name={}&domain_id={}", quote(&filter.project, ""), quote(domain, ""));
+    let projects = cloud.list(&url, "projects", &[]).await?;
     Ok(projects.first().and_then(|project| Some(project["id"].as_str()?.to_owned())))
-}
-
-async fn list(
-    session: &Session,
-    http: &HttpClient,
-    path: &str,
-    key: &str,
-) -> Result<Vec<Value>, KeystoneError> {
-    let endpoint = session.endpoint("identity").await?;
-    let endpoint =
-        endpoint.ok_or_else(|| KeystoneError::Refused("the catalogue has no identity".to_owned()))?;
-    let version = if endpoint.ends_with("/v3") { "" } else { "/v3" };
-    let url = format!("{endpoint}{version}{path}");
-    let mut has_renewed = false;
-    loop {
-        let token = session.token().await?;
-        let request = Request::get(&url)
-            .header("X-Auth-Token", &*token)
-            .header(header::ACCEPT, "application/json")
-            .body(Bytes::new())
-            .map_err(|error| KeystoneError::Refused(format!("{url}: {error}")))?;
-        let answer = http
-            .send(request)
-            .await
-            .map_err(|error| KeystoneError::Unavailable(format!("{url}: {error}")))?;
-        match answer.status {
-            StatusCode::UNAUTHORIZED if !std::mem::replace(&mut has_renewed, true) => {
-                session.forget_token(&token);
-            }
-            status if status.is_success() => {
-                let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-                return match body[key].take() {
-                    Value::Array(items) => Ok(items),
-                    _ => Err(KeystoneError::Unavailable(format!("{url}: no {key} in the answer"))),
-                };
-            }
-            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                return Err(KeystoneError::Unavailable(format!("{url}: {}", answer.text())));
-            }
-            _ => return Err(KeystoneError::Refused(format!("{url}: {}", answer.text()))),
-        }
-    }
 }

@@ -7,7 +7,7 @@ use gnudi_keystone::Session;
 use gnudi_model::python::bool_of_text;
 
 use super::{GnocchiError, Result};
-use crate::publishers::PublisherUrl;
+use crate::{polling::cloud::Cloud, publishers::PublisherUrl};
 
 /// Authentication with the store.
 #[derive(Clone, Debug)]
@@ -28,8 +28,8 @@ pub struct GnocchiOptions {
     pub endpoint: Option<String>,
     /// Trusted authorities for https://.
     pub trust: Trust,
-    /// The session that looks up the filtered project; `None`: nothing is filtered.
-    pub identity: Option<Session>,
+    /// Where the filtered project is looked up; `None`: nothing is filtered.
+    pub cloud: Option<Cloud>,
     /// Folders of definition files, in order of precedence.
     pub config_dirs: Vec<PathBuf>,
     /// Whether to create missing resource types at start, as `ceilometer-upgrade` does.

@@ -125,8 +125,8 @@ impl GnocchiPublisher {
             delivered: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
-        let filter = match (url.filter, &options.identity) {
-            (Some(filter), Some(session)) => Some((filter, session.clone(), options.trust.clone())),
+        let filter = match (url.filter, &options.cloud) {
+            (Some(filter), Some(cloud)) => Some((filter, cloud.clone())),
             (Some(filter), None) => {
                 tracing::debug!("filter_project {}: no Keystone is configured: ignored", filter.project);
                 None
@@ -135,11 +135,11 @@ impl GnocchiPublisher {
         };
         match filter {
             None => shared.open_gate(None),
-            Some((filter, session, trust)) => {
+            Some((filter, cloud)) => {
                 let shared = shared.clone();
                 let needs_login = matches!(options.access, StoreAccess::Keystone(_));
                 tasks.spawn("what looks up the filtered project of gnocchi://", async move {
-                    let id = filter::project_id(&session, &trust, &filter, needs_login).await;
+                    let id = filter::project_id(&cloud, &filter, needs_login).await;
                     shared.open_gate(id.map(Into::into));
                 });
             }

@@ -3,8 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use gnudi_http::{
-    Bytes, ClientIdentity, HttpClient, HttpOptions, Method, Request, StatusCode, Trust, Uri,
-    basic_authorization,
+    Bytes, ClientIdentity, HttpClient, HttpOptions, Method, Request, Trust, Uri, basic_authorization,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
 };
 use gnudi_model::python::bool_of_text;
@@ -122,15 +121,15 @@ impl HttpEndpoint {
         match self.client.send(request).await {
             Err(error) => AttemptResult::Again(error.to_string()),
             Ok(answer) if answer.status.is_success() => AttemptResult::Taken,
-            Ok(answer) if is_passing(answer.status) => AttemptResult::Again(answer.text()),
+            Ok(answer) if is_passing(answer.status.as_u16()) => AttemptResult::Again(answer.text()),
             Ok(answer) => AttemptResult::Refused(answer.text()),
         }
     }
 }
 
-/// Whether a retry of the same request may succeed.
-fn is_passing(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429)
+/// Whether a retry of a request with this status may succeed.
+pub fn is_passing(status: u16) -> bool {
+    matches!(status, 401 | 403 | 408 | 425 | 429 | 500..)
 }
 
 fn whole_number(query: &mut UrlQuery, name: &str) -> Result<Option<i64>, OpenError> {

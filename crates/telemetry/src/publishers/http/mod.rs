@@ -10,7 +10,7 @@ use std::sync::Arc;
 use gnudi_http::Bytes;
 use gnudi_model::python::bool_of_text;
 
-pub use self::endpoint::HttpEndpoint;
+pub use self::endpoint::{HttpEndpoint, is_passing};
 use super::{Opened, PublishError, Publisher, PublisherUrl, Receipt, figures::PublisherCounts};
 use crate::{
     definitions::python,

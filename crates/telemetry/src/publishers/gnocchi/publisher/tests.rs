@@ -1,7 +1,7 @@
 //! The publisher beside a store that accepts everything.
 
 use gnudi_http::Trust;
-use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
+use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -10,6 +10,7 @@ use tokio::{
 use super::*;
 use crate::{
     event::{Trait, TraitValue},
+    polling::cloud::Cloud,
     publishers::tests::sample,
 };
 
@@ -53,8 +54,8 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
 }
 
 /// A Keystone that nobody reaches, so that the filtered project stays unknown.
-fn nobody() -> Session {
-    let options = KeystoneOptions {
+fn nobody() -> Cloud {
+    let keystone = KeystoneOptions {
         auth_url: "http://127.0.0.1:1/v3".to_owned(),
         credentials: Credentials::Password {
             user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
@@ -67,7 +68,7 @@ fn nobody() -> Session {
         identity: None,
         timeout: Duration::from_mins(1),
     };
-    Session::new(options).unwrap()
+    Cloud::new(keystone, 1).unwrap()
 }
 
 fn options(endpoint: String) -> GnocchiOptions {
@@ -75,7 +76,7 @@ fn options(endpoint: String) -> GnocchiOptions {
         access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
-        identity: Some(nobody()),
+        cloud: Some(nobody()),
         config_dirs: Vec::new(),
         create_resource_types: false,
         limits: GnocchiLimits::default(),

@@ -1,0 +1,53 @@
+"""`filter_project` is looked up with the trust and the client certificate of [service_credentials], wherever the store is."""
+
+import json
+
+from support.certificates import Certificates
+from support.http_stand_in import HttpStandIn
+from support.process import wait_until
+from telemetry.agents import QUEUE, notify, polled, sample
+
+PIPELINE = """sources: [{name: s, meters: ['*'], sinks: [k]}]
+sinks: [{name: k, publishers: ['gnocchi://?filter_project=own']}]
+"""
+
+
+class Keystone(HttpStandIn):
+    """It lets in only who has a certificate."""
+
+    def respond(self, method, path, headers, body):
+        if path == "/v3/auth/tokens":
+            endpoint = {"interface": "public", "region": "R", "url": f"{self.url}/v3"}
+            catalog = [{"type": "identity", "name": "keystone", "endpoints": [endpoint]}]
+            token = {"expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2098-01-01T00:00:00.000000Z", "catalog": catalog}
+            return 201, {"X-Subject-Token": "token"}, {"token": token}
+        items = {"/v3/domains?name=Default": {"domains": [{"id": "d"}]},
+                 "/v3/projects?name=own&domain_id=d": {"projects": [{"id": "own-id"}]}}
+        return (200, {}, items[path]) if path in items else (404, {}, {})
+
+
+class Store(HttpStandIn):
+    """It accepts all that is posted, and keeps the measures."""
+
+    def __init__(self):
+        super().__init__()
+        self.posts = []
+
+    def respond(self, method, path, headers, body):
+        if path.startswith("/v1/batch/"):
+            self.posts.append(json.loads(body))
+        return (404 if method == "GET" else 202), {}, {}
+
+
+def test_the_filtered_project_is_found_behind_a_private_authority(rabbitmq, agent, tmp_path):
+    certificates = Certificates(tmp_path / "certificates")
+    with Keystone(context=certificates.mutual()) as keystone, Store() as store:
+        config = (f"[notification]\npipelines = meter\n[gnocchi]\nauth_type = gnocchi-basic\nendpoint = {store.url}\n"
+                  f"[service_credentials]\nauth_type = password\nauth_url = {keystone.url}/v3\nusername = u\npassword = pw\n"
+                  f"cafile = {certificates.root}\ncertfile = {certificates.certificate}\nkeyfile = {certificates.key}\n")
+        ours = agent(rabbitmq, config=config, pipeline=PIPELINE).start()
+        notify(rabbitmq.url(), [polled([sample("r-1", project_id="own-id"), sample("r-2", project_id="other")])])
+        wait_until(lambda: ours.figure("acknowledged") >= 1, 60, "a message")
+        assert ours.stop() == 0
+        rabbitmq.wait_empty([QUEUE])
+        assert [list(post) for post in store.posts] == [["r-2"]]
