@@ -1,6 +1,9 @@
-"""`filter_project` is looked up with the trust and the client certificate of [service_credentials], wherever the store is."""
+"""`filter_project` is looked up with the trust and the client certificate of [service_credentials], wherever the store is. The
+store has its own in [gnocchi]."""
 
 import json
+
+import pytest
 
 from support.certificates import Certificates
 from support.http_stand_in import HttpStandIn
@@ -29,8 +32,8 @@ class Keystone(HttpStandIn):
 class Store(HttpStandIn):
     """It accepts all that is posted, and keeps the measures."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, context):
+        super().__init__(context=context)
         self.posts = []
 
     def respond(self, method, path, headers, body):
@@ -39,12 +42,15 @@ class Store(HttpStandIn):
         return (404 if method == "GET" else 202), {}, {}
 
 
-def test_the_filtered_project_is_found_behind_a_private_authority(rabbitmq, agent, tmp_path):
+@pytest.mark.parametrize("is_store_secure", [False, True])
+def test_private_authorities_and_client_certificates(rabbitmq, agent, tmp_path, is_store_secure):
     certificates = Certificates(tmp_path / "certificates")
-    with Keystone(context=certificates.mutual()) as keystone, Store() as store:
+    own = f"cafile = {certificates.root}\ncertfile = {certificates.certificate}\nkeyfile = {certificates.key}\n"
+    context = certificates.mutual() if is_store_secure else None
+    with Keystone(context=certificates.mutual()) as keystone, Store(context) as store:
         config = (f"[notification]\npipelines = meter\n[gnocchi]\nauth_type = gnocchi-basic\nendpoint = {store.url}\n"
-                  f"[service_credentials]\nauth_type = password\nauth_url = {keystone.url}/v3\nusername = u\npassword = pw\n"
-                  f"cafile = {certificates.root}\ncertfile = {certificates.certificate}\nkeyfile = {certificates.key}\n")
+                  f"{own if is_store_secure else ''}[service_credentials]\nauth_type = password\nauth_url = {keystone.url}/v3\n"
+                  f"username = u\npassword = pw\n{own}")
         ours = agent(rabbitmq, config=config, pipeline=PIPELINE).start()
         notify(rabbitmq.url(), [polled([sample("r-1", project_id="own-id"), sample("r-2", project_id="other")])])
         wait_until(lambda: ours.figure("acknowledged") >= 1, 60, "a message")

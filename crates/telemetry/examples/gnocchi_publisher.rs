@@ -54,6 +54,7 @@ async fn main() {
         access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
+        identity: None,
         cloud: None,
         config_dirs: arguments.map(PathBuf::from).collect(),
         create_resource_types: false,

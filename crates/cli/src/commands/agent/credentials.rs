@@ -68,6 +68,7 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         access: StoreAccess::Basic { user: String::new(), password: String::new() },
         endpoint: text("endpoint"),
         trust: trust(config, section),
+        identity: identity(config, section)?,
         cloud: cloud(config, FILTER_REQUESTS_MAX)?,
         config_dirs: config.directories().to_vec(),
         create_resource_types: true,

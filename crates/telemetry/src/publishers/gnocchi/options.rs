@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gnudi_http::Trust;
+use gnudi_http::{ClientIdentity, Trust};
 use gnudi_keystone::Session;
 use gnudi_model::python::bool_of_text;
 
@@ -28,6 +28,8 @@ pub struct GnocchiOptions {
     pub endpoint: Option<String>,
     /// Trusted authorities for https://.
     pub trust: Trust,
+    /// Client certificate for an https:// store that asks for one.
+    pub identity: Option<ClientIdentity>,
     /// Where the filtered project is looked up; `None`: nothing is filtered.
     pub cloud: Option<Cloud>,
     /// Folders of definition files, in order of precedence.

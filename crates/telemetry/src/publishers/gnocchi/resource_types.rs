@@ -127,6 +127,7 @@ mod tests {
             access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
             endpoint: Some("http://127.0.0.1:1".to_owned()),
             trust: Trust::Anyone,
+            identity: None,
             cloud: None,
             config_dirs: Vec::new(),
             create_resource_types: true,

@@ -66,6 +66,7 @@ impl Store {
         let trust = if is_plain { Trust::Anyone } else { options.trust.clone() };
         let http = HttpClient::new(&HttpOptions {
             trust,
+            identity: options.identity.clone().filter(|_| !is_plain),
             timeout,
             connect_timeout: timeout,
             ..HttpOptions::default()

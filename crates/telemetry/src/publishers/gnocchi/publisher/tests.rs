@@ -76,6 +76,7 @@ fn options(endpoint: String) -> GnocchiOptions {
         access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
+        identity: None,
         cloud: Some(nobody()),
         config_dirs: Vec::new(),
         create_resource_types: false,
