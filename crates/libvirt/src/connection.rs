@@ -1,11 +1,10 @@
 //! A connection to a hypervisor.
 
-use std::{collections::HashMap, ffi::c_int, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
-    Domain, Libvirt, Result, Statistics,
-    library::{Api, Handle, StatsRecord, c_string, free},
-    statistics::parameters,
+    Domain, Libvirt, Result,
+    library::{Api, Handle, c_string, free},
 };
 
 /// A read-only connection; clones share it. It is closed with the last clone and the last [`Domain`] from it.
@@ -84,44 +83,4 @@ impl Connection {
         }
         Ok(Domain::new(Arc::clone(&self.0), handle))
     }
-
-    /// All statistics of all domains by UUID, in one call. Not supported by all drivers.
-    pub fn statistics(&self) -> Result<HashMap<String, Statistics>> {
-        let mut records: *mut *mut StatsRecord = std::ptr::null_mut();
-        // SAFETY: the handle is alive, and `records` takes one pointer.
-        let count =
-            unsafe { (self.0.api.virConnectGetAllDomainStats)(self.0.handle, 0, &raw mut records, 0) };
-        if count < 0 {
-            return Err(self.0.api.failed("read the statistics of all domains"));
-        }
-        take_records(&self.0.api, records, count)
-    }
-}
-
-/// Copies records and frees them.
-pub(crate) fn take_records(
-    api: &Api,
-    records: *mut *mut StatsRecord,
-    count: c_int,
-) -> Result<HashMap<String, Statistics>> {
-    let mut all = HashMap::new();
-    if records.is_null() {
-        return Ok(all);
-    }
-    let mut failed = None;
-    // SAFETY: there are `count` records, each with as many parameters as it says; they are valid until the list is
-    // freed, once, and nothing returned points into them.
-    unsafe {
-        for record in std::slice::from_raw_parts(records, usize::try_from(count).unwrap_or(0)) {
-            match crate::domain::uuid(api, (**record).domain) {
-                Ok(uuid) => {
-                    let parameters = parameters((**record).parameters, (**record).count);
-                    all.insert(uuid, parameters);
-                }
-                Err(error) => failed = Some(error),
-            }
-        }
-        (api.virDomainStatsRecordListFree)(records);
-    }
-    failed.map_or(Ok(all), Err)
 }

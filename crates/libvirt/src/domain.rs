@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     Result, Statistics,
-    connection::{Link, take_records},
+    connection::Link,
     library::{
         Api, BlockSizes, BlockStats, Handle, Info, InterfaceStats, MemoryStat, StatsRecord, TypedParameter,
         c_string,
@@ -96,18 +96,6 @@ impl Drop for Domain {
     }
 }
 
-/// The UUID of a domain that is alive, as text.
-pub(crate) fn uuid(api: &Api, domain: Handle) -> Result<String> {
-    let mut text = [0 as c_char; UUID_BYTES];
-    // SAFETY: the domain is alive, and the buffer has the required size.
-    unsafe {
-        if (api.virDomainGetUUIDString)(domain, text.as_mut_ptr()) < 0 {
-            return Err(api.failed("read a domain's UUID"));
-        }
-        Ok(CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
-    }
-}
-
 impl Domain {
     /// Takes ownership of the handle.
     pub(crate) fn new(link: Arc<Link>, handle: Handle) -> Self {
@@ -130,7 +118,14 @@ impl Domain {
     }
 
     pub fn uuid(&self) -> Result<String> {
-        uuid(self.api(), self.handle)
+        let mut text = [0 as c_char; UUID_BYTES];
+        // SAFETY: the domain is alive, and the buffer has the required size.
+        unsafe {
+            if (self.api().virDomainGetUUIDString)(self.handle, text.as_mut_ptr()) < 0 {
+                return Err(self.api().failed("read a domain's UUID"));
+            }
+            Ok(CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+        }
     }
 
     pub fn info(&self) -> Result<DomainInfo> {
@@ -282,6 +277,16 @@ impl Domain {
         if count < 0 {
             return Err(self.api().failed("read a domain's statistics"));
         }
-        Ok(take_records(self.api(), records, count)?.into_values().next().unwrap_or_default())
+        if records.is_null() {
+            return Ok(Statistics::default());
+        }
+        // SAFETY: there are `count` records, of this domain, with as many parameters as each says; they are valid until the
+        // list is freed, once, and nothing returned points into them.
+        unsafe {
+            let all = std::slice::from_raw_parts(records, usize::try_from(count).unwrap_or(0));
+            let first = all.first().map(|record| parameters((**record).parameters, (**record).count));
+            (self.api().virDomainStatsRecordListFree)(records);
+            Ok(first.unwrap_or_default())
+        }
     }
 }

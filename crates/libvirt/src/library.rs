@@ -86,7 +86,7 @@ impl TypedParameter {
 /// `virDomainStatsRecord`
 #[repr(C)]
 pub(crate) struct StatsRecord {
-    pub(crate) domain: Handle,
+    domain: Handle,
     pub(crate) parameters: *mut TypedParameter,
     pub(crate) count: c_int,
 }
@@ -125,9 +125,6 @@ functions! {
     fn virConnectClose(connection: Handle) -> c_int;
     fn virConnectIsAlive(connection: Handle) -> c_int;
     fn virConnectListAllDomains(connection: Handle, domains: *mut *mut Handle, flags: c_uint) -> c_int;
-    fn virConnectGetAllDomainStats(
-        connection: Handle, stats: c_uint, records: *mut *mut *mut StatsRecord, flags: c_uint,
-    ) -> c_int;
     fn virDomainListGetStats(
         domains: *mut Handle, stats: c_uint, records: *mut *mut *mut StatsRecord, flags: c_uint,
     ) -> c_int;
