@@ -15,6 +15,8 @@ pub use by_event_type::ByEventType;
 pub use field::Field;
 pub use path::JsonPath;
 
+use serde_json::Value;
+
 /// An invalid definition. It is skipped, and the others are used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -25,3 +27,13 @@ pub struct DefinitionError(pub String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupError(pub String);
+
+/// A key's text or list of texts.
+pub fn texts(key: &str, value: Option<&Value>) -> Result<Vec<String>, DefinitionError> {
+    let texts = match value {
+        Some(Value::String(text)) => Some(vec![text.clone()]),
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    texts.ok_or_else(|| DefinitionError(format!("`{key}` is neither a text nor a list of texts")))
+}

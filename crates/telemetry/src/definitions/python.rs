@@ -97,6 +97,65 @@ pub fn first_characters(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
 }
 
+/// Whether `str.isspace` holds: Python counts four more control characters as whitespace.
+pub fn is_space(letter: char) -> bool {
+    letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
+}
+
+/// `text.split(separator, splits_max)`, or `rsplit`; without a separator at whitespace.
+pub fn split<'a>(
+    text: &'a str,
+    separator: Option<&str>,
+    splits_max: Option<usize>,
+    is_reversed: bool,
+) -> Vec<&'a str> {
+    let parts_max = splits_max.map_or(usize::MAX, |splits| splits.saturating_add(1));
+    match separator {
+        None => words(text, parts_max, is_reversed),
+        Some(separator) if is_reversed => {
+            let mut parts: Vec<&str> = text.rsplitn(parts_max, separator).collect();
+            parts.reverse();
+            parts
+        }
+        Some(separator) => text.splitn(parts_max, separator).collect(),
+    }
+}
+
+/// Splits at whitespace; if the parts are limited, the last (or first) keeps its whitespace.
+fn words(text: &str, parts_max: usize, is_reversed: bool) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let trimmed = |rest: &str| {
+        let end =
+            if is_reversed { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
+        end.len()
+    };
+    let mut rest = text;
+    loop {
+        let length = trimmed(rest);
+        rest = if is_reversed { &rest[..length] } else { &rest[rest.len() - length..] };
+        if rest.is_empty() {
+            break;
+        }
+        let at = if is_reversed { rest.rfind(is_space) } else { rest.find(is_space) };
+        let Some(at) = at.filter(|_| parts.len() + 1 < parts_max) else {
+            parts.push(rest);
+            break;
+        };
+        if is_reversed {
+            let space = rest[at..].chars().next().map_or(0, char::len_utf8);
+            parts.push(&rest[at + space..]);
+            rest = &rest[..at];
+        } else {
+            parts.push(&rest[..at]);
+            rest = &rest[at..];
+        }
+    }
+    if is_reversed {
+        parts.reverse();
+    }
+    parts
+}
+
 /// `left == right`
 pub fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {

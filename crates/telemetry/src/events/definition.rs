@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::traits::TraitDefinition;
 use crate::{
-    definitions::{DefinitionError, LookupError},
+    definitions::{DefinitionError, LookupError, texts},
     event::Trait,
 };
 
@@ -21,17 +21,10 @@ impl EventDefinition {
         let missing = |key: &str| DefinitionError(format!("`{key}` is missing"));
         let event_types = definition.get("event_type").ok_or_else(|| missing("event_type"))?;
         let traits = definition.get("traits").ok_or_else(|| missing("traits"))?;
-        let event_types: Option<Vec<&str>> = match event_types {
-            Value::String(event_type) => Some(vec![event_type]),
-            Value::Array(items) => items.iter().map(Value::as_str).collect(),
-            _ => None,
-        };
-        let event_types = event_types.ok_or_else(|| {
-            DefinitionError("`event_type` is neither a text nor a list of texts".to_owned())
-        })?;
+        let event_types = texts("event_type", Some(event_types))?;
         let traits = traits.as_object().ok_or_else(|| DefinitionError("`traits` is no object".to_owned()))?;
         let (mut included, mut excluded) = (Vec::new(), Vec::new());
-        for event_type in event_types {
+        for event_type in &event_types {
             match event_type.strip_prefix('!') {
                 Some(event_type) => excluded.push(Pattern::new(event_type)),
                 None => included.push(Pattern::new(event_type)),

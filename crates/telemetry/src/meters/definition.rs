@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::metadata::SampleOptions;
 use crate::{
-    definitions::{DefinitionError, Field, LookupError, isotime::IsoTime, pattern::Pattern, python},
+    definitions::{DefinitionError, Field, LookupError, isotime::IsoTime, pattern::Pattern, python, texts},
     notification::Notification,
     sample::{Metadata, Sample, SampleKind},
 };
@@ -294,16 +294,6 @@ fn text(value: Value) -> Option<Cow<'static, str>> {
         Value::String(text) => Some(text.into()),
         value => Some(python::text(&value).into_owned().into()),
     }
-}
-
-/// A text or a list of texts.
-fn texts(key: &str, value: Option<&Value>) -> Result<Vec<String>, DefinitionError> {
-    let texts = match value {
-        Some(Value::String(text)) => Some(vec![text.clone()]),
-        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
-        _ => None,
-    };
-    texts.ok_or_else(|| DefinitionError(format!("`{key}` is neither a text nor a list of texts")))
 }
 
 #[cfg(test)]

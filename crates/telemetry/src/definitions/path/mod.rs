@@ -5,7 +5,7 @@
 
 mod lexer;
 mod node;
-mod order;
+pub(crate) mod order;
 mod parser;
 mod text;
 mod walk;

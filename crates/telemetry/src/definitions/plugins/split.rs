@@ -33,32 +33,10 @@ impl Splitter {
     /// The segment of the value's text, if it exists.
     pub fn of(&self, value: &Value) -> Option<Value> {
         let text = python::text(value);
-        let pieces: Vec<&str> = match (&self.separator, self.splits_max) {
-            (Some(separator), None) => text.split(separator.as_str()).collect(),
-            (Some(separator), Some(splits)) => {
-                text.splitn(splits.saturating_add(1), separator.as_str()).collect()
-            }
-            (None, splits) => words(&text, splits.unwrap_or(usize::MAX)),
-        };
+        let pieces = python::split(&text, self.separator.as_deref(), self.splits_max, false);
         let at = if self.segment < 0 { self.segment + pieces.len() as i64 } else { self.segment };
         pieces.get(usize::try_from(at).ok()?).map(|piece| Value::from(*piece))
     }
-}
-
-/// Words separated by whitespace; after `splits_max` splits, the rest is the last word.
-fn words(text: &str, splits_max: usize) -> Vec<&str> {
-    let mut words = Vec::new();
-    let mut rest = text.trim_start();
-    while !rest.is_empty() {
-        if words.len() == splits_max {
-            words.push(rest);
-            break;
-        }
-        let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        words.push(word);
-        rest = behind.trim_start();
-    }
-    words
 }
 
 #[cfg(test)]

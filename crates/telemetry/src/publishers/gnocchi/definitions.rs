@@ -70,12 +70,11 @@ impl Definitions {
         let Some(path) = places.into_iter().find(|path| path.is_file()) else {
             return Ok(Definitions::shipped(archive_policy));
         };
-        let unusable = |error: yaml::YamlError| GnocchiError::Definitions(error.to_string());
-        let file = yaml::load::<Value>(&path).map_err(unusable)?;
-        let located = yaml::load::<Located>(&path).map_err(unusable)?;
-        let resources = located.get("resources").and_then(Located::list).unwrap_or_default();
+        let file: Located =
+            yaml::load(&path).map_err(|error| GnocchiError::Definitions(error.to_string()))?;
+        let resources = file.get("resources").and_then(Located::list).unwrap_or_default();
         let lines: Vec<u64> = resources.iter().map(|resource| resource.line).collect();
-        Definitions::compile(&path, &file, &lines, archive_policy)
+        Definitions::compile(&path, &file.json(), &lines, archive_policy)
     }
 
     /// The built-in definitions.

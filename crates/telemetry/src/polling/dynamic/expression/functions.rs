@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Result, error, numbers};
 use crate::{
     definitions::{
-        path::Arithmetic,
+        path::{Arithmetic, order},
         python::{self, Numeric},
     },
     messaging::surrogates::parse,
@@ -65,7 +65,7 @@ impl Function {
             (Function::All, Some(value)) => items(value)?.iter().all(python::is_true).into(),
             (Function::Any, Some(value)) => items(value)?.iter().any(python::is_true).into(),
             (Function::List, Some(value)) => Value::Array(items(value)?),
-            (Function::Sorted, Some(value)) => Value::Array(sorted(items(value)?)?),
+            (Function::Sorted, Some(value)) => Value::Array(sorted(&items(value)?)?),
             (Function::Sum, Some(value)) => sum(&items(value)?, arguments.get(1))?,
             (Function::Max, _) => extreme(arguments, Ordering::Greater)?,
             (Function::Min, _) => extreme(arguments, Ordering::Less)?,
@@ -104,32 +104,13 @@ pub fn items(value: &Value) -> Result<Vec<Value>> {
     }
 }
 
-/// Maximum number of items to sort if they are neither numbers nor texts.
-const LISTS_SORTED_MAX: usize = 1000;
-
-fn sorted(mut items: Vec<Value>) -> Result<Vec<Value>> {
-    if items.iter().all(|item| Numeric::of(item).is_some()) || items.iter().all(Value::is_string) {
-        items.sort_by(|left, right| python::compare(left, right).unwrap_or(Ordering::Equal));
-        return Ok(items);
-    }
-    if items.len() > LISTS_SORTED_MAX {
-        return Err(error("sorted: too many items that are neither numbers nor texts"));
-    }
-    // Insertion sort: some items may not be comparable, and a library's sort demands a total order.
-    let mut sorted: Vec<Value> = Vec::with_capacity(items.len());
-    for item in items {
-        let (mut low, mut high) = (0, sorted.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            let order = python::compare(&sorted[middle], &item);
-            match order.ok_or_else(|| error("sorted: items of different types"))? {
-                Ordering::Greater => high = middle,
-                _ => low = middle + 1,
-            }
-        }
-        sorted.insert(low, item);
-    }
-    Ok(sorted)
+fn sorted(items: &[Value]) -> Result<Vec<Value>> {
+    let mut sorted: Vec<&Value> = items.iter().collect();
+    order::sort(&mut sorted, &mut |left: &&Value, right: &&Value| -> Result<bool> {
+        let order = python::compare(left, right);
+        Ok(order.ok_or_else(|| error("sorted: items of different types"))? == Ordering::Less)
+    })?;
+    Ok(sorted.into_iter().cloned().collect())
 }
 
 fn sum(items: &[Value], start: Option<&Value>) -> Result<Value> {

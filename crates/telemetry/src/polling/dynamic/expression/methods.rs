@@ -135,7 +135,8 @@ fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'
         None | Some(Value::Null) => None,
         Some(letters) => Some(text_of(method, letters)?),
     };
-    let fits = |letter: char| letters.map_or_else(|| is_space(letter), |letters| letters.contains(letter));
+    let fits =
+        |letter: char| letters.map_or_else(|| python::is_space(letter), |letters| letters.contains(letter));
     Ok(match method {
         Method::LStrip => text.trim_start_matches(fits),
         Method::RStrip => text.trim_end_matches(fits),
@@ -143,64 +144,16 @@ fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'
     })
 }
 
-/// Python counts four more control characters as whitespace.
-fn is_space(letter: char) -> bool {
-    letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter)
-}
-
 fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value> {
-    let parts_max = times(arguments.get(1))?.map_or(usize::MAX, |times| times.saturating_add(1));
-    let is_reversed = method == Method::RSplit;
     let separator = match arguments.first() {
-        None | Some(Value::Null) => return Ok(words(text, parts_max, is_reversed)),
-        Some(separator) => text_of(method, separator)?,
+        None | Some(Value::Null) => None,
+        Some(separator) => Some(text_of(method, separator)?),
     };
-    if separator.is_empty() {
+    if separator == Some("") {
         return Err(error("split: an empty separator"));
     }
-    let parts: Vec<&str> = if is_reversed {
-        let mut parts: Vec<&str> = text.rsplitn(parts_max, separator).collect();
-        parts.reverse();
-        parts
-    } else {
-        text.splitn(parts_max, separator).collect()
-    };
-    Ok(parts.into_iter().collect())
-}
-
-/// Splits at whitespace; if the parts are limited, the last (or first) keeps its whitespace.
-fn words(text: &str, parts_max: usize, is_reversed: bool) -> Value {
-    let mut parts = Vec::new();
-    let trimmed = |rest: &str| {
-        let end =
-            if is_reversed { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
-        end.len()
-    };
-    let mut rest = text;
-    loop {
-        let length = trimmed(rest);
-        rest = if is_reversed { &rest[..length] } else { &rest[rest.len() - length..] };
-        if rest.is_empty() {
-            break;
-        }
-        let at = if is_reversed { rest.rfind(is_space) } else { rest.find(is_space) };
-        let Some(at) = at.filter(|_| parts.len() + 1 < parts_max) else {
-            parts.push(rest);
-            break;
-        };
-        if is_reversed {
-            let space = rest[at..].chars().next().map_or(0, char::len_utf8);
-            parts.push(&rest[at + space..]);
-            rest = &rest[..at];
-        } else {
-            parts.push(&rest[..at]);
-            rest = &rest[at..];
-        }
-    }
-    if is_reversed {
-        parts.reverse();
-    }
-    parts.into_iter().collect()
+    let splits_max = times(arguments.get(1))?;
+    Ok(python::split(text, separator, splits_max, method == Method::RSplit).into_iter().collect())
 }
 
 fn lines(text: &str) -> Value {
