@@ -13,6 +13,9 @@ use super::{Host, MessagingError, QueueOptions, Result, TransportUrl, compressio
 /// Timeout of connecting to one host, login included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Timeout of a connection's close: nothing depends on the broker's response.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// SASL mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SaslMechanism {

@@ -33,7 +33,7 @@ use tokio::{
 
 use super::{
     BrokerOptions, Delivery, Inbox, MessagingError, Outcome, Result, Ticket,
-    connection::error,
+    connection::{CLOSE_TIMEOUT, error},
     ledger::{Acknowledgement, Ledger},
     topology::{Declarer, check_name},
 };
@@ -53,6 +53,9 @@ const PREFETCH_GROWTH: u16 = 4;
 
 /// A connection that lasted this long resets the reconnect delay.
 const STABLE: Duration = Duration::from_secs(10);
+
+/// Limit for the last acknowledgements and the close: a broker that is silent must not hold up the agent's end.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What to consume.
 #[derive(Clone, Debug)]
@@ -132,10 +135,15 @@ impl Consumer {
     }
 
     /// Sends the last acknowledgements and closes the connection; the broker keeps what is not settled.
-    pub async fn close(self) {
+    pub async fn close(mut self) {
         self.stage.send_replace(Stage::Close);
-        if let Err(error) = self.task.await {
-            tracing::error!(%error, "the consumer ended");
+        match tokio::time::timeout(END_TIMEOUT, &mut self.task).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the consumer ended"),
+            Err(_) => {
+                tracing::warn!("the broker does not respond: the connection is dropped");
+                self.task.abort();
+            }
         }
     }
 }
@@ -216,7 +224,7 @@ impl Worker {
         tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
         self.exchange(&mut consumers).await?;
         // The broker keeps unacknowledged messages even if the close does not arrive.
-        let _ = tokio::time::timeout(Duration::from_secs(2), connection.close(200, "goodbye".into())).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection.close(200, "goodbye".into())).await;
         Ok(())
     }
 
@@ -458,6 +466,16 @@ mod tests {
             prefetch: 100,
             in_flight_bytes_max: 1 << 20,
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_is_silent_does_not_hold_up_the_end() {
+        let (stage, _wanted) = watch::channel(Stage::Consume);
+        let consumer =
+            Consumer { stage, task: tokio::spawn(std::future::pending()), figures: Arc::default() };
+        let began = tokio::time::Instant::now();
+        let closed = tokio::time::timeout(END_TIMEOUT * 2, consumer.close()).await;
+        assert!(closed.is_ok() && began.elapsed() >= END_TIMEOUT);
     }
 
     #[test]

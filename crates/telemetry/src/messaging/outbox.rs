@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{
     BrokerOptions, MessagingError, QueueOptions, QuorumOptions, Result, compression,
-    connection::error,
+    connection::{CLOSE_TIMEOUT, error},
     topology::{Declarer, check_name},
 };
 
@@ -170,9 +170,12 @@ impl AmqpOutbox {
 
     /// Closes the connection, if open.
     pub async fn close(&self) {
-        if let Some(open) = self.line.lock().await.open.take() {
-            let _ = open.connection.close(200, "goodbye".into()).await;
-        }
+        let closing = async {
+            if let Some(open) = self.line.lock().await.open.take() {
+                let _ = open.connection.close(200, "goodbye".into()).await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
