@@ -15,8 +15,9 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE};
 use futures_util::{StreamExt as _, stream};
 use gnudi_model::python::quote;
+use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::oneshot;
 
 use super::{
     Opened, Publisher, PublisherUrl, Receipt,
@@ -35,8 +36,8 @@ pub struct PrometheusPublisher {
     endpoint: Arc<HttpEndpoint>,
     /// Whether the URL names the group.
     has_group: bool,
-    /// Held by the batch being pushed.
-    turn: Arc<Mutex<()>>,
+    /// Resolves when the last batch was pushed; `None` before the first.
+    last: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 impl PrometheusPublisher {
@@ -45,7 +46,7 @@ impl PrometheusPublisher {
         // metrics, job, its name, and labels.
         let has_group = url.path.starts_with("/metrics/job/") && segments > 3;
         let endpoint = HttpEndpoint::new(url, "plain/text", counts)?;
-        Ok(Arc::new(PrometheusPublisher { endpoint, has_group, turn: Arc::default() }))
+        Ok(Arc::new(PrometheusPublisher { endpoint, has_group, last: Mutex::default() }))
     }
 }
 
@@ -68,9 +69,15 @@ impl Publisher for PrometheusPublisher {
             };
             resources.into_iter().map(push).collect()
         };
-        let (endpoint, turn) = (self.endpoint.clone(), self.turn.clone());
+        let endpoint = self.endpoint.clone();
+        // Queued here: tasks do not start in the order in which they are spawned.
+        let (ended, end) = oneshot::channel::<()>();
+        let before = self.last.lock().replace(end);
         begin(async move {
-            let _turn = turn.lock().await;
+            let _ended = ended;
+            if let Some(before) = before {
+                let _ = before.await;
+            }
             let posts = pushes.into_iter().map(|(path, body, items)| {
                 let endpoint = endpoint.clone();
                 async move { endpoint.post(&path, body.into(), items).await }
@@ -155,8 +162,48 @@ fn value(volume: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
     use super::*;
     use crate::publishers::tests::sample;
+
+    /// The bodies of this many pushes.
+    async fn pushed(listener: TcpListener, count: usize) -> Vec<String> {
+        let mut bodies = Vec::new();
+        while bodies.len() < count {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = String::new();
+            while !(request.contains("} ") && request.ends_with('\n')) {
+                let mut part = [0; 1024];
+                let length = connection.read(&mut part).await.unwrap();
+                assert_ne!(length, 0, "{request}");
+                request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            }
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            connection.write_all(answer.as_bytes()).await.unwrap();
+            bodies.push(request.split_once("\r\n\r\n").unwrap().1.to_owned());
+        }
+        bodies
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn batches_are_pushed_in_the_order_of_their_publication() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("prometheus://{}/metrics/job/j", listener.local_addr().unwrap());
+        let url = PublisherUrl::parse(&url).unwrap();
+        let publisher = PrometheusPublisher::open(&url, PublisherCounts::default()).unwrap();
+        let pushed = tokio::spawn(pushed(listener, 3));
+        // A worker runs the task that was spawned last first.
+        let publish = move || [1.0, 2.0, 3.0].map(|volume| publisher.samples(&[sample("cpu", volume)]));
+        let receipts = tokio::spawn(async move { publish() }).await.unwrap();
+        Receipt::all(receipts.into()).await.unwrap();
+        for (body, volume) in pushed.await.unwrap().iter().zip(1..) {
+            assert!(body.ends_with(&format!(" {volume}.0\n")), "{volume}: {body}");
+        }
+    }
 
     #[test]
     fn a_push_holds_each_series_once() {
