@@ -83,6 +83,8 @@ pub struct HttpClient {
     pool: Pool<HttpsConnector<QuickAckConnector>, Full<Bytes>>,
     timeout: Duration,
     answer_bytes_max: usize,
+    /// Whether certificates can be verified as configured; otherwise https:// is refused.
+    judges_certificates: bool,
 }
 
 impl HttpClient {
@@ -103,7 +105,19 @@ impl HttpClient {
             .pool_idle_timeout(options.idle_timeout)
             .pool_max_idle_per_host(options.idle_connections_max)
             .build(connector);
-        Ok(HttpClient { pool, timeout: options.timeout, answer_bytes_max: options.answer_bytes_max })
+        let (timeout, answer_bytes_max) = (options.timeout, options.answer_bytes_max);
+        Ok(HttpClient { pool, timeout, answer_bytes_max, judges_certificates: true })
+    }
+
+    /// Like [`HttpClient::new`]. A machine without certificates can still use plain HTTP: requests at https:// fail.
+    pub fn new_or_plain(options: &HttpOptions) -> Result<Self, TrustError> {
+        match HttpClient::new(options) {
+            Err(_) if options.trust == Trust::System => {
+                let plain = HttpClient::new(&HttpOptions { trust: Trust::Anyone, ..options.clone() })?;
+                Ok(HttpClient { judges_certificates: false, ..plain })
+            }
+            made => made,
+        }
     }
 
     /// Sends a request once, with the default timeout. Its URI must be absolute.
@@ -118,6 +132,9 @@ impl HttpClient {
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
+        if !self.judges_certificates && request.uri().scheme_str() == Some("https") {
+            return Err(HttpError("this machine trusts no certificates: cafile can name some".to_owned()));
+        }
         let response = self.pool.request(request.map(Full::new)).await.map_err(|error| failed(&error))?;
         let (head, body) = response.into_parts();
         let body =

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gnudi_http::{
-    Answer, Bytes, HttpClient, HttpError, HttpOptions, Method, Request, StatusCode, Trust, header,
-};
+use gnudi_http::{Answer, Bytes, HttpClient, HttpError, HttpOptions, Method, Request, StatusCode, header};
 use parking_lot::Mutex;
 
 use crate::{
@@ -42,8 +40,6 @@ struct Inner {
     /// Version 3, without a trailing slash.
     url: String,
     http: HttpClient,
-    /// Whether certificates can be verified as configured; otherwise https:// is refused.
-    judges_certificates: bool,
     state: Mutex<State>,
     /// Held during a login.
     logging_in: tokio::sync::Mutex<()>,
@@ -106,31 +102,25 @@ impl Session {
                 "auth_url is not an address at http:// or https://".into(),
             ));
         }
-        let client = |trust: Trust| {
-            HttpClient::new(&HttpOptions {
-                trust,
-                identity: options.identity.clone(),
-                timeout: options.timeout,
-                connect_timeout: options.timeout,
-                idle_connections_max: IDLE_CONNECTIONS_MAX,
-                answer_bytes_max: ANSWER_BYTES_MAX,
-                ..HttpOptions::default()
-            })
-            .map_err(|error| KeystoneError::InvalidOptions(error.to_string()))
+        let client = HttpOptions {
+            trust: options.trust.clone(),
+            identity: options.identity.clone(),
+            timeout: options.timeout,
+            connect_timeout: options.timeout,
+            idle_connections_max: IDLE_CONNECTIONS_MAX,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            ..HttpOptions::default()
         };
-        // A machine without certificates can still use plain HTTP.
-        let (http, judges_certificates) = match client(options.trust.clone()) {
-            Ok(http) => (http, true),
-            Err(_) if options.trust == Trust::System && url.starts_with("http://") => {
-                (client(Trust::Anyone)?, false)
-            }
-            Err(error) => return Err(error),
+        let http = if url.starts_with("http://") {
+            HttpClient::new_or_plain(&client)
+        } else {
+            HttpClient::new(&client)
         };
+        let http = http.map_err(|error| KeystoneError::InvalidOptions(error.to_string()))?;
         Ok(Session(Arc::new(Inner {
             options,
             url,
             http,
-            judges_certificates,
             state: Mutex::default(),
             logging_in: tokio::sync::Mutex::default(),
             reading_catalog: tokio::sync::Mutex::default(),
@@ -302,13 +292,6 @@ impl Session {
 
     /// Sends an idempotent request, and retries once: a kept connection may have been closed.
     async fn send(&self, request: Request<Bytes>) -> Result<Answer> {
-        let is_secure = request.uri().scheme_str() == Some("https");
-        if is_secure && !self.0.judges_certificates {
-            return Err(KeystoneError::Unavailable(
-                "an endpoint at https://, but this machine trusts no certificates: cafile can name some"
-                    .into(),
-            ));
-        }
         let place = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         let (started_at, timeout) = (Instant::now(), self.0.options.timeout);
         let first = self.0.http.send(request.clone()).await;
@@ -333,6 +316,8 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_http::Trust;
+
     use super::*;
     use crate::scripted::{Reply, Script, catalog};
 

@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use gnudi_http::{Answer, Bytes, HttpClient, HttpOptions, Method, Request, StatusCode, Trust, Uri};
+use gnudi_http::{Answer, Bytes, HttpClient, HttpOptions, Method, Request, StatusCode, Uri};
 use gnudi_keystone::{KeystoneError, KeystoneOptions, Session};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -38,8 +38,6 @@ pub enum CloudError {
 #[derive(Clone, Debug)]
 pub struct Cloud {
     http: HttpClient,
-    /// Whether certificates can be verified as configured; otherwise https:// is refused.
-    judges_certificates: bool,
     session: Session,
     places: Arc<Semaphore>,
     timeout: Duration,
@@ -53,18 +51,15 @@ impl Cloud {
     /// certificates; sends nothing. `requests_max`: concurrent requests to all services together.
     pub fn new(keystone: KeystoneOptions, requests_max: usize) -> Result<Self, KeystoneError> {
         let timeout = keystone.timeout;
-        let client = |trust: Trust| {
-            let identity = keystone.identity.clone();
-            HttpClient::new(&HttpOptions { trust, identity, timeout, ..HttpOptions::default() })
-        };
-        // A machine without certificates can still use plain HTTP.
-        let (http, judges_certificates) = match client(keystone.trust.clone()) {
-            Err(_) if keystone.trust == Trust::System => (client(Trust::Anyone), false),
-            http => (http, true),
-        };
-        let http = http.map_err(|error| KeystoneError::InvalidOptions(error.to_string()))?;
+        let http = HttpClient::new_or_plain(&HttpOptions {
+            trust: keystone.trust.clone(),
+            identity: keystone.identity.clone(),
+            timeout,
+            ..HttpOptions::default()
+        })
+        .map_err(|error| KeystoneError::InvalidOptions(error.to_string()))?;
         let places = Arc::new(Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS)));
-        Ok(Cloud { http, judges_certificates, session: Session::new(keystone)?, places, timeout })
+        Ok(Cloud { http, session: Session::new(keystone)?, places, timeout })
     }
 
     /// A service's URL in the catalogue, without a trailing slash.
@@ -126,9 +121,6 @@ impl Cloud {
         timeout: Duration,
     ) -> Result<Answer, CloudError> {
         let failed = |error: String| CloudError::Failed(format!("{url}: {error}"));
-        if !self.judges_certificates && url.starts_with("https://") {
-            return Err(failed("this machine trusts no certificates: cafile can name some".to_owned()));
-        }
         let _place = self.place().await;
         let mut is_renewed = false;
         loop {
