@@ -1,5 +1,5 @@
 """`filter_project` is looked up with the trust and the client certificate of [service_credentials], wherever the store is. The
-store has its own in [gnocchi]."""
+store has its own in [gnocchi]. Neither needs certificates for plain HTTP."""
 
 import json
 
@@ -16,12 +16,16 @@ sinks: [{name: k, publishers: ['gnocchi://?filter_project=own']}]
 
 
 class Keystone(HttpStandIn):
-    """It lets in only who has a certificate."""
+    """Its catalogue has a store, if there is one."""
+
+    def __init__(self, context=None, store=None):
+        super().__init__(context=context)
+        self.services = {"identity": f"{self.url}/v3"} | ({"metric": store.url} if store else {})
 
     def respond(self, method, path, headers, body):
         if path == "/v3/auth/tokens":
-            endpoint = {"interface": "public", "region": "R", "url": f"{self.url}/v3"}
-            catalog = [{"type": "identity", "name": "keystone", "endpoints": [endpoint]}]
+            catalog = [{"type": service, "name": service, "endpoints": [{"interface": "public", "region": "R", "url": url}]}
+                       for service, url in self.services.items()]
             token = {"expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2098-01-01T00:00:00.000000Z", "catalog": catalog}
             return 201, {"X-Subject-Token": "token"}, {"token": token}
         items = {"/v3/domains?name=Default": {"domains": [{"id": "d"}]},
@@ -32,7 +36,7 @@ class Keystone(HttpStandIn):
 class Store(HttpStandIn):
     """It accepts all that is posted, and keeps the measures."""
 
-    def __init__(self, context):
+    def __init__(self, context=None):
         super().__init__(context=context)
         self.posts = []
 
@@ -56,4 +60,17 @@ def test_private_authorities_and_client_certificates(rabbitmq, agent, tmp_path, 
         wait_until(lambda: ours.figure("acknowledged") >= 1, 60, "a message")
         assert ours.stop() == 0
         rabbitmq.wait_empty([QUEUE])
+        assert [list(post) for post in store.posts] == [["r-2"]]
+
+
+def test_a_machine_without_certificates_can_use_plain_http(rabbitmq, agent, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+    monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
+    with Store() as store, Keystone(store=store) as keystone:
+        login = f"auth_type = password\nauth_url = {keystone.url}/v3\nusername = u\npassword = pw\n"
+        config = f"[notification]\npipelines = meter\n[gnocchi]\n{login}[service_credentials]\n{login}"
+        ours = agent(rabbitmq, config=config, pipeline=PIPELINE).start()
+        notify(rabbitmq.url(), [polled([sample("r-1", project_id="own-id"), sample("r-2", project_id="other")])])
+        wait_until(lambda: ours.figure("acknowledged") >= 1, 60, "a message")
+        assert ours.stop() == 0
         assert [list(post) for post in store.posts] == [["r-2"]]

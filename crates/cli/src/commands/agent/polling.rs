@@ -374,7 +374,7 @@ fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
         service_name,
         keys: Keys { access: key("access_key"), secret: key("secret_key") },
         implicit_tenants: config.bool("rgw_client", "implicit_tenants"),
-        http: gnudi_http::HttpClient::new(&options).context("[rgw_client] cafile")?,
+        http: gnudi_http::HttpClient::new_or_plain(&options).context("[rgw_client] cafile")?,
     }))
 }
 

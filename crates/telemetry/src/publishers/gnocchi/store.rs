@@ -64,14 +64,19 @@ impl Store {
         }
         let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
         let trust = if is_plain { Trust::Anyone } else { options.trust.clone() };
-        let http = HttpClient::new(&HttpOptions {
+        let client = HttpOptions {
             trust,
             identity: options.identity.clone().filter(|_| !is_plain),
             timeout,
             connect_timeout: timeout,
             ..HttpOptions::default()
-        })
-        .map_err(|error| GnocchiError::Options(error.to_string()))?;
+        };
+        // The endpoint in the catalogue may be a plain one.
+        let http = match &endpoint {
+            None => HttpClient::new_or_plain(&client),
+            Some(_) => HttpClient::new(&client),
+        };
+        let http = http.map_err(|error| GnocchiError::Options(error.to_string()))?;
         Ok(Store {
             http,
             access: options.access.clone(),
