@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::join_all};
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     AsideOptions, Figures, aside,
@@ -161,8 +161,8 @@ impl InFlightMessage {
 
     async fn settle(&self, first: Result<Attempt, String>) -> Outcome {
         let figures = &self.shared.figures;
-        let mut attempt = first;
-        for tries in 1.. {
+        let (mut attempt, mut tries) = (first, 1);
+        loop {
             let reason = match attempt {
                 Ok(Attempt::Undecodable(reason)) => {
                     figures.undecodable.add(1);
@@ -176,10 +176,15 @@ impl InFlightMessage {
                     figures.duplicates.add(1);
                     return Outcome::Done;
                 }
-                Ok(Attempt::Published { receipt, unique_id, bad }) => {
+                Ok(Attempt::InFlight(mut end)) => {
+                    let is_published = end.wait_for(|published| *published).await.is_ok();
+                    attempt = if is_published { Ok(Attempt::Duplicate) } else { self.attempt() };
+                    continue;
+                }
+                Ok(Attempt::Published { receipt, turn, bad }) => {
                     match AssertUnwindSafe(receipt).catch_unwind().await {
                         Ok(Ok(())) => {
-                            return self.published(unique_id, bad.map(|bad| bad.reason), tries).await;
+                            return self.published(turn, bad.map(|bad| bad.reason), tries).await;
                         }
                         // Another try would repeat the message to the publishers that have it.
                         Ok(Err(error)) => return self.set_aside(&error.reason, tries).await,
@@ -194,18 +199,23 @@ impl InFlightMessage {
             figures.retries.add(1);
             tracing::info!(queue = &*self.delivery.queue, reason, tries, "not published: trying again");
             tokio::time::sleep(RETRY_PAUSE.saturating_mul(tries)).await;
+            tries += 1;
             attempt = self.attempt();
         }
-        unreachable!("tries end")
     }
 
-    async fn published(&self, unique_id: Option<String>, bad: Option<String>, tries: u32) -> Outcome {
+    async fn published(
+        &self,
+        turn: Option<(String, watch::Sender<bool>)>,
+        bad: Option<String>,
+        tries: u32,
+    ) -> Outcome {
         // If it is requeued or set aside, its next delivery is not a duplicate: its bad part was stored nowhere.
         let outcome = if let Some(reason) = bad {
             self.set_aside(&reason, tries).await
         } else {
-            if let Some(id) = unique_id {
-                self.shared.handler.duplicates.lock().insert(id);
+            if let Some((id, turn)) = turn {
+                self.shared.handler.duplicates.lock().acknowledged(id, &turn);
             }
             Outcome::Done
         };
@@ -264,6 +274,8 @@ mod tests {
         error: Option<PublishError>,
         /// Its receipts panic.
         panics: bool,
+        /// Its receipts resolve later.
+        is_slow: bool,
     }
 
     impl Publisher for Taking {
@@ -275,6 +287,12 @@ mod tests {
             self.metadata.lock().extend(metadata);
             if self.panics {
                 return Receipt::of(async { panic!("a defect") });
+            }
+            if self.is_slow {
+                return Receipt::of(async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok(())
+                });
             }
             self.error.clone().map_or_else(Receipt::done, Receipt::failed)
         }
@@ -324,8 +342,7 @@ mod tests {
         })
     }
 
-    /// The outcome of a message delivered so many times.
-    async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
+    fn agent(taking: &Arc<Taking>, aside: &Arc<Aside>) -> NotificationAgent {
         let handler = MessageHandler {
             pipelines: taking.clone(),
             meters: None,
@@ -340,14 +357,21 @@ mod tests {
             aside: AsideOptions { queue: "aside".to_owned(), messages_max: None, age_max: None },
             graceful_timeout: Duration::from_secs(1),
         };
-        let agent = NotificationAgent::new(handler, aside.clone(), options);
+        NotificationAgent::new(handler, aside.clone(), options)
+    }
+
+    fn delivery(body: &Bytes, tag: u64) -> Delivery {
+        let ticket = Ticket { session: 1, tag };
+        Delivery { body: body.clone(), queue: "q.sample".into(), is_redelivered: tag > 1, ticket }
+    }
+
+    /// The outcome of a message delivered so many times, one after the other.
+    async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
+        let agent = agent(taking, aside);
         let (mut inbox, deliveries, mut settled) = Inbox::new();
         let mut outcomes = Vec::new();
         for tag in 1..=times {
-            let ticket = Ticket { session: 1, tag };
-            let delivery =
-                Delivery { body: body.clone(), queue: "q.sample".into(), is_redelivered: tag > 1, ticket };
-            assert!(deliveries.send(delivery).is_ok());
+            assert!(deliveries.send(delivery(body, tag)).is_ok());
             let mut tasks = JoinSet::new();
             let settle = async { outcomes.push(settled.recv().await.expect("it is settled").1) };
             agent.receive_until(&mut inbox, &mut tasks, settle).await;
@@ -366,6 +390,25 @@ mod tests {
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (3, 2));
         assert_eq!(outcomes(&taking, &aside, &body(&[good()]), 2).await, [Outcome::Done; 2]);
         assert_eq!((*taking.messages.lock(), aside.messages.lock().len()), (4, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_delivered_again_while_it_is_published_is_published_once() {
+        let taking = Arc::new(Taking { is_slow: true, ..Taking::default() });
+        let agent = agent(&taking, &Arc::default());
+        let (mut inbox, deliveries, mut settled) = Inbox::new();
+        for tag in 1..=2 {
+            assert!(deliveries.send(delivery(&body(&[good()]), tag)).is_ok());
+        }
+        let mut outcomes = Vec::new();
+        let settle = async {
+            for _ in 1..=2 {
+                outcomes.push(settled.recv().await.expect("it is settled").1);
+            }
+        };
+        agent.receive_until(&mut inbox, &mut JoinSet::new(), settle).await;
+        assert_eq!(outcomes, [Outcome::Done; 2]);
+        assert_eq!(*taking.messages.lock(), 1);
     }
 
     #[tokio::test(start_paused = true)]

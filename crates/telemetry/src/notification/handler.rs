@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::{
-    BadSamples, Duplicates, Figures, MalformedNotification, Notification, Polled, polled,
+    BadSamples, Duplicates, Figures, MalformedNotification, Notification, Polled,
+    duplicates::Turn,
+    polled,
     polled::{EVENT_TYPE, MetadataMemory, Scanned, scan},
     read,
 };
@@ -28,9 +31,16 @@ use crate::{
 /// The result of one attempt to publish a message.
 pub enum Attempt {
     /// Handed over; the receipt resolves once the contents are safe.
-    Published { receipt: Receipt, unique_id: Option<String>, bad: Option<BadSamples> },
+    Published {
+        receipt: Receipt,
+        /// The message's id, for [`Duplicates::acknowledged`].
+        turn: Option<(String, watch::Sender<bool>)>,
+        bad: Option<BadSamples>,
+    },
     /// It was acknowledged recently.
     Duplicate,
+    /// Another delivery of it is being published: resolves to whether it was.
+    InFlight(watch::Receiver<bool>),
     /// Not readable.
     Undecodable(String),
     /// Readable, but not valid.
@@ -87,7 +97,7 @@ impl MessageHandler {
         })
     }
 
-    /// Publishes a message unless it is a recent duplicate.
+    /// Publishes a message unless it is a duplicate.
     fn publish_unless_duplicate(
         &self,
         number: u64,
@@ -96,12 +106,14 @@ impl MessageHandler {
         publish: impl FnOnce() -> Result<(Receipt, Option<BadSamples>), MalformedNotification>,
     ) -> Attempt {
         self.figures.sent(number, timestamp);
-        let unique_id = unique_id.map(str::to_owned);
-        if unique_id.as_ref().is_some_and(|id| self.duplicates.lock().contains(id)) {
-            return Attempt::Duplicate;
-        }
+        let turn = match unique_id.map(|id| (id, self.duplicates.lock().turn(id))) {
+            None => None,
+            Some((id, Turn::Ours(turn))) => Some((id.to_owned(), turn)),
+            Some((_, Turn::Later(end))) => return Attempt::InFlight(end),
+            Some((_, Turn::Never)) => return Attempt::Duplicate,
+        };
         match publish() {
-            Ok((receipt, bad)) => Attempt::Published { receipt, unique_id, bad },
+            Ok((receipt, bad)) => Attempt::Published { receipt, turn, bad },
             Err(malformed) => Attempt::MalformedNotification(malformed),
         }
     }
