@@ -89,6 +89,10 @@ impl<'b> Reserved<'b> {
 /// The capacity of a buffer that must grow, as a multiple of what has arrived.
 const CAPACITY_FACTOR: usize = 2;
 
+/// Up to this many announced bytes are reserved at once: copying each body of some thousand measures while its buffer grows
+/// takes 4 % of the processor time of its request.
+const RESERVED_BYTES_MAX: usize = 512 << 10;
+
 /// The pieces of a body.
 #[derive(Debug, Default)]
 struct Pieces {
@@ -101,7 +105,7 @@ struct Pieces {
 
 impl Pieces {
     /// Adds a piece of a body for which the client has announced `expected` bytes, 0 if it has not. The budget counts only
-    /// what has arrived, so the capacity is never much larger: many clients may announce long bodies and send nothing.
+    /// what has arrived, so the capacity is not much larger: many clients may announce long bodies and send nothing.
     fn push(&mut self, data: Bytes, expected: usize) {
         let is_first = self.length == 0;
         self.length += data.len();
@@ -110,8 +114,10 @@ impl Pieces {
             return;
         }
         if self.joined.capacity() < self.length {
-            let capacity = self.length.saturating_mul(CAPACITY_FACTOR);
-            let capacity = if expected >= self.length { capacity.min(expected) } else { capacity };
+            let mut capacity = self.length.saturating_mul(CAPACITY_FACTOR);
+            if expected >= self.length {
+                capacity = capacity.max(RESERVED_BYTES_MAX).min(expected);
+            }
             self.joined.reserve_exact(capacity - self.joined.len());
         }
         if self.joined.is_empty() {
@@ -235,14 +241,15 @@ mod tests {
 
     #[test]
     fn a_body_has_little_more_room_than_has_arrived() {
-        let body: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
+        let body: Vec<u8> = (0..1_500_000_u32).map(|number| number as u8).collect();
         for expected in [0, body.len(), 32 << 20] {
-            for piece_bytes in [1, 7, 64 << 10, body.len()] {
+            for piece_bytes in [7, 1000, 64 << 10, body.len()] {
                 let mut pieces = Pieces::default();
                 for piece in body.chunks(piece_bytes) {
                     pieces.push(Bytes::new(), expected);
                     pieces.push(Bytes::copy_from_slice(piece), expected);
-                    assert!(pieces.joined.capacity() <= pieces.length * CAPACITY_FACTOR);
+                    let few = if expected > 0 { RESERVED_BYTES_MAX } else { 0 };
+                    assert!(pieces.joined.capacity() <= few.max(pieces.length * CAPACITY_FACTOR));
                 }
                 assert_eq!(pieces.joined(), body, "{expected} {piece_bytes}");
             }
