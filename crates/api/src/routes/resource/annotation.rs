@@ -158,6 +158,6 @@ fn is_within(revision: &Resource, time: Timestamp) -> bool {
 impl Pagination {
     /// The marker as an id.
     fn id_marker(&self) -> Result<Option<Uuid>, IndexerError> {
-        Ok(self.page()?.marker.map(|id| id.0))
+        Ok(self.page()?.marker.map(|marker| marker.id().0))
     }
 }
