@@ -140,7 +140,11 @@ mod tests {
 
     fn text(references: &[Reference], measures: Vec<CrossMeasures>) -> String {
         let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
-        write(&mut document, references, measures, |document| document.text(", \"more\": 1")).unwrap();
+        let more = |document: &mut Document| {
+            document.text(", \"more\": 1");
+            Ok(())
+        };
+        write(&mut document, references, measures, more).unwrap();
         let ReplyBody::Whole(Some(bytes)) = document.into_body() else { panic!("a short answer") };
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         text.replace("\"1970-01-01T00:00:00+00:00\"", "T").replace("00000000-0000-0000-0000-00000000000", "")
