@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gnudi_access::{Caller, Target};
+use gnudi_access::{Caller, Rule, Target};
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
 use gnudi_server::{RequestBody, Response, acceptable};
 use hyper::{StatusCode, body::Body as _, header::ACCEPT, http::request::Parts};
 use uuid::Uuid;
 
-use super::{Guard, Lookup, RouteMatch};
+use super::{Endpoint, Guard, Lookup, RouteMatch};
 use crate::{
     app::App,
     call::{Call, Named},
@@ -89,7 +89,7 @@ impl Drop for Charged<'_> {
 
 /// Looks up the path, checks the guard and calls the handler.
 async fn answer(call: &mut Call<'_>, found: &RouteMatch<'_>, body: &mut RequestBody<'_>) -> Result<Response> {
-    call.named = find_named(call, found.lookup).await?;
+    call.named = find_named(call, found).await?;
     let endpoint = found.endpoint.as_ref().map_err(Clone::clone)?;
     if !endpoint.offers.is_empty() {
         negotiate(call.parts, endpoint.offers)?;
@@ -106,16 +106,16 @@ async fn answer(call: &mut Call<'_>, found: &RouteMatch<'_>, body: &mut RequestB
     Ok(answer)
 }
 
-async fn find_named(call: &Call<'_>, lookup: Lookup) -> Result<Named> {
+async fn find_named(call: &Call<'_>, found: &RouteMatch<'_>) -> Result<Named> {
     let mut named = Named::default();
-    match lookup {
+    match found.lookup {
         Lookup::Nothing => {}
         Lookup::ArchivePolicyRule => {
             let name = call.parameter("name");
             let rule = call.indexer().archive_policy_rule(name).await?;
             rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(name.to_owned()))?;
         }
-        Lookup::Metric => named.metric = Some(find_metric(call.app, call.parameter("id")).await?),
+        Lookup::Metric => named.metric = Some(find_metric(call, found).await?),
         Lookup::ResourceType => named.resource_type = Some(find_resource_type(call).await?),
         Lookup::ResourceId => {
             named.resource_type = Some(find_resource_type(call).await?);
@@ -172,10 +172,26 @@ fn negotiate(parts: &Parts, offers: &[&str]) -> Result<()> {
     Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Value::Null))
 }
 
-/// Looks up a metric; the id may have any form that Python's `uuid.UUID` accepts.
-async fn find_metric(app: &App, text: &str) -> Result<Arc<Metric>> {
+/// The route on which a damaged metric is found, to be deleted.
+const METRIC: &str = "/v1/metric/:id";
+
+/// Looks up a metric; the id may have any form that Python's `uuid.UUID` accepts. Of a damaged one only the id is known:
+/// whoever may delete all metrics may delete it, too.
+async fn find_metric(call: &Call<'_>, found: &RouteMatch<'_>) -> Result<Arc<Metric>> {
+    let text = call.parameter("id");
     let unknown = || ApiError::not_found(format!("Metric {text} does not exist"));
-    let id = parse_uuid(text).ok_or_else(unknown)?;
-    let found = app.engine().indexer().metrics(&[MetricId(id)]).await?.pop().flatten();
-    found.ok_or_else(unknown)
+    let id = MetricId(parse_uuid(text).ok_or_else(unknown)?);
+    let is_deletion = || {
+        found.route == METRIC
+            && matches!(found.endpoint, Ok(Endpoint { guard: Guard::Metric(Rule::DeleteMetric), .. }))
+    };
+    match call.indexer().metrics(&[id]).await {
+        Ok(mut metrics) => metrics.pop().flatten().ok_or_else(unknown),
+        Err(IndexerError::DamagedMetric { .. })
+            if is_deletion() && matches!(call.metrics_allowed(Rule::DeleteMetric), Ok(None)) =>
+        {
+            Ok(Arc::new(Metric::new(id)))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
