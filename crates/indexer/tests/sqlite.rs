@@ -9,10 +9,11 @@ use std::{
 
 use futures_util::{FutureExt, future::join_all};
 use gnudi_indexer::{
-    ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, Filter, FilterValue, Indexer,
-    IndexerError, MemoryIndexer, MetricFilter, MetricListing, MetricMarker, Metrics, MetricsChange,
-    NewMetric, NewNamedMetric, NewResource, OpenError, Page, ResourceChange, ResourceListing, ResourceMarker,
-    ResourcePage, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, SqliteOptions,
+    Annotation, AnnotationListing, Annotations, ArchivePolicies, ArchivePolicyRules, CacheOptions,
+    CachedIndexer, Filter, FilterValue, Indexer, IndexerError, MemoryIndexer, MetricFilter, MetricListing,
+    MetricMarker, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, OpenError, Page,
+    ResourceChange, ResourceListing, ResourceMarker, ResourcePage, ResourceTypeChange, ResourceTypes,
+    Resources, SqlIndexer, SqliteOptions,
     conformance::{new_metric, new_resource},
     create_default_archive_policies, has_no_archive_policies,
 };
@@ -357,13 +358,8 @@ async fn a_damaged_resource_keeps_no_other_from_a_deletion_by_filter() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let indexer = open(&path).await;
-    indexer
-        .create_resource_type(ResourceType {
-            name: "vm".into(),
-            attributes: std::collections::BTreeMap::new(),
-        })
-        .await
-        .unwrap();
+    let vm = ResourceType { name: "vm".into(), attributes: [].into() };
+    indexer.create_resource_type(vm).await.unwrap();
     let new = |number| NewResource { resource_type: "vm".to_owned(), ..new_resource(number) };
     let created = indexer.create_resources((1..=4).map(new).collect()).await;
     assert!(created.iter().all(Result::is_ok), "{created:?}");
@@ -381,6 +377,43 @@ async fn a_damaged_resource_keeps_no_other_from_a_deletion_by_filter() {
     assert_eq!(indexer.damaged(), 1);
     // Without attributes it can be read.
     assert_eq!(delete(GENERIC, [3, 4]).await, [3, 4]);
+}
+
+#[tokio::test]
+async fn damaged_definitions_and_annotations_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    let rule = ArchivePolicyRule {
+        name: "all".to_owned(),
+        metric_pattern: "*".to_owned(),
+        archive_policy_name: "low".to_owned(),
+    };
+    indexer.create_archive_policy_rule(rule).await.unwrap();
+    assert!(indexer.create_resources(vec![new_resource(1)]).await[0].is_ok());
+    let annotation = Annotation {
+        id: Uuid::from_u128(7),
+        resource_id: Uuid::from_u128(1),
+        timestamp: Timestamp::EPOCH,
+        text: "moved".to_owned(),
+        creator: "me".to_owned(),
+    };
+    indexer.create_annotation(annotation.clone()).await.unwrap();
+    damage(&path, "resource_annotation", "content", 7).await;
+    let definitions = "UPDATE archive_policy_rule SET metric_pattern = CAST(X'FF' AS TEXT); \
+         UPDATE archive_policy SET definition = CAST(X'FF' AS TEXT) WHERE name = 'low'";
+    raw(&path).await.execute(definitions).await.unwrap();
+    let listing = AnnotationListing::of(annotation.resource_id);
+    for (error, named) in [
+        (indexer.archive_policy_rules().await.unwrap_err(), "archive policy rule all is damaged".to_owned()),
+        (indexer.archive_policies().await.unwrap_err(), "archive policy low is damaged".to_owned()),
+        (
+            indexer.list_annotations(&listing).await.unwrap_err(),
+            format!("annotation {} is damaged", annotation.id),
+        ),
+    ] {
+        assert!(error.to_string().contains(&named), "{error}");
+    }
 }
 
 /// What a deleted attribute has left behind does not become the value of a later one.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    failure::{Failure, Refusals, execute_checked},
+    failure::{Failure, Refusals, damaged, execute_checked},
     id_at,
     writer::{Applied, Change, Context},
 };
@@ -27,13 +27,13 @@ impl Annotations for SqlIndexer {
         let mut select = Statement::new(self.readers.dialect(), SELECT);
         select.push(" WHERE id = ").push_bind(id).push(" AND resource_id = ").push_bind(resource_id);
         let row = self.readers.fetch_optional(select).await?;
-        Ok(row.map(|row| decode(&row)).transpose()?)
+        row.map(|row| decode(&row)).transpose()
     }
 
     async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
         let marker = marker_of(self, listing).await?;
         let rows = self.readers.fetch_all(list(self.readers.dialect(), listing, marker.as_ref())).await?;
-        Ok(rows.iter().map(decode).collect::<Result<_, _>>()?)
+        rows.iter().map(decode).collect()
     }
 
     async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()> {
@@ -60,13 +60,18 @@ fn list(dialect: Dialect, listing: &AnnotationListing, marker: Option<&Annotatio
     query
 }
 
-fn decode(row: &Row) -> Result<Annotation, gnudi_sql::Error> {
+fn decode(row: &Row) -> Result<Annotation> {
+    let id = id_at(row, 0)?;
+    let text = |column| {
+        let text: Result<String, gnudi_sql::Error> = row.try_get(column);
+        text.map_err(|error| damaged(format_args!("annotation {id}"), &error))
+    };
     Ok(Annotation {
-        id: id_at(row, 0)?,
+        id,
         resource_id: id_at(row, 1)?,
         timestamp: Timestamp(row.try_get(2)?),
-        text: row.try_get::<&str>(3)?.to_owned(),
-        creator: row.try_get::<&str>(4)?.to_owned(),
+        text: text(3)?,
+        creator: text(4)?,
     })
 }
 

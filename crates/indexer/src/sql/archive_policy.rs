@@ -1,6 +1,6 @@
 //! Statements for archive policies.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, error::Error, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     Connection, Row, SqlIndexer, Statement,
     archive_policy_rule::CreateRule,
-    failure::{Failure, Refusals, execute_checked},
+    failure::{Failure, Refusals, damaged, execute_checked},
     id_at, optional_id_at,
     writer::{Applied, Change, Context},
 };
@@ -265,24 +265,22 @@ fn encode_methods(methods: &BTreeSet<AggregationMethod>) -> String {
 }
 
 fn decode(row: &Row) -> Result<ArchivePolicy> {
-    let (name, back_window): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-    let (definition, methods): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
-    let damaged = |error: serde_json::Error| {
-        IndexerError::Database(format!("archive policy {name} is damaged: {error}"))
-    };
-    let items: Vec<StoredItem> = serde_json::from_str(definition).map_err(damaged)?;
-    let aggregation_methods = serde_json::from_str(methods).map_err(damaged)?;
+    let name: &str = row.try_get(0)?;
+    decode_named(name, row).map_err(|error| damaged(format_args!("archive policy {name}"), &error))
+}
+
+fn decode_named(name: &str, row: &Row) -> Result<ArchivePolicy, Box<dyn Error>> {
+    let items: Vec<StoredItem> = serde_json::from_str(row.try_get(2)?)?;
     let definition = items
         .into_iter()
         .map(|StoredItem(granularity, points, timespan)| ArchivePolicyItem { granularity, points, timespan })
         .collect();
-    let raw_timespan = row.try_get::<Option<i64>>(4)?.map(Timespan);
     Ok(ArchivePolicy {
-        name,
-        back_window: back_window as u64,
+        name: name.to_owned(),
+        back_window: row.try_get::<i64>(1)? as u64,
         definition,
-        aggregation_methods,
-        raw_timespan,
+        aggregation_methods: serde_json::from_str(row.try_get(3)?)?,
+        raw_timespan: row.try_get::<Option<i64>>(4)?.map(Timespan),
         recomputes_late: row.try_get::<i64>(5)? != 0,
     })
 }

@@ -5,7 +5,7 @@ use gnudi_model::ArchivePolicyRule;
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, Refusals, execute_checked},
+    failure::{Failure, Refusals, damaged, execute_checked},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
@@ -23,12 +23,12 @@ impl ArchivePolicyRules for SqlIndexer {
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
         let row = self.readers.fetch_optional(self.readers.statement(SELECT_ONE).bind(name)).await?;
-        Ok(row.map(|row| decode(&row)).transpose()?)
+        row.map(|row| decode(&row)).transpose()
     }
 
     async fn archive_policy_rules(&self) -> Result<Vec<ArchivePolicyRule>> {
         let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await?;
-        Ok(rows.iter().map(decode).collect::<Result<_, _>>()?)
+        rows.iter().map(decode).collect()
     }
 
     async fn rename_archive_policy_rule(&self, name: &str, new_name: &str) -> Result<ArchivePolicyRule> {
@@ -90,7 +90,7 @@ impl Change for RenameRule {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone())));
         }
         let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
-        Ok((decode(&row)?, Touched::policies()))
+        Ok((decode(&row).map_err(Failure::Refused)?, Touched::policies()))
     }
 }
 
@@ -110,10 +110,11 @@ impl Change for DeleteRule {
     }
 }
 
-fn decode(row: &Row) -> Result<ArchivePolicyRule, gnudi_sql::Error> {
-    Ok(ArchivePolicyRule {
-        name: row.try_get(0)?,
-        metric_pattern: row.try_get(1)?,
-        archive_policy_name: row.try_get(2)?,
-    })
+fn decode(row: &Row) -> Result<ArchivePolicyRule> {
+    let name: &str = row.try_get(0)?;
+    let text = |column| {
+        let text: Result<String, gnudi_sql::Error> = row.try_get(column);
+        text.map_err(|error| damaged(format_args!("archive policy rule {name}"), &error))
+    };
+    Ok(ArchivePolicyRule { name: name.to_owned(), metric_pattern: text(1)?, archive_policy_name: text(2)? })
 }

@@ -1,5 +1,7 @@
 //! Converts database errors for the index's callers.
 
+use std::fmt::Display;
+
 use gnudi_sql::{Class, class, is_foreign_key_violation, is_unique_violation, reason};
 
 use super::{Connection, Statement};
@@ -45,6 +47,11 @@ pub(super) async fn execute_checked(
         None
     };
     Err(refusal.map_or_else(|| error.into(), Failure::Refused))
+}
+
+/// The error for an item, given by its kind and name, whose row cannot be read.
+pub(super) fn damaged(item: impl Display, error: &dyn Display) -> IndexerError {
+    IndexerError::Database(format!("{item} is damaged: {error}"))
 }
 
 impl From<gnudi_sql::Error> for IndexerError {
