@@ -137,7 +137,7 @@ impl Engine {
             let resources = self.resources_behind(marker, &goes_on, now).await?;
             let Some(last) = resources.last() else { break };
             marker = Some(ResourceMarker::Listed(last.clone()));
-            let metrics: Vec<_> = resources.iter().flat_map(|resource| &resource.metrics).collect();
+            let metrics: Vec<_> = resources.iter().flat_map(|resource| resource.metrics.iter()).collect();
             let active = self.active(&metrics, begin, created_before).await?;
             let inactive: Vec<_> = resources
                 .iter()
@@ -224,7 +224,8 @@ impl Engine {
             if resources.is_empty() {
                 break;
             }
-            let metrics = resources.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id);
+            let metrics =
+                resources.iter().flat_map(|resource| resource.metrics.iter()).map(|metric| metric.id);
             self.apply_waiting(metrics, &mut applied, &mut stuck, &go_on).await;
             let units = self.incoming.numbering().units();
             let is_stuck = |metric: &Arc<Metric>| stuck.contains(&units.sack_of(metric.id));

@@ -88,7 +88,7 @@ impl NewResource {
             revision_end: None,
             revision: Resource::CURRENT,
             attributes: resource_type.attributes.keys().map(|name| (name.clone(), value(name))).collect(),
-            metrics: Vec::new(),
+            metrics: Arc::default(),
         })
     }
 }

@@ -399,7 +399,7 @@ async fn is_shared(kind: EngineKind) {
         let found = one.resource("instance", resource).await.unwrap();
         assert_eq!(found, other.resource("instance", resource).await.unwrap());
         left += u64::from(found.is_some());
-        for metric in found.iter().flat_map(|found| &found.metrics) {
+        for metric in found.iter().flat_map(|found| found.metrics.iter()) {
             assert_eq!(metric.resource_id, Some(resource));
         }
     }

@@ -43,8 +43,8 @@ pub struct Resource {
     pub revision: i64,
     /// All attributes of its type, including null ones; empty if the resource was requested as a generic one.
     pub attributes: BTreeMap<Text, AttributeValue>,
-    /// Its active metrics today (also in an earlier revision), by name.
-    pub metrics: Vec<Arc<Metric>>,
+    /// Its active metrics today (also in an earlier revision), by name. The revisions of a page share them.
+    pub metrics: Arc<[Arc<Metric>]>,
 }
 
 impl Resource {
@@ -66,7 +66,7 @@ impl Resource {
             revision_end: None,
             revision: Resource::CURRENT,
             attributes: BTreeMap::new(),
-            metrics: Vec::new(),
+            metrics: Arc::default(),
         }
     }
 

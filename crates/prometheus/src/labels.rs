@@ -211,7 +211,7 @@ mod tests {
             revision_end: None,
             revision: Resource::CURRENT,
             attributes: attributes.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
-            metrics: Vec::new(),
+            metrics: [].into(),
         }
     }
 

@@ -163,7 +163,7 @@ mod tests {
         let metric = Arc::new(Metric::new(MetricId(Uuid::from_u128(1))));
         let resource = |metrics: usize| {
             Arc::new(Resource {
-                metrics: vec![metric.clone(); metrics],
+                metrics: vec![metric.clone(); metrics].into(),
                 ..Resource::new(Uuid::from_u128(2), "r")
             })
         };

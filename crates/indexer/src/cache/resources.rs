@@ -75,11 +75,11 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let note = move |caches: &Caches, outcomes: &Vec<Result<Arc<Resource>, _>>| {
             caches.invalidate_metrics_of_any_resource(&attached);
             caches.log.metrics(&attached);
-            let shown = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
+            let shown = outcomes.iter().flatten().flat_map(|resource| resource.metrics.iter());
             caches.log.created(&shown.map(|metric| metric.id).collect::<Vec<_>>());
         };
         let outcomes = self.run_to_completion(write, note).await;
-        let created = outcomes.iter().flatten().flat_map(|resource| &resource.metrics);
+        let created = outcomes.iter().flatten().flat_map(|resource| resource.metrics.iter());
         self.caches.metrics.insert_all(created, &epochs);
         for (outcome, epoch) in outcomes.iter().zip(of_resources) {
             if let Ok(resource) = outcome {

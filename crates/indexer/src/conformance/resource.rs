@@ -132,7 +132,7 @@ pub(in crate::conformance) async fn is_kept_whole(indexer: &dyn Indexer) {
         revision_end: None,
         revision: Resource::CURRENT,
         attributes: kinds.iter().map(|(name, _, value)| ((*name).into(), value.clone())).collect(),
-        metrics: vec![],
+        metrics: [].into(),
     };
     let bare = NewResource { creator: String::new(), ..new_resource(0) };
     let created = indexer.create_resources(vec![new, bare.clone()]).await;

@@ -57,7 +57,9 @@ pub(super) fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result
             shown.attributes.clear();
         }
         if let Some(names) = &listing.metric_names {
-            shown.metrics.retain(|metric| names.iter().any(|name| metric.name.as_deref() == Some(name)));
+            let named = shown.metrics.iter();
+            let named = named.filter(|metric| names.iter().any(|name| metric.name.as_deref() == Some(name)));
+            shown.metrics = named.cloned().collect();
         }
         Arc::new(shown)
     };

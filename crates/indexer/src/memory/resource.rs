@@ -100,7 +100,7 @@ pub(super) fn is_of_type(resource: &Resource, resource_type: &str) -> bool {
 impl Tables {
     /// A stored resource as seen under a type: with its metrics, and without attributes as a generic one.
     pub(super) fn shown(&self, resource: &Resource, resource_type: &str) -> Resource {
-        let mut shown = Resource { metrics: self.metrics_of(resource.id), ..resource.clone() };
+        let mut shown = Resource { metrics: self.metrics_of(resource.id).into(), ..resource.clone() };
         if resource_type == GENERIC {
             shown.attributes.clear();
         }

@@ -236,7 +236,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
         other => refusal(other),
     })?;
     // New metrics come first: gnocchiclient shows the first one as the created one.
-    let mut metrics = updated.resource.metrics.clone();
+    let mut metrics = updated.resource.metrics.to_vec();
     let place = |metric: &Arc<Metric>| metric.name.as_deref().and_then(|name| names.get(name)).copied();
     metrics.sort_by_key(|metric| place(metric).unwrap_or(usize::MAX));
     Ok(reply::ok(metric::list_body(call, &metrics, |_, _| ()).await?))

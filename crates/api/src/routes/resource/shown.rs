@@ -198,7 +198,7 @@ mod tests {
                 ("u".into(), AttributeValue::Uuid(Uuid::from_u128(2))),
                 ("x".into(), AttributeValue::Null),
             ]),
-            metrics: vec![metric("cpu", 3), metric("disk", 4)],
+            metrics: [metric("cpu", 3), metric("disk", 4)].into(),
             ..Resource::new(Uuid::from_u128(1), "inst")
         }
     }
@@ -228,7 +228,7 @@ mod tests {
             r#"{"id": "00000000-0000-0000-0000-000000000001", "s": "\u00e9"}"#
         );
         assert_eq!(text(&["foo"]), "{}");
-        let bare = Resource { metrics: Vec::new(), ..resource() };
+        let bare = Resource { metrics: Arc::default(), ..resource() };
         let ReplyBody::Whole(Some(list)) = list(vec![Arc::new(bare); 2], vec!["metrics".to_owned()]) else {
             panic!("it is short")
         };

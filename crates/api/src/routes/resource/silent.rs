@@ -32,7 +32,7 @@ pub(super) async fn page(
             let (some, others) = rest.split_at(some_of(rest));
             rest = others;
             let metrics: Vec<MetricId> =
-                some.iter().flat_map(|resource| &resource.metrics).map(|metric| metric.id).collect();
+                some.iter().flat_map(|resource| resource.metrics.iter()).map(|metric| metric.id).collect();
             scanned += some.len() + metrics.len();
             let mut measured = call.measured(&metrics).await?.into_iter();
             for resource in some {

@@ -94,8 +94,9 @@ impl Ready {
             }
             MetricsChange::Attach(_) => None,
         });
-        resource.metrics = metrics.collect();
-        sort_by_name(&mut resource.metrics);
+        let mut metrics: Vec<_> = metrics.collect();
+        sort_by_name(&mut metrics);
+        resource.metrics = metrics.into();
         let (attributes, values) = encode(stored, &new.attributes);
         let whole_name = |metric: &NewNamedMetric| Some((metric.id, metric.whole_name.clone()?));
         let whole_names = created(new.metrics.iter()).filter_map(whole_name).collect();

@@ -172,7 +172,7 @@ async fn set_metrics(
     resource: &Resource,
     metrics: &[(String, MetricsChange)],
     now: Timestamp,
-) -> Result<Vec<Arc<Metric>>, Failure> {
+) -> Result<Arc<[Arc<Metric>]>, Failure> {
     for (name, change) in metrics {
         match change {
             MetricsChange::Attach(id) => attach(connection, resource, name, *id).await?,
@@ -191,7 +191,7 @@ async fn set_metrics(
     let mut metrics =
         metric::decode_listed(&rows, &context.texts, &context.damage).map_err(Failure::Broken)?;
     sort_by_name(&mut metrics);
-    Ok(metrics)
+    Ok(metrics.into())
 }
 
 async fn attach(

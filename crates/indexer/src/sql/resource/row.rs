@@ -72,11 +72,11 @@ pub(in crate::sql) enum Attributes {
 
 impl SqlIndexer {
     /// The active metrics of resources, by name; with `names` only those with one of these names.
-    pub(in crate::sql) async fn metrics_of(
+    async fn metrics_of(
         &self,
         resources: &[Uuid],
         names: Option<&[String]>,
-    ) -> Result<HashMap<Uuid, Vec<Arc<Metric>>>> {
+    ) -> Result<HashMap<Uuid, Arc<[Arc<Metric>]>>> {
         let mut found: HashMap<Uuid, Vec<Arc<Metric>>> = HashMap::new();
         let statements: Vec<Statement> = resources
             .chunks(IDS_NAMED_MAX)
@@ -97,10 +97,11 @@ impl SqlIndexer {
                 found.entry(resource).or_default().push(metric);
             }
         }
-        for metrics in found.values_mut() {
-            sort_by_name(metrics);
-        }
-        Ok(found)
+        let sorted = found.into_iter().map(|(resource, mut metrics)| {
+            sort_by_name(&mut metrics);
+            (resource, metrics.into())
+        });
+        Ok(sorted.collect())
     }
 
     /// Adds their active metrics to new resources; with `names` only those with one of these names.
@@ -186,6 +187,6 @@ fn decode_fields(
         revision_end: row.try_get::<Option<i64>>(11)?.map(Timestamp),
         revision: row.try_get(12)?,
         attributes,
-        metrics: Vec::new(),
+        metrics: Arc::default(),
     })
 }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType, Timestamp};
+use gnudi_model::{
+    ArchivePolicy, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType, Timestamp,
+};
 
 use super::*;
 use crate::{
-    Comparison, Filter, FilterValue, NewResource, NewRevision, ResourceChange, ResourcePage, ResourceSort,
-    ResourceTypes, Resources, SortDirection, SqliteOptions,
+    Comparison, Filter, FilterValue, MetricsChange, NewNamedMetric, NewResource, NewRevision, ResourceChange,
+    ResourcePage, ResourceSort, ResourceTypes, Resources, SortDirection, SqliteOptions,
+    create_default_archive_policies,
 };
 
 const COUNT: u128 = 4000;
@@ -260,4 +263,25 @@ async fn very_large_and_very_small_numbers_are_found_and_listed_once() {
             indexer.list_resources(&listing("instance", false, Some(filter), &["size"])).await.unwrap();
         assert_eq!(found.iter().map(|found| found.id).collect::<Vec<_>>(), ids, "{size}");
     }
+}
+
+/// Each with a copy of the list, a page of a resource with many metrics would not fit in memory.
+#[tokio::test]
+async fn the_revisions_of_a_page_share_their_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
+    create_default_archive_policies(&indexer, &ArchivePolicy::default_methods()).await.unwrap();
+    let metric = NewNamedMetric::new(MetricId(Uuid::from_u128(1)), "low");
+    let new = NewResource {
+        metrics: vec![("cpu".to_owned(), MetricsChange::Create(metric))],
+        ..NewResource::new(Uuid::from_u128(2), GENERIC, "me", at(0))
+    };
+    assert!(indexer.create_resources(vec![new]).await[0].is_ok());
+    let change = ResourceChange { revision: NewRevision::Always, now: at(1), ..ResourceChange::default() };
+    indexer.update_resource(GENERIC, Uuid::from_u128(2), change).await.unwrap();
+    let listing = ResourceListing { history: true, ..ResourceListing::of(GENERIC, at(2)) };
+    let listed = indexer.list_resources(&listing).await.unwrap();
+    let [before, after] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!(before.metrics.len(), 1);
+    assert!(Arc::ptr_eq(&before.metrics, &after.metrics));
 }
