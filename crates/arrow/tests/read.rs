@@ -241,7 +241,7 @@ fn resources_are_those_that_their_texts_mean() {
         .iter()
         .map(|metric| {
             let times = out[metric.range.clone()].iter().map(|measure| measure.timestamp.0).collect();
-            (metric.resource, metric.name.as_str(), metric.archive_policy_name.as_deref(), times)
+            (metric.resource, &*metric.name, metric.archive_policy_name.as_deref(), times)
         })
         .collect();
     assert_eq!(
@@ -252,6 +252,7 @@ fn resources_are_those_that_their_texts_mean() {
             (1, "y", Some("q"), vec![3, 3]),
         ]
     );
+    assert!(Arc::ptr_eq(&named.metrics[0].name, &named.metrics[1].name));
 }
 
 /// A valid stream of each layout, to be damaged.

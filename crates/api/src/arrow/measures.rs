@@ -4,7 +4,7 @@ use std::{borrow::Cow, panic::AssertUnwindSafe};
 
 use gnudi_app::{ApiError, Limits, Result, json::Value, resource_id};
 pub use gnudi_arrow::read::work_bytes;
-use gnudi_arrow::read::{self, ReadLimits};
+use gnudi_arrow::read::{self, NamedParts, ReadLimits};
 use gnudi_model::Measure;
 
 use super::unreadable;
@@ -42,24 +42,29 @@ pub fn batch(
 ///
 /// # Errors
 /// As [`batch`].
-pub fn named(input: &[u8], creator: &str, limits: &Limits, out: &mut Vec<Measure>) -> Result<Named<'static>> {
+pub fn named(input: &[u8], creator: &str, limits: &Limits, out: &mut Vec<Measure>) -> Result<NamedParts> {
     let id_of = |text: &str| resource_id::of_text(text, creator).map_err(|invalid| invalid.reason());
-    let parts = guarded(|| read::named_measures(input, &limits_of(limits), id_of, out).map_err(unreadable))?;
-    let resource = |resource: read::NamedResource| NamedResource {
-        id: resource.id,
-        original_id: Cow::Owned(resource.original_id),
-    };
-    let metric = |part: read::NamedPart| NamedMetric {
-        resource: part.resource,
-        name: Cow::Owned(part.name),
-        archive_policy_name: part.archive_policy_name.map(Cow::Owned),
-        unit: part.unit.map(Cow::Owned),
-        range: part.range,
-    };
-    Ok(Named {
-        resources: parts.resources.into_iter().map(resource).collect(),
-        metrics: parts.metrics.into_iter().map(metric).collect(),
-    })
+    guarded(|| read::named_measures(input, &limits_of(limits), id_of, out).map_err(unreadable))
+}
+
+impl<'p> From<&'p NamedParts> for Named<'p> {
+    fn from(parts: &'p NamedParts) -> Self {
+        let resource = |resource: &'p read::NamedResource| NamedResource {
+            id: resource.id,
+            original_id: Cow::Borrowed(resource.original_id.as_str()),
+        };
+        let metric = |part: &'p read::NamedPart| NamedMetric {
+            resource: part.resource,
+            name: Cow::from(&*part.name),
+            archive_policy_name: part.archive_policy_name.as_deref().map(Cow::Borrowed),
+            unit: part.unit.as_deref().map(Cow::Borrowed),
+            range: part.range.clone(),
+        };
+        Named {
+            resources: parts.resources.iter().map(resource).collect(),
+            metrics: parts.metrics.iter().map(metric).collect(),
+        }
+    }
 }
 
 /// Turns a panic on untrusted input into 400, and logs it as a bug.

@@ -97,8 +97,8 @@ impl Names {
         Names { name, max, codes: HashMap::new(), texts: Vec::new() }
     }
 
-    pub fn text(&self, code: u32) -> &str {
-        &self.texts[code as usize]
+    pub fn text(&self, code: u32) -> Arc<str> {
+        self.texts[code as usize].clone()
     }
 }
 

@@ -12,7 +12,7 @@ mod message;
 mod rows;
 mod schema;
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use gnudi_model::{Measure, MetricId, python::parse_uuid};
 use uuid::Uuid;
@@ -113,10 +113,11 @@ pub struct NamedResource {
 pub struct NamedPart {
     /// The resource's index in [`NamedParts::resources`].
     pub resource: usize,
-    pub name: String,
+    /// Metrics with equal texts share them.
+    pub name: Arc<str>,
     /// For creating a missing metric: the first non-null value in its rows; `unit` likewise.
-    pub archive_policy_name: Option<String>,
-    pub unit: Option<String>,
+    pub archive_policy_name: Option<Arc<str>>,
+    pub unit: Option<Arc<str>>,
     pub range: Range<usize>,
 }
 
@@ -167,9 +168,9 @@ pub fn named_measures(
         .zip(notes)
         .map(|(((resource, name), range), [policy, unit])| NamedPart {
             resource: resource as usize,
-            name: names.text(name).to_owned(),
-            archive_policy_name: policy.map(|code| policies.text(code).to_owned()),
-            unit: unit.map(|code| units.text(code).to_owned()),
+            name: names.text(name),
+            archive_policy_name: policy.map(|code| policies.text(code)),
+            unit: unit.map(|code| units.text(code)),
             range,
         })
         .collect();

@@ -21,9 +21,11 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
     let limits = &app.options().limits;
     let mut read = app.measure_buffers.take();
     let creator = &call.caller.user;
+    let sent;
     let named = if is_arrow {
         let work = || arrow::measures::named(&input, creator, limits, &mut read);
-        body.long_work.run(arrow::measures::work_bytes(&input), work).await?
+        sent = body.long_work.run(arrow::measures::work_bytes(&input), work).await?;
+        Named::from(&sent)
     } else {
         let scan = || named::read(&input, creator, || app.now(), limits.measures_max, &mut read);
         let (named, by) = body.long_work.run(input.len(), scan).await?;
