@@ -104,6 +104,17 @@ def test_a_deleted_resource_comes_back_with_the_next_line(server):
         server.client().delete("/v1/resource/db/h").expect(204)
 
 
+def test_a_resource_that_comes_back_with_another_type_is_refused(server):
+    client, line = server.client(), "m,host=h f=1 1700000000000000000"
+    # The second is served from memory.
+    write(server, line).expect(204)
+    write(server, line).expect(204)
+    client.delete("/v1/resource/db/h").expect(204)
+    client.post("/v1/resource/generic", {"id": "h", "metrics": {"m.f": {}}}).expect(201)
+    client.get("/v1/resource/generic/h/metric/m.f").expect(200)
+    write(server, line).expect(409)
+
+
 def test_compressed_and_in_chunks(server):
     """As telegraf writes, and as clients that do not know the length of what they write."""
     lines = "".join(f"m,host=h f={number} {1700000000 + number}\n" for number in range(100)).encode()

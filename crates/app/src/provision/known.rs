@@ -1,11 +1,11 @@
-//! A cache of resources and their types. The hot write path reads it instead of the index.
+//! A cache of the types of resources. The hot write path reads it instead of the index.
 //!
-//! A resource's type never changes. Deleting a resource deletes its metrics, which invalidates them in the
-//! index's cache, so a stale entry here finds no metrics and falls back to the index.
+//! A resource's type never changes, but the resource may be deleted and created again with another type, also by another
+//! process. Each entry has a metric that the resource had: a deletion deletes it, and invalidates it in the index's cache.
 
 use std::collections::HashMap;
 
-use gnudi_model::Text;
+use gnudi_model::{MetricId, Text};
 use parking_lot::RwLock;
 use uuid::Uuid;
 
@@ -13,22 +13,27 @@ use uuid::Uuid;
 const RESOURCES_MAX: usize = 200_000;
 
 #[derive(Debug, Default)]
-pub struct KnownResources(RwLock<HashMap<Uuid, Text>>);
+pub struct KnownResources(RwLock<HashMap<Uuid, (Text, MetricId)>>);
 
 impl KnownResources {
-    /// Whether the cache has the resource with this type.
-    pub fn is(&self, id: Uuid, resource_type: &str) -> bool {
-        self.0.read().get(&id).is_some_and(|known| known.as_str() == resource_type)
+    /// A metric of the resource, if the cache has it with this type: while the metric is the resource's, so is the type.
+    pub fn metric_of(&self, id: Uuid, resource_type: &str) -> Option<MetricId> {
+        let known = self.0.read();
+        let (known_type, metric) = known.get(&id)?;
+        (known_type.as_str() == resource_type).then_some(*metric)
     }
 
-    pub fn insert(&self, id: Uuid, resource_type: &str) {
+    /// Caches the type of a resource that has this metric.
+    pub fn insert(&self, id: Uuid, resource_type: &str, metric: MetricId) {
         let mut known = self.0.write();
         if known.len() >= RESOURCES_MAX {
             known.clear();
         }
         // There are few types and many resources, so entries share the type's text.
-        let shared = known.values().next().filter(|text| text.as_str() == resource_type).cloned();
-        known.insert(id, shared.unwrap_or_else(|| Text::from(resource_type)));
+        let shared =
+            known.values().next().map(|(text, _)| text).filter(|text| text.as_str() == resource_type);
+        let resource_type = shared.cloned().unwrap_or_else(|| Text::from(resource_type));
+        known.insert(id, (resource_type, metric));
     }
 }
 
@@ -40,12 +45,14 @@ mod tests {
     fn keeps_no_more_than_its_bound() {
         let known = KnownResources::default();
         let id = |number: usize| Uuid::from_u128(number as u128);
+        let metric = |number: usize| MetricId(id(number + 1));
         for number in 0..=RESOURCES_MAX {
-            known.insert(id(number), "a");
-            assert!(known.is(id(number), "a") && !known.is(id(number), "b"));
+            known.insert(id(number), "a", metric(number));
+            assert_eq!(known.metric_of(id(number), "a"), Some(metric(number)));
+            assert_eq!(known.metric_of(id(number), "b"), None);
         }
         assert_eq!(known.0.read().len(), 1);
-        known.insert(id(0), "b");
-        assert!(known.is(id(0), "b"));
+        known.insert(id(0), "b", metric(0));
+        assert_eq!(known.metric_of(id(0), "b"), Some(metric(0)));
     }
 }

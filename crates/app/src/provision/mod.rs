@@ -89,12 +89,11 @@ pub async fn find_or_make(
 
 /// The metrics of a parcel, in its order, if all are cached and the caller may post to them.
 fn known_metrics(call: &Call<'_>, resource_type: &str, parcel: &Parcel) -> Option<Vec<Arc<Metric>>> {
-    if !call.app.known_resources.is(parcel.id, resource_type)
-        || call.may_be_refused_for_resource(Rule::PostMeasures)
-    {
+    let indexer = call.indexer();
+    let known = indexer.cached_metric(call.app.known_resources.metric_of(parcel.id, resource_type)?)?;
+    if known.resource_id != Some(parcel.id) || call.may_be_refused_for_resource(Rule::PostMeasures) {
         return None;
     }
-    let indexer = call.indexer();
     let metric = |name| {
         indexer
             .cached_named_metric(parcel.id, name)
@@ -149,7 +148,13 @@ async fn make(
         let lost = carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
         call.metrics_are_created(lost);
         if found.iter().all(Option::is_some) {
-            return Ok(found.into_iter().flatten().collect());
+            let found: Vec<Vec<_>> = found.into_iter().flatten().collect();
+            for (parcel, metrics) in parcels.iter().zip(&found) {
+                if let Some(metric) = metrics.first() {
+                    call.app.known_resources.insert(parcel.id, to.resource_type, metric.id);
+                }
+            }
+            return Ok(found);
         }
     }
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
@@ -244,10 +249,7 @@ async fn carry_out(
     for (index, step) in steps {
         let parcel = parcels.get(index);
         match step {
-            Step::Nothing(metrics) => {
-                call.app.known_resources.insert(parcel.id, resource_type);
-                found[index] = Some(metrics);
-            }
+            Step::Nothing(metrics) => found[index] = Some(metrics),
             Step::Create(metrics) => {
                 new_of.push((index, metrics.len()));
                 new.push(new_resource(call, resource_type, parcel, metrics, now));
@@ -274,12 +276,8 @@ async fn carry_out(
         }
     }
     for ((index, count), made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
-        let parcel = parcels.get(index);
         lost += if made.is_err() { count } else { 0 };
-        found[index] = metrics_of(parcel, made)?;
-        if found[index].is_some() {
-            call.app.known_resources.insert(parcel.id, resource_type);
-        }
+        found[index] = metrics_of(parcels.get(index), made)?;
     }
     Ok(lost)
 }
