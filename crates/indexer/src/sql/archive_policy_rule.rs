@@ -79,18 +79,19 @@ impl Change for RenameRule {
 
     async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<ArchivePolicyRule> {
         let RenameRule { name, new_name } = self;
+        let row = connection.fetch_optional(connection.statement(SELECT_ONE).bind(name)).await?;
+        let Some(row) = row else {
+            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone())));
+        };
+        let rule = decode(&row).map_err(Failure::Refused)?;
         let rename = connection
             .statement("UPDATE archive_policy_rule SET name = ? WHERE name = ?")
             .bind(new_name)
             .bind(name);
         let message = format!("Archive policy rule {new_name} already exists.");
         let taken = IndexerError::UnsupportedArchivePolicyRuleChange { name: name.clone(), message };
-        let refusals = Refusals { unique: Some(taken), ..Refusals::default() };
-        if execute_checked(connection, rename, refusals).await? == 0 {
-            return Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone())));
-        }
-        let row = connection.fetch_one(connection.statement(SELECT_ONE).bind(new_name)).await?;
-        Ok((decode(&row).map_err(Failure::Refused)?, Touched::policies()))
+        execute_checked(connection, rename, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
+        Ok((ArchivePolicyRule { name: new_name.clone(), ..rule }, Touched::policies()))
     }
 }
 
