@@ -51,16 +51,17 @@ impl Caches {
         self.ends.invalidate(ids.iter().copied());
     }
 
-    pub(super) fn invalidate_all_resources(&self) {
-        self.resources.invalidate_all();
-        self.ends.invalidate_all();
+    /// Invalidates metrics that were changed or deleted, and notifies of it.
+    pub(super) fn invalidate_metrics(&self, ids: &[MetricId]) {
+        self.metrics.invalidate(ids);
+        self.log.metrics(ids);
     }
 
-    /// Invalidates metrics that are attached to a resource or deleted, and the resources that may have had them.
+    /// As [`Caches::invalidate_metrics`], with the resources that may have had them.
     pub(super) fn invalidate_metrics_of_any_resource(&self, ids: &[MetricId]) {
         if !ids.is_empty() {
-            self.metrics.invalidate(ids);
             self.resources.invalidate_all();
+            self.invalidate_metrics(ids);
         }
     }
 
@@ -72,7 +73,10 @@ impl Caches {
             }
         }
         match &touched.resources {
-            Which::All => self.invalidate_all_resources(),
+            Which::All => {
+                self.resources.invalidate_all();
+                self.ends.invalidate_all();
+            }
             Which::These(ids) => self.invalidate_resources(ids),
         }
         if touched.policies {

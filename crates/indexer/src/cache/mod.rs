@@ -251,21 +251,14 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
         let name = archive_policy_name.to_owned();
         let write = |index: Arc<I>| async move { index.move_metric(id, &name).await };
-        let forget = move |caches: &Caches, _: &Result<_, _>| {
-            caches.invalidate_metrics_of_any_resource(&[id]);
-            caches.log.metrics(&[id]);
-        };
-        self.run_to_completion(write, forget).await
+        self.run_to_completion(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&[id])).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
         let (ids, deleted) = (ids.to_vec(), ids.to_vec());
         let write = |index: Arc<I>| async move { index.delete_metrics(&ids).await };
-        let forget = move |caches: &Caches, _: &Vec<_>| {
-            caches.invalidate_metrics_of_any_resource(&deleted);
-            caches.log.metrics(&deleted);
-        };
-        self.run_to_completion(write, forget).await
+        self.run_to_completion(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&deleted))
+            .await
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {

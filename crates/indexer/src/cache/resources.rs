@@ -74,7 +74,6 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let write = |index: Arc<I>| async move { index.create_resources(resources).await };
         let note = move |caches: &Caches, outcomes: &Vec<Result<Arc<Resource>, _>>| {
             caches.invalidate_metrics_of_any_resource(&attached);
-            caches.log.metrics(&attached);
             let shown = outcomes.iter().flatten().flat_map(|resource| resource.metrics.iter());
             caches.log.created(&shown.map(|metric| metric.id).collect::<Vec<_>>());
         };
@@ -115,11 +114,9 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
             caches.invalidate_resources(&[id]);
             caches.invalidate_metrics_of_any_resource(&attached);
             if let Ok(updated) = outcome {
-                caches.metrics.invalidate(&updated.detached);
-                caches.log.metrics(&updated.detached);
+                caches.invalidate_metrics(&updated.detached);
             }
             caches.log.resources(&[id]);
-            caches.log.metrics(&attached);
             caches.log.created(&created);
         };
         self.run_to_completion(write, forget).await
@@ -162,8 +159,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let forget = move |caches: &Caches, outcomes: &Vec<Result<Vec<MetricId>, _>>| {
             caches.invalidate_resources(&deleted);
             for metrics in outcomes.iter().flatten() {
-                caches.metrics.invalidate(metrics);
-                caches.log.metrics(metrics);
+                caches.invalidate_metrics(metrics);
             }
         };
         self.run_to_completion(write, forget).await
@@ -174,8 +170,7 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let forget = move |caches: &Caches, outcome: &Result<Vec<MetricId>, _>| {
             caches.invalidate_resources(&[id]);
             if let Ok(metrics) = outcome {
-                caches.metrics.invalidate(metrics);
-                caches.log.metrics(metrics);
+                caches.invalidate_metrics(metrics);
             }
         };
         self.run_to_completion(write, forget).await
@@ -194,13 +189,10 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let forget = |caches: &Caches, outcome: &Result<DeletedResources, _>| {
             if let Ok(deleted) = outcome {
                 caches.invalidate_resources(&deleted.ids);
-                caches.metrics.invalidate(&deleted.metrics);
-                caches.log.metrics(&deleted.metrics);
+                caches.invalidate_metrics(&deleted.metrics);
             } else {
                 // Some of them may have been deleted.
-                caches.invalidate_all_resources();
-                caches.metrics.invalidate_all();
-                caches.log.touched(&Touched::everything());
+                caches.invalidate(&Touched::everything());
             }
         };
         self.run_to_completion(write, forget).await
