@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from support.http import create_metric, create_policy
+from support.http import create_metric, create_policy, create_policy_with_rule
 
 pytestmark = pytest.mark.slow
 
@@ -130,16 +130,38 @@ def test_a_torn_tail_of_the_log_is_cut(gnudi):
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
 
 
+def damage_in_the_index(server, metric):
+    """Restarts the server; the metric's creator is not UTF-8 then."""
+    server.kill()
+    with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
+        damage = "UPDATE metric SET creator = CAST(X'FF' AS TEXT) WHERE id = ?"
+        assert connection.execute(damage, [uuid.UUID(metric).bytes]).rowcount == 1
+    connection.close()
+    server.start()
+
+
+def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy_with_rule(server.client())
+    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
+
+    def write():
+        lines = {"Content-Type": "text/plain"}
+        return server.client().post("/v1/influxdb/write?db=db", b"m,host=h f=1,g=2", headers=lines)
+
+    write().expect(204)
+    metric = server.client().get("/v1/resource/db/h").expect(200).json()["metrics"]["m.f"]
+    damage_in_the_index(server, metric)
+    assert metric in write().expect(503).body.decode()
+    server.client().delete(f"/v1/metric/{metric}").expect(204)
+    write().expect(204)
+
+
 def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
     """Its measures wait in the sack of all others."""
     server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
-    server.kill()
-    with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
-        damage = "UPDATE metric SET creator = CAST(X'FF' AS TEXT) WHERE id = ?"
-        assert connection.execute(damage, [uuid.UUID(metrics[-1]).bytes]).rowcount == 1
-    connection.close()
-    server.start()
+    damage_in_the_index(server, metrics[-1])
     right, errors = read_all(server, metrics)
     assert right == (METRICS - 1) * PUSHES
     assert [answer.status for answer in errors] == [503]

@@ -157,6 +157,11 @@ async fn make(
             return Ok(found);
         }
     }
+    // A damaged metric keeps its name, and its resource is read without it.
+    for (parcel, _) in parcels.iter().zip(&found).filter(|(_, metrics)| metrics.is_none()) {
+        let names: Vec<(Uuid, &str)> = parcel.names().map(|name| (parcel.id, name)).collect();
+        indexer.named_metrics(&names).await?;
+    }
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
 }
 
