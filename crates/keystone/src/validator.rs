@@ -1,11 +1,14 @@
 //! Validates callers' tokens.
 //!
 //! Results are cached by the token's hash, so that tokens are not kept in memory; a clock that is set back does not
-//! prolong them. Concurrent validations of a token share one request. While Keystone is not available, cached results
+//! prolong them. Concurrent validations of a token share one request. Each client has at most half of the requests at a
+//! time, so that made-up tokens of one do not delay those of others. While Keystone is not available, cached results
 //! stay valid until they expire. An invalid response to one token does not count as unavailability.
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::Hash,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +16,7 @@ use std::{
 use gnudi_http::StatusCode;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
     Identity, KeystoneError, Result, Session,
@@ -37,6 +40,9 @@ const VOID_TOKENS_MAX: usize = 10_000;
 
 /// Concurrent requests to Keystone; further ones wait.
 const QUESTIONS_MAX: usize = 64;
+
+/// Of these, those of one client. It may be a proxy for many.
+const QUESTIONS_OF_PEER_MAX: usize = QUESTIONS_MAX / 2;
 
 /// Minimum time between log lines about invalid responses: any caller can provoke them.
 const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
@@ -74,6 +80,8 @@ pub struct Validator {
     void: RwLock<Cache<()>>,
     flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
     turns: Semaphore,
+    /// The turns of each client that has requests in progress.
+    turns_of_peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
     failed: Mutex<Option<(Instant, KeystoneError)>>,
     /// Causes logged since Keystone last responded: each is logged once, not with each request.
     causes_logged: Mutex<BTreeSet<String>>,
@@ -99,24 +107,35 @@ impl Validator {
             options,
             flights: Mutex::default(),
             turns: Semaphore::new(QUESTIONS_MAX),
+            turns_of_peers: Mutex::default(),
             failed: Mutex::default(),
             causes_logged: Mutex::default(),
             invalid_logged: Mutex::default(),
         }
     }
 
-    /// The identity of a token; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
-    pub async fn validate(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>> {
-        self.find_out(token, ExpiryRule::Strict, now).await
+    /// The identity of a token that a client sends; `Ok(None)` if it is invalid. `now` is in seconds since the epoch.
+    pub async fn validate(
+        &self,
+        token: &str,
+        peer: Option<IpAddr>,
+        now: i64,
+    ) -> Result<Option<Arc<Identity>>> {
+        self.find_out(token, ExpiryRule::Strict, peer, now).await
     }
 
     /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
     /// within Keystone's `allow_expired_window`.
-    pub async fn validate_passed_on(&self, token: &str, now: i64) -> Result<Option<Arc<Identity>>> {
-        self.find_out(token, ExpiryRule::Lenient, now).await
+    pub async fn validate_passed_on(
+        &self,
+        token: &str,
+        peer: Option<IpAddr>,
+        now: i64,
+    ) -> Result<Option<Arc<Identity>>> {
+        self.find_out(token, ExpiryRule::Lenient, peer, now).await
     }
 
-    async fn find_out(&self, token: &str, ends: ExpiryRule, now: i64) -> Outcome {
+    async fn find_out(&self, token: &str, ends: ExpiryRule, peer: Option<IpAddr>, now: i64) -> Outcome {
         let is_plausible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plausible || token.len() > TOKEN_BYTES_MAX {
             return Ok(None);
@@ -126,15 +145,25 @@ impl Validator {
         if let Some(known) = self.cached(&hash, now) {
             return known;
         }
-        let boarded = Participant::new(&self.flights, hash);
+        let flight = SharedEntry::new(&self.flights, hash, Flight::new);
         let ask = || async {
             // Another caller may have cached it meanwhile.
             match self.cached(&hash, now) {
                 Some(known) => known,
-                None => self.request_and_cache(token, &hash, ends, now).await,
+                None => {
+                    let turns = peer.map(|peer| {
+                        let new = || Semaphore::new(QUESTIONS_OF_PEER_MAX);
+                        SharedEntry::new(&self.turns_of_peers, peer, new)
+                    });
+                    let _turn_of_peer = match &turns {
+                        Some(turns) => Some(turn(turns.value()).await),
+                        None => None,
+                    };
+                    self.request_and_cache(token, &hash, ends, now).await
+                }
             }
         };
-        boarded.flight().get_or_init(ask).await.clone()
+        flight.value().get_or_init(ask).await.clone()
     }
 
     /// The cached result.
@@ -152,7 +181,7 @@ impl Validator {
         ends: ExpiryRule,
         now: Moment,
     ) -> Outcome {
-        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        let _turn = turn(&self.turns).await;
         if let Some((at, error)) = &*self.failed.lock()
             && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
         {
@@ -281,30 +310,34 @@ fn hash(token: &str, ends: ExpiryRule) -> TokenHash {
     digest.finalize().into()
 }
 
-/// A participant in a shared request. The last one to leave removes it, also if all are cancelled before the response.
-struct Participant<'a> {
-    flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>,
-    hash: TokenHash,
-    flight: Option<Arc<Flight>>,
+async fn turn(turns: &Semaphore) -> SemaphorePermit<'_> {
+    turns.acquire().await.expect("the semaphore is never closed")
 }
 
-impl<'a> Participant<'a> {
-    fn new(flights: &'a Mutex<HashMap<TokenHash, Arc<Flight>>>, hash: TokenHash) -> Self {
-        let flight = flights.lock().entry(hash).or_default().clone();
-        Participant { flights, hash, flight: Some(flight) }
+/// An entry that several callers share. The last one to leave removes it, also if all are cancelled.
+struct SharedEntry<'a, K: Copy + Eq + Hash, V> {
+    entries: &'a Mutex<HashMap<K, Arc<V>>>,
+    key: K,
+    value: Option<Arc<V>>,
+}
+
+impl<'a, K: Copy + Eq + Hash, V> SharedEntry<'a, K, V> {
+    fn new(entries: &'a Mutex<HashMap<K, Arc<V>>>, key: K, new: impl FnOnce() -> V) -> Self {
+        let value = entries.lock().entry(key).or_insert_with(|| Arc::new(new())).clone();
+        SharedEntry { entries, key, value: Some(value) }
     }
 
-    fn flight(&self) -> &Flight {
-        self.flight.as_ref().expect("only dropping takes it")
+    fn value(&self) -> &V {
+        self.value.as_ref().expect("only dropping takes it")
     }
 }
 
-impl Drop for Participant<'_> {
+impl<K: Copy + Eq + Hash, V> Drop for SharedEntry<'_, K, V> {
     fn drop(&mut self) {
-        let mut flights = self.flights.lock();
-        self.flight = None;
-        if flights.get(&self.hash).is_some_and(|flight| Arc::strong_count(flight) == 1) {
-            flights.remove(&self.hash);
+        let mut entries = self.entries.lock();
+        self.value = None;
+        if entries.get(&self.key).is_some_and(|value| Arc::strong_count(value) == 1) {
+            entries.remove(&self.key);
         }
     }
 }
@@ -332,7 +365,7 @@ mod tests {
         let asks: Vec<_> = (0..1000)
             .map(|_| {
                 let validator = validator.clone();
-                tokio::spawn(async move { validator.validate("good", NOW).await.unwrap().unwrap() })
+                tokio::spawn(async move { validator.validate("good", None, NOW).await.unwrap().unwrap() })
             })
             .collect();
         for ask in asks {
@@ -341,10 +374,10 @@ mod tests {
         assert_eq!((script.count("validate"), script.count("login")), (1, 1));
         assert!(validator.flights.lock().is_empty());
         for _ in 0..3 {
-            assert!(validator.validate("bad", NOW).await.unwrap().is_none());
+            assert!(validator.validate("bad", None, NOW).await.unwrap().is_none());
         }
         assert_eq!(script.count("validate"), 2);
-        assert!(validator.validate("bad", NOW + VOID_SECONDS).await.unwrap().is_none());
+        assert!(validator.validate("bad", None, NOW + VOID_SECONDS).await.unwrap().is_none());
         assert_eq!(script.count("validate"), 3);
     }
 
@@ -356,7 +389,7 @@ mod tests {
         })
         .await;
         let validator = validator(&script);
-        let ask = async |token, now| validator.validate(token, now).await.unwrap().is_some();
+        let ask = async |token, now| validator.validate(token, None, now).await.unwrap().is_some();
         assert!(ask("lasts", NOW).await && ask("lasts", NOW + 299).await);
         assert_eq!(script.count("validate"), 1);
         assert!(ask("lasts", NOW + 300).await);
@@ -364,7 +397,7 @@ mod tests {
         let end = crate::instant::seconds_since_epoch("2026-11-21T22:28:00Z").unwrap();
         assert!(ask("ends", end - 1).await);
         assert!(!ask("ends", end).await, "whatever Keystone's clock says");
-        let passed_on = validator.validate_passed_on("ends", end + 100).await.unwrap();
+        let passed_on = validator.validate_passed_on("ends", None, end + 100).await.unwrap();
         assert!(passed_on.is_some());
         assert!(script.requests().last().unwrap().target.contains("allow_expired=1"));
     }
@@ -377,15 +410,15 @@ mod tests {
         })
         .await;
         let validator = validator(&script);
-        assert!(validator.validate("good", NOW).await.unwrap().is_some());
+        assert!(validator.validate("good", None, NOW).await.unwrap().is_some());
         assert_eq!((script.count("login"), script.count("validate")), (2, 2));
         let never = Script::start(|_| Reply::status(401)).await;
         let refused = super::Validator::new(never.session(), ValidatorOptions::default());
-        assert!(matches!(refused.validate("good", NOW).await, Err(KeystoneError::Refused(_))));
+        assert!(matches!(refused.validate("good", None, NOW).await, Err(KeystoneError::Refused(_))));
         assert_eq!((never.count("login"), never.count("validate")), (2, 2));
         let forbidden = Script::start(|_| Reply::status(403)).await;
         let validator = super::Validator::new(forbidden.session(), ValidatorOptions::default());
-        let error = validator.validate("good", NOW).await.unwrap_err().to_string();
+        let error = validator.validate("good", None, NOW).await.unwrap_err().to_string();
         assert!(error.contains("admin or service"), "{error}");
     }
 
@@ -393,17 +426,17 @@ mod tests {
     async fn what_is_known_goes_on_while_keystone_is_away() {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
         let validator = validator(&script);
-        assert!(validator.validate("good", NOW).await.unwrap().is_some());
+        assert!(validator.validate("good", None, NOW).await.unwrap().is_some());
         script.answer_all_with(503);
-        assert!(matches!(validator.validate("new", NOW).await, Err(KeystoneError::Unavailable(_))));
-        assert!(validator.validate("good", NOW + 1).await.unwrap().is_some());
+        assert!(matches!(validator.validate("new", None, NOW).await, Err(KeystoneError::Unavailable(_))));
+        assert!(validator.validate("good", None, NOW + 1).await.unwrap().is_some());
         let asked = script.count("validate");
-        assert!(validator.validate("newer", NOW).await.is_err());
+        assert!(validator.validate("newer", None, NOW).await.is_err());
         assert_eq!(script.count("validate"), asked, "others share the answer");
         script.answer_as_before();
         // Only the pause itself must pass.
         let answered = async {
-            while validator.validate("new", NOW).await.is_err() {
+            while validator.validate("new", None, NOW).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -422,21 +455,21 @@ mod tests {
         let tokens = ["400", "405", "410", "413", "431", "500", "502", "504", "302", "unreadable"];
         for token in tokens {
             let validator = validator(&script);
-            let odd = validator.validate(token, NOW).await;
+            let odd = validator.validate(token, None, NOW).await;
             if token.starts_with('4') {
                 assert_eq!(odd, Ok(None), "{token}");
                 let asked = script.count("validate");
-                assert_eq!(validator.validate(token, NOW).await, Ok(None));
+                assert_eq!(validator.validate(token, None, NOW).await, Ok(None));
                 assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
             } else {
                 assert!(matches!(odd, Err(KeystoneError::InvalidResponse(_))), "{token}: {odd:?}");
             }
-            assert!(validator.validate("good", NOW).await.unwrap().is_some(), "after {token}");
+            assert!(validator.validate("good", None, NOW).await.unwrap().is_some(), "after {token}");
         }
         for token in ["503", "429", "408"] {
             let validator = validator(&script);
             for token in [token, "other"] {
-                let away = validator.validate(token, NOW).await;
+                let away = validator.validate(token, None, NOW).await;
                 assert!(matches!(away, Err(KeystoneError::Unavailable(_))), "{token}: {away:?}");
             }
         }
@@ -466,7 +499,7 @@ mod tests {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
         let validator = validator(&script);
         for token in ["", "a b", "a\r\nX-Auth-Token: x", "é", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
-            assert_eq!(validator.validate(token, NOW).await, Ok(None));
+            assert_eq!(validator.validate(token, None, NOW).await, Ok(None));
         }
         assert!(script.requests().is_empty());
     }
@@ -475,16 +508,39 @@ mod tests {
     async fn a_flight_that_all_have_left_is_forgotten() {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER)).after_ms(60_000)).await;
         let validator = validator(&script);
-        let ask = validator.validate("slow", NOW);
+        let ask = validator.validate("slow", None, NOW);
         assert!(tokio::time::timeout(Duration::from_millis(50), ask).await.is_err());
         assert!(validator.flights.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn made_up_tokens_of_one_client_do_not_delay_another() {
+        let script = Script::start(|request| match request.subject.as_deref() {
+            Some("good") => Reply::ok(token_body("u1", LATER)),
+            _ => Reply::status(404).after_ms(60_000),
+        })
+        .await;
+        let validator = Arc::new(validator(&script));
+        let [one, other] = [1_u8, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
+        for number in 0..2 * QUESTIONS_MAX {
+            let validator = validator.clone();
+            tokio::spawn(async move { validator.validate(&number.to_string(), one, NOW).await });
+        }
+        while script.count("validate") < QUESTIONS_OF_PEER_MAX {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let asked = tokio::time::timeout(Duration::from_secs(10), validator.validate("good", other, NOW));
+        assert!(asked.await.unwrap().unwrap().is_some());
+        assert_eq!(script.count("validate"), QUESTIONS_OF_PEER_MAX + 1);
+        let peers: Vec<_> = validator.turns_of_peers.lock().keys().copied().map(Some).collect();
+        assert_eq!(peers, [one]);
     }
 
     #[tokio::test]
     async fn tokens_show_nowhere() {
         let script = Script::start(|_| Reply::status(500)).await;
         let validator = validator(&script);
-        let error = validator.validate("hunter2", NOW).await.unwrap_err();
+        let error = validator.validate("hunter2", None, NOW).await.unwrap_err();
         let shown = format!("{error} {error:?} {validator:?} {:?}", script.session());
         for secret in ["hunter2", "own-1", "the password"] {
             assert!(!shown.contains(secret), "{shown}");

@@ -2,7 +2,7 @@
 //!
 //! Identity headers (`X-User-Id`, `X-Roles` ...) are never read: only the token counts.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use gnudi_keystone::{Identity, KeystoneError, Validator};
 use gnudi_model::{
@@ -11,7 +11,7 @@ use gnudi_model::{
 };
 use hyper::{HeaderMap, Method, header::HeaderValue, http::request::Parts};
 
-use super::Own;
+use super::{Own, Peer, passwords::network};
 use crate::{
     error::{AccessError, Challenge},
     policy::Caller,
@@ -68,16 +68,17 @@ impl KeystoneAuth {
     pub(super) async fn caller(&self, parts: &Parts, now: Timestamp) -> Result<Caller, AccessError> {
         let headers = &parts.headers;
         let now = now.0.div_euclid(NANOSECONDS);
+        let peer = parts.extensions.get().map(|Peer(peer)| network(*peer));
         let service = match service_token(headers) {
-            Some(token) => Some(self.service(token, now).await?),
+            Some(token) => Some(self.service(token, peer, now).await?),
             None => None,
         };
         let Some(token) = token(headers, USER_TOKEN).or_else(|| token(headers, STORAGE_TOKEN)) else {
             return self.own.caller(headers).ok_or_else(|| self.refuse());
         };
         let found = match service {
-            Some(Service::OfRole) => self.validator.validate_passed_on(token, now).await,
-            Some(Service::OfAnyRole) | None => self.validator.validate(token, now).await,
+            Some(Service::OfRole) => self.validator.validate_passed_on(token, peer, now).await,
+            Some(Service::OfAnyRole) | None => self.validator.validate(token, peer, now).await,
         };
         let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         let service_type = self.options.service_type.as_deref();
@@ -89,8 +90,8 @@ impl KeystoneAuth {
 
     /// Validates the token in `X-Service-Token`. An invalid one, or one without a required role, refuses the
     /// request.
-    async fn service(&self, token: &str, now: i64) -> Result<Service, AccessError> {
-        let found = self.validator.validate(token, now).await;
+    async fn service(&self, token: &str, peer: Option<IpAddr>, now: i64) -> Result<Service, AccessError> {
+        let found = self.validator.validate(token, peer, now).await;
         let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         if self.options.service_token_roles.iter().any(|role| identity.has_role(role)) {
             Ok(Service::OfRole)

@@ -60,7 +60,7 @@ impl AuthMode {
 
     /// Whether authentication depends on the client's address.
     pub fn needs_peer(&self) -> bool {
-        matches!(self, AuthMode::RemoteUser(_) | AuthMode::Basic { passwords: Some(_) })
+        !matches!(self, AuthMode::Basic { passwords: None })
     }
 
     /// Authenticates the caller of a request received at `now`.

@@ -20,7 +20,8 @@ use std::{
 use gnudi_server::Followed;
 use parking_lot::RwLock;
 
-use self::queue::{CheckOrigin, CheckQueue, network};
+pub(super) use self::queue::network;
+use self::queue::{CheckOrigin, CheckQueue};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
