@@ -173,3 +173,38 @@ test("a request that a limit refuses is not repeated for each metric", async () 
   assert.equal(requests, 1);
   await close(page);
 });
+
+/** Counts requests for the finest points, and answers those with 503 for which this returns a description. */
+async function countPoints(page, refusalOf) {
+  const seen = { requests: 0 };
+  await page.route(/\/v1\/aggregates.*granularity=60&/, (route) => {
+    seen.requests += 1;
+    const description = refusalOf(route.request().postData());
+    if (!description) return route.continue();
+    return route.fulfill({ status: 503, contentType: "application/json", body: JSON.stringify({ code: 503, title: "Service Unavailable", description }) });
+  });
+  return seen;
+}
+
+test("a busy server is asked again for the same batch, later", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  let isBusy = true;
+  const seen = await countPoints(page, () => isBusy && !(isBusy = false) && "too many large queries are running");
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await waitDrawn(page, 3);
+  assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 0]);
+  await close(page);
+});
+
+test("of a batch with a damaged metric only that one is missing", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const damaged = cloud[1].metrics["disk.read.bytes"];
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  const seen = await countPoints(page, (body) => body.includes(damaged) && `metric ${damaged}: its newest state is damaged`);
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await waitDrawn(page, 2);
+  await page.locator(`[data-metric="${damaged}"] .problem`, { hasText: "its newest state is damaged" }).waitFor();
+  assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 1]);
+  await close(page);
+});

@@ -1,7 +1,7 @@
 // Batches requests for measures: charts that sendBatch at the same moment share a request.
 
 import { HttpError, isRecord } from "../http/errors";
-import { type Cost, requestArrow } from "../http/client";
+import { requestArrow } from "../http/client";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
 import { nextPiece } from "../state/task";
@@ -35,19 +35,19 @@ function referencesMax({ from, to, grain }: Wanted): number {
 }
 
 /**
- * The answers that say nothing of the metrics: of a log-in, a limit, or a proxy whose server is away. Halves would get them too, twice as many
- * requests as there are metrics.
+ * The answers that say nothing of the metrics: of a log-in, a limit, a busy server, or a proxy whose server is away. Halves would get them too,
+ * twice as many requests as there are metrics.
  */
-const REFUSES_ALL = new Set([401, 429, 502, 504]);
+const REFUSES_ALL = new Set([401, 429, 502, 503, 504]);
+
+/** A busy server is asked again after these pauses. */
+const PAUSES_MS = [1000, 2000];
 
 let waiting: PendingRequest[] = [];
 
-/** The number of requests, and the cost of the last one. */
-export const costs = { requests: 0, last: null as Cost | null };
-
 export function measuresOf(wanted: Wanted): Promise<Found> {
   return new Promise((resolve, reject) => {
-    // Charts sendBatch for their points in a row within one task.
+    // Charts ask for their points in a row within one task.
     if (waiting.length === 0) queueMicrotask(sendAll);
     waiting.push({ ...wanted, resolve, reject });
   });
@@ -81,7 +81,8 @@ function sendAll(): void {
   }
 }
 
-async function sendBatch(all: PendingRequest[]): Promise<void> {
+/** `pauses`: how often a busy server was asked before. */
+async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
   const [first] = all;
   if (!first) return;
   const references = new Map<string, [string, string]>();
@@ -92,39 +93,42 @@ async function sendBatch(all: PendingRequest[]): Promise<void> {
       body: { operations: ["metric", ...references.values()] },
       isUrgent: true,
     });
-    costs.requests += 1;
-    costs.last = reply.cost;
     const table = new WideTable(reply.value);
     for (const [at, pending] of all.entries()) {
       pending.resolve(foundOf(pending, table));
       if (pending.isUpdate && all[at + 1]?.id !== pending.id) await nextPiece();
     }
   } catch (error) {
-    const bad = error instanceof HttpError && all.length > 1 ? refusedIds(error) : null;
-    if (!bad) {
-      // One unreadable metric must not fail the others of its batch: split it.
-      if (error instanceof HttpError && all.length > 1 && !REFUSES_ALL.has(error.status)) retryInHalves(all);
-      else for (const pending of all) pending.reject(error);
-      return;
-    }
-    const rest = all.filter((pending) => !bad.has(pending.id));
-    if (rest.length === all.length) return retryInHalves(all);
-    for (const pending of all) if (bad.has(pending.id)) pending.reject(error);
-    void sendBatch(rest);
+    sendAgain(all, error, pauses);
   }
 }
 
-function retryInHalves(all: PendingRequest[]): void {
-  const middle = Math.ceil(all.length / 2);
-  void sendBatch(all.slice(0, middle));
-  void sendBatch(all.slice(middle));
+/** One unreadable metric must not fail the others of its batch. */
+function sendAgain(all: PendingRequest[], error: unknown, pauses: number): void {
+  const status = error instanceof HttpError ? error.status : 0;
+  const bad = error instanceof HttpError ? refusedIds(error) : new Set<string>();
+  const rest = all.filter((pending) => !bad.has(pending.id));
+  const pauseMs = PAUSES_MS[pauses];
+  if (rest.length < all.length) {
+    for (const pending of all) if (bad.has(pending.id)) pending.reject(error);
+    void sendBatch(rest);
+  } else if (status === 503 && pauseMs !== undefined) {
+    window.setTimeout(() => void sendBatch(all, pauses + 1), pauseMs);
+  } else if (status > 0 && all.length > 1 && !REFUSES_ALL.has(status)) {
+    const middle = Math.ceil(all.length / 2);
+    void sendBatch(all.slice(0, middle));
+    void sendBatch(all.slice(middle));
+  } else {
+    for (const pending of all) pending.reject(error);
+  }
 }
 
-/** The metrics that an error names: deleted ones, and those that lack an aggregate. */
-function refusedIds(error: HttpError): Set<string> | null {
-  if (!isRecord(error.description) || !Array.isArray(error.description["detail"])) return null;
-  const ids = error.description["detail"].map((item: unknown) => String(Array.isArray(item) ? item[0] : item));
-  return ids.length ? new Set(ids) : null;
+const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+/** The metrics that an error names: deleted and damaged ones, and those that lack an aggregate. */
+function refusedIds({ message, description }: HttpError): Set<string> {
+  const detail = isRecord(description) && Array.isArray(description["detail"]) ? description["detail"] : [];
+  return new Set([...(message.match(ID) ?? []), ...detail.map((item: unknown) => String(Array.isArray(item) ? item[0] : item))]);
 }
 
 function foundOf({ id, methods }: PendingRequest, table: WideTable): Found {
