@@ -60,3 +60,25 @@ test("the group without a value is not that of the text none", async () => {
   assert.deepEqual([await entries.nth(0).getAttribute("aria-pressed"), await entries.nth(1).getAttribute("aria-pressed")], ["false", "true"]);
   await close(page);
 });
+
+test("metrics of one name and several policies are grouped at a granularity that all have", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const methods = { aggregation_methods: ["mean"], back_window: 0 };
+  const fine = { name: "fine", definition: [{ granularity: "10 seconds", timespan: "1 day" }, { granularity: "5 minutes", timespan: "10 days" }], ...methods };
+  const coarse = { name: "coarse", definition: [{ granularity: "5 minutes", timespan: "10 days" }], ...methods };
+  for (const policy of [fine, coarse]) await server.post("v1/archive_policy", policy);
+  await server.post("v1/resource_type", { name: "sensor", attributes: { room: { type: "string", required: false } } });
+  const made = [];
+  for (const [room, policy] of [["attic", "fine"], ["cellar", "coarse"]]) {
+    made.push(await server.post("v1/resource/sensor", { id: room, room, metrics: { heat: { archive_policy_name: policy } } }));
+  }
+  const measures = [1200, 900, 600, 300, 0].map((back) => ({ timestamp: now - back, value: back }));
+  await server.post("v1/batch/metrics/measures", Object.fromEntries(made.map(({ metrics }) => [metrics.heat, measures])));
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.heat}&last=1h&by=room&gran=10`, { mayFail: true });
+  const groups = page.locator(".groups");
+  for (const room of ["attic", "cellar"]) await groups.getByRole("button", { name: room }).waitFor();
+  await groups.getByRole("heading", { name: "5 minutes a point" }).waitFor();
+  assert.equal(await groups.getByRole("alert").count(), 0);
+  await close(page);
+});

@@ -208,3 +208,14 @@ test("of a batch with a damaged metric only that one is missing", async () => {
   assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 1]);
   await close(page);
 });
+
+test("groups say why they cannot be shown", async () => {
+  const page = await open(browser, `${server.url}#/resources/instance?last=1h`, { mayFail: true });
+  await refuse(page, /\/v1\/search\/resource\/generic/);
+  await page.goto(`${server.url}#/chart?m=${cloud[0].metrics["cpu_util"]}&last=1h&by=zone`);
+  await page.locator(".groups").getByRole("alert").getByText("busy").waitFor();
+  const { id } = await server.post("v1/metric", { name: "of.nothing", archive_policy_name: "cloud" });
+  await page.goto(`${server.url}#/chart?m=${id}&last=1h&by=zone`);
+  await page.locator(".groups").getByText("The metric belongs to no resource.").waitFor();
+  await close(page);
+});

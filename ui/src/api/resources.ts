@@ -57,7 +57,7 @@ export function nameOf(resource: Resource): string {
 }
 
 const known = new Map<string, Promise<Resource | null>>();
-let wanted = new Map<string, (resource: Resource | null) => void>();
+let wanted = new Map<string, { resolve: (resource: Resource | null) => void; reject: (error: unknown) => void }>();
 const GATHER_MS = 5;
 const IDS_MAX = 100;
 const KNOWN_MAX = 20_000;
@@ -65,13 +65,13 @@ const KNOWN_MAX = 20_000;
 // Another user may see others.
 identity.follow(() => known.clear());
 
-/** A resource of any type, with all its attributes. Concurrent look-ups share a request. */
+/** A resource of any type, with all its attributes; `null` if there is none that the user may see. Concurrent look-ups share a request. */
 export function lookUp(id: string): Promise<Resource | null> {
   let found = known.get(id);
   if (!found) {
-    found = new Promise((resolve) => {
+    found = new Promise((resolve, reject) => {
       if (wanted.size === 0) window.setTimeout(() => void lookUpAll(), GATHER_MS);
-      wanted.set(id, resolve);
+      wanted.set(id, { resolve, reject });
     });
     if (known.size >= KNOWN_MAX) known.clear();
     known.set(id, found);
@@ -87,11 +87,11 @@ async function lookUpAll(): Promise<void> {
     try {
       const page = await searchResources("generic", { in: { id: part.map(([id]) => id) } }, { details: true, limit: IDS_MAX });
       const byId = new Map(page.resources.map((resource) => [resource.id, resource]));
-      for (const [id, resolve] of part) resolve(byId.get(id) ?? null);
-    } catch {
-      for (const [id, resolve] of part) {
+      for (const [id, { resolve }] of part) resolve(byId.get(id) ?? null);
+    } catch (error) {
+      for (const [id, { reject }] of part) {
         known.delete(id); // Look it up again next time.
-        resolve(null);
+        reject(error);
       }
     }
   }

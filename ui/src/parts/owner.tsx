@@ -12,7 +12,7 @@ function useOwner(id: string | null): Resource | null {
     setResource(null);
     if (!id) return;
     let isThere = true;
-    void lookUp(id).then((found) => isThere && setResource(found));
+    lookUp(id).then((found) => isThere && setResource(found), () => undefined); // The id is shown instead.
     return () => void (isThere = false);
   }, [id]);
   return resource;

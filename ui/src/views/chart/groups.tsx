@@ -1,11 +1,11 @@
 // The same metric of all resources of the type, one line per value of an attribute.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Query, type Result, aggregates, keyOf, requestOf } from "../../api/aggregates";
+import { type Answer, type Query, type Result, aggregates, keyOf, requestOf } from "../../api/aggregates";
 import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
-import { explain } from "../../http/errors";
+import { HttpError, explain } from "../../http/errors";
 import { useReturn } from "../../http/use_return";
 import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
@@ -14,7 +14,7 @@ import { ExportButtons } from "../../parts/export_buttons";
 import { rate } from "../../series/columns";
 import { perSecond } from "../../series/format";
 import { chooseGrain } from "../../series/grain";
-import type { Range } from "../../series/range";
+import { type Range, inWords } from "../../series/range";
 import { change } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
@@ -22,29 +22,35 @@ import { isLive, range as shownRange } from "../../state/time";
 
 const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
 
-/** The metric's resource, and the attributes of its type to group by. */
-function useOwner(metric: Metric): { resource: Resource; attributes: string[] } | null {
-  const [owner, setOwner] = useState<{ resource: Resource; attributes: string[] } | null>(null);
-  const [hasFailed, setFailed] = useState(false);
-  const returned = useReturn(hasFailed);
+interface Owner {
+  resource: Resource;
+  /** Of its type, to group by. */
+  attributes: string[];
+}
+
+/** The metric's resource: `null` if it has none that the user may see, `undefined` while that is not known. */
+function useOwner(metric: Metric): { owner: Owner | null | undefined; error: string } {
+  const [owner, setOwner] = useState<Owner | null>();
+  const [error, setError] = useState("");
+  const returned = useReturn(error !== "");
   useEffect(() => {
     let isThere = true;
-    setFailed(false);
-    const find = async () => {
+    setError("");
+    const find = async (): Promise<Owner | null> => {
       const resource = metric.resource_id ? await lookUp(metric.resource_id) : null;
-      if (!resource) return;
+      if (!resource) return null;
       const types = await listTypes();
       const own = types.find(({ name }) => name === resource.type);
-      if (isThere) setOwner({ resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] });
+      return { resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] };
     };
-    find().catch(() => isThere && setFailed(true)); // Without attributes the menu says that there is nothing to group by.
+    find().then((found) => isThere && setOwner(found), (failure) => isThere && setError(explain(failure)));
     return () => void (isThere = false);
   }, [metric.id, returned]);
-  return owner;
+  return { owner, error };
 }
 
 export function GroupChoice({ metric, value }: { metric: Metric; value: string | null }) {
-  const owner = useOwner(metric);
+  const { owner } = useOwner(metric);
   if (!owner) return null;
   return (
     <label class={`choice${value ? " on" : ""}`}>
@@ -60,7 +66,12 @@ export function GroupChoice({ metric, value }: { metric: Metric; value: string |
 interface Found {
   series: Series[];
   total: number;
+  /** `null` if each group has its own. */
+  grain: Granularity;
 }
+
+/** Seconds; `null` for all. */
+type Granularity = number | null;
 
 interface GroupsProps {
   metric: Metric;
@@ -74,7 +85,7 @@ interface GroupsProps {
 const LIVE_PERIOD_MIN_S = 5;
 
 export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
-  const owner = useOwner(metric);
+  const { owner, error: ownerError } = useOwner(metric);
   const range = useCell(shownRange);
   const live = useCell(isLive);
   const [found, setFound] = useState<Found | null>(null);
@@ -85,7 +96,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
   const now = Date.now() / 1000;
   const grain = grains.find(({ seconds }) => seconds === settings.grain)?.seconds ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
-  const how = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grain, coarse: coarsest(grains.map(({ seconds }) => seconds), range, grain) };
+  const how: How = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain) };
   const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
   const lastKey = useRef("");
   useEffect(() => {
@@ -104,18 +115,20 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
     [found, isRate],
   );
   const unit = isRate ? perSecond(metric.unit) : unitOf(metric.unit, method);
-  const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, grain)) });
+  const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, found?.grain ?? null)) });
+  const problem = error || ownerError;
   return (
     <section class="groups" aria-label={`By ${by}`}>
-      <h2>{metric.name} by {by}</h2>
-      {error && <Problem text={error} />}
+      <h2>{metric.name} by {by} {found?.grain && <small>{inWords(found.grain)} a point</small>}</h2>
+      {problem && <Problem text={problem} />}
+      {owner === null && <p class="note">The metric belongs to no resource.</p>}
       {found && (
         <>
           <ManyLines series={series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
           <ExportButtons name={`${metric.name ?? metric.id} by ${by}`} series={() => series} request={request} />
         </>
       )}
-      {!found && !error && <p class="note">Asking…</p>}
+      {!found && !problem && owner !== null && <p class="note">Asking…</p>}
     </section>
   );
 }
@@ -125,42 +138,54 @@ interface How {
   name: string;
   by: string;
   method: string;
-  grain: number;
-  coarse: number;
+  /** Seconds, finest first: the one to show, and the coarser ones that have a point in the range. */
+  grains: number[];
 }
 
-/** The coarsest granularity that has a point in the range. */
-function coarsest(grains: number[], { from, to }: Range, grain: number): number {
-  return grains.filter((seconds) => seconds >= grain && seconds <= to - from).pop() ?? grain;
-}
+const grainsIn = (grains: number[], { from, to }: Range, grain: number): number[] =>
+  [grain, ...grains.filter((seconds) => seconds > grain && seconds <= to - from)];
 
 /** Escapes wildcards in a metric's name, which would match other metrics. */
 const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
-function queryOf(how: How, range: Range, grain: number, search: Record<string, unknown> = {}): Query {
+function queryOf(how: How, range: Range, grain: Granularity, search: Record<string, unknown> = {}): Query {
+  const margin = grain ?? 0;
   return {
     type: how.type,
     search,
     operations: ["aggregate", "mean", ["metric", nameOnly(how.name), how.method]],
     groupBy: [how.by],
     grain,
-    from: range.from - grain,
-    to: range.to + grain,
+    from: range.from - margin,
+    to: range.to + margin,
     fill: "dropna",
   };
 }
 
 /** There may be many groups: first loads all with few points, then the largest with all points. */
 async function fetchGroups(how: How, range: Range, signal: AbortSignal): Promise<Found> {
-  const first = await aggregates(queryOf(how, range, how.coarse), signal);
-  if (how.coarse === how.grain) return { series: seriesOf(first.results), total: first.results.length };
+  // Metrics of one name may have different policies. Without a granularity each group has the finest that its metrics share.
+  const { answer: first, grain: coarse } = await atFirstOf([...[...how.grains].reverse(), null], (grain) => aggregates(queryOf(how, range, grain), signal));
+  if (coarse === null || coarse === how.grains[0]) return { series: seriesOf(first.results), total: first.results.length, grain: coarse };
   let search: Record<string, unknown> = {};
   if (first.results.length > LINES_MAX && how.by !== "creator") {
     const largest = [...first.results].sort((a, b) => most(b) - most(a)).slice(0, LINES_MAX);
     search = searchOf(how.by, largest.map(({ group }) => group[0] ?? null));
   }
-  const { results } = await aggregates(queryOf(how, range, how.grain, search), signal);
-  return { series: seriesOf(results), total: Math.max(first.results.length, results.length) };
+  const finer = how.grains.filter((grain) => grain < coarse);
+  const { answer: { results }, grain } = await atFirstOf([...finer, coarse], (seconds) => aggregates(queryOf(how, range, seconds, search), signal));
+  return { series: seriesOf(results), total: Math.max(first.results.length, results.length), grain };
+}
+
+/** The answer at the first of these granularities that all metrics have. */
+async function atFirstOf([grain = null, ...others]: Granularity[], ask: (grain: Granularity) => Promise<Answer>): Promise<{ answer: Answer; grain: Granularity }> {
+  try {
+    return { answer: await ask(grain), grain };
+  } catch (error) {
+    const isMissing = error instanceof HttpError && error.message.includes("Granularities are missing");
+    if (!isMissing || others.length === 0) throw error;
+    return atFirstOf(others, ask);
+  }
 }
 
 /** Resources with one of the values; `null` for none. */
