@@ -1,7 +1,7 @@
 // The page: header, the view in the address, and dialogs over it.
 
-import { useEffect, useRef, useState } from "preact/hooks";
-import { identity, loginReason } from "./http/session";
+import { useEffect, useState } from "preact/hooks";
+import { loginReason, users } from "./http/session";
 import { Gone } from "./parts/gone";
 import { Header } from "./parts/header";
 import { KeysDialog, useKeys } from "./parts/keys";
@@ -22,21 +22,10 @@ const VIEWS = new Map<string, () => preact.JSX.Element | null>([
   ["store", Store],
 ]);
 
-/** Counts log-ins as another user than before: the views begin anew, since that user may see other things. */
-function useUsers(): number {
-  const who = useCell(identity);
-  const last = useRef({ name: who?.name, count: 0 });
-  if (who && who.name !== last.current.name) {
-    const isFirst = last.current.name === undefined;
-    last.current = { name: who.name, count: last.current.count + (isFirst ? 0 : 1) };
-  }
-  return last.current.count;
-}
-
 export function App() {
   const { path } = useAddress();
   const reason = useCell(loginReason);
-  const users = useUsers();
+  const viewers = useCell(users);
   const [isHelping, setHelping] = useState(false);
   useKeys(() => setHelping(true));
   const name = path[0] ?? "metrics";
@@ -48,7 +37,7 @@ export function App() {
     <>
       <Header onHelp={() => setHelping(true)} />
       <Gone />
-      <main id="main" tabIndex={-1}>{View ? <View key={users} /> : <p class="empty">There is no view “{name}”.</p>}</main>
+      <main id="main" tabIndex={-1}>{View ? <View key={viewers} /> : <p class="empty">There is no view “{name}”.</p>}</main>
       {reason !== null && <Login reason={reason} />}
       {isHelping && <KeysDialog onClose={() => setHelping(false)} />}
     </>

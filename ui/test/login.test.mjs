@@ -74,6 +74,61 @@ test("somebody else's log-in leaves nothing of what the first one saw", async ()
   });
 });
 
+test("a list stays as it is when the log-in ends", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
+  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
+  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+    const admin = { Authorization: `Basic ${btoa("admin:right")}` };
+    for (let number = 100; number < 210; number++) await server.request("POST", "v1/metric", { name: `a.${number}`, archive_policy_name: "low" }, admin);
+    const page = await open(browser, `${server.url}#/metrics?last=1h`, { mayFail: true });
+    const logIn = async () => {
+      await page.getByLabel("User", { exact: true }).fill("admin");
+      await page.getByLabel("Password").fill("right");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+    };
+    await logIn();
+    await page.locator(".title", { hasText: "100 metrics and more" }).waitFor();
+    await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
+    await page.locator(".title", { hasText: "110 metrics" }).waitFor();
+    await page.route(/\/v1\/aggregates/, (route) => route.fulfill({ status: 401, body: "" }), { times: 1 });
+    await page.getByText("Your log-in has ended.").waitFor();
+    const before = page.requests.length;
+    await logIn();
+    await page.waitForTimeout(500);
+    const lists = page.requests.slice(before).filter((url) => /sort=name/.test(url));
+    assert.deepEqual([lists, await page.locator(".title").textContent()], [[], "110 metrics"]);
+    await close(page);
+  });
+});
+
+test("of tokens nobody knows whose they are: the views of somebody else begin anew", async () => {
+  const keystone = await new Keystone().start();
+  const tokenOf = async () => {
+    const body = JSON.stringify({ auth: { identity: { password: { user: { name: "alice", password: "secret" } } } } });
+    return (await fetch(`${keystone.uri}/auth/tokens`, { method: "POST", body })).headers.get("x-subject-token");
+  };
+  try {
+    await withServer({ config: keystone.config() }, async (server) => {
+      const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
+      const logIn = async () => {
+        await page.getByRole("button", { name: "By a token that I have" }).click();
+        await page.getByLabel(/^Token/).fill(await tokenOf());
+        await page.getByRole("button", { name: "Log in" }).click();
+        await page.getByRole("dialog").waitFor({ state: "detached" });
+      };
+      await logIn();
+      await page.getByLabel("Operations").fill("(of the first");
+      await page.getByRole("button", { name: "token", exact: true }).click();
+      await logIn();
+      await page.waitForFunction(() => document.querySelector("#operations").value === "");
+      await close(page);
+    });
+  } finally {
+    await keystone.stop();
+  }
+});
+
 test("by Keystone; when the token ends the page asks again, and goes on where it was", async () => {
   const keystone = await new Keystone().start();
   try {

@@ -1,7 +1,7 @@
 // Authentication of the user. Passwords and tokens are kept in memory only.
 
 import { Cell } from "../state/cell";
-import { GoneError, HttpError, errorOf } from "./errors";
+import { GoneError, errorOf } from "./errors";
 import { type Identity, basic, firstIdentity, settings } from "./settings";
 
 export { settings };
@@ -21,7 +21,17 @@ export const identity = new Cell<Identity | null>(firstIdentity());
 /** Why the log-in dialog is open; `null` if it is closed. The page stays as it is behind it. */
 export const loginReason = new Cell<string | null>(identity.value ? null : "");
 
-function become(next: Identity): void {
+/** Counts log-ins as another user than before: the views begin anew, since that user may see other things. */
+export const users = new Cell(0);
+
+/** Who sees the views; `null` before the first log-in. */
+let viewer = identity.value?.name ?? null;
+const NOBODY = "";
+
+/** `user`: distinct for each user. */
+function become(next: Identity, user = next.name): void {
+  if (viewer !== null && viewer !== user) users.set(users.value + 1);
+  viewer = user;
   identity.set(next);
   loginReason.set(null);
 }
@@ -49,7 +59,9 @@ export function waitForIdentity(signal?: AbortSignal): Promise<Identity> {
   });
 }
 
+/** For a log-in as somebody else. */
 export function logOut(): void {
+  viewer = NOBODY; // Tokens do not say whose they are.
   identity.set(null);
   loginReason.set("");
 }
@@ -78,7 +90,8 @@ export async function logInKeystone(login: KeystoneLogin): Promise<void> {
   const { token, name } = await issueToken(login);
   const next = { name, headers: { "X-Auth-Token": token } };
   await probe(next);
-  become(next);
+  const { user, userDomain, project, projectDomain } = login;
+  become(next, JSON.stringify([user, userDomain, project, projectDomain]));
 }
 
 async function issueToken(login: KeystoneLogin): Promise<{ token: string; name: string }> {
@@ -120,5 +133,3 @@ async function reached(answer: Promise<Response>): Promise<Response> {
     throw new GoneError();
   }
 }
-
-export { HttpError };

@@ -11,7 +11,6 @@ import { formatCount } from "../../series/format";
 import { linkTo, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { returns } from "../../http/client";
-import { identity } from "../../http/session";
 import { setDefaultRange } from "../../state/default_range";
 import { useNewest } from "../../state/newest";
 import { Changes } from "./changes";
@@ -28,15 +27,14 @@ interface Listing {
 const BEGIN: Listing = { text: "", metrics: [], marker: null, error: null, isLoading: true };
 
 /** The metrics whose names contain the text; `more` loads the next page, `retry` begins anew. */
-export function useListing(text: string, resource?: string): Listing & { more: () => void; retry: () => void } {
+function useListing(text: string): Listing & { more: () => void; retry: () => void } {
   const [listing, setListing] = useState<Listing>(BEGIN);
-  const who = useCell(identity);
   const returned = useCell(returns);
   const newest = useNewest();
   const fetchPage = (marker: string | null) => {
     setListing((before) => ({ ...before, text, isLoading: true }));
     newest.start(
-      (signal) => listMetrics({ text, marker, ...(resource && { resource }) }, signal),
+      (signal) => listMetrics({ text, marker }, signal),
       (page: Page) => {
         if (!marker) setDefaultRange(page.metrics);
         setListing((before) => ({
@@ -55,7 +53,7 @@ export function useListing(text: string, resource?: string): Listing & { more: (
   useLayoutEffect(() => {
     fetchPage(null);
     return () => newest.stop();
-  }, [text, who?.name, returned]);
+  }, [text, returned]);
   const more = () => {
     if (listing.marker && !newest.isRunning) fetchPage(listing.marker);
   };

@@ -1,6 +1,7 @@
 // The server's metrics on the store view, polled while it is open.
 
 import { requestText, get, goneSince } from "../../http/client";
+import { users as viewers } from "../../http/session";
 import { Cell } from "../../state/cell";
 import type { Columns } from "../../series/columns";
 import { explain } from "../../http/errors";
@@ -63,9 +64,16 @@ export interface Followed {
 export const PERIOD_MS = 2000;
 const POINTS_MAX = 1800;
 
-export const followed = new Cell<Followed>({ samples: [], series: {}, status: null, cluster: null, errors: {} });
+const NOTHING_YET: Followed = { samples: [], series: {}, status: null, cluster: null, errors: {} };
+
+export const followed = new Cell(NOTHING_YET);
 
 let before: { at: number; samples: Sample[] } | null = null;
+
+viewers.follow(() => {
+  followed.set(NOTHING_YET);
+  before = null;
+});
 let timer = 0;
 let users = 0;
 
