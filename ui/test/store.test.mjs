@@ -38,6 +38,14 @@ test("the store shows rates, backlog, owners, disk, policies, types, silent metr
   await close(page);
 });
 
+test("of many silent metrics the first are listed, and all are counted", async () => {
+  for (let number = 0; number < 120; number++) await server.post("v1/metric", { name: `silent.${number}`, archive_policy_name: "low" });
+  const page = await open(browser, `${server.url}#/store`);
+  await page.getByRole("heading", { name: /Silent metrics 121.metrics without a point/ }).waitFor();
+  assert.equal(await page.getByRole("region", { name: "Silent metrics" }).locator("tbody tr").count(), 100);
+  await close(page);
+});
+
 test("a resource has its attributes, its revisions over time and its metrics", async () => {
   const page = await open(browser, `${server.url}#/resources?last=6h`);
   await page.getByRole("link", { name: "instance", exact: true }).first().click();

@@ -17,6 +17,8 @@ export interface Census {
   metrics: number;
   byPolicy: Record<string, number>;
   byType: Record<string, number>;
+  /** How many are silent, and the first of them: a store may have millions. */
+  silentCount: number;
   silent: Silent[];
   /** Metrics that may be silent or not. */
   unread: number;
@@ -30,6 +32,8 @@ const PAGE = 1000;
 /** Without a prototype: names are the users'. */
 const noCounts = (): Record<string, number> => Object.create(null) as Record<string, number>;
 
+const SILENT_LISTED_MAX = 100;
+
 /** The number counted by default. */
 export const COUNTED_DEFAULT = 3000;
 /** A metric is silent without a point for this long, or for this many points of its finest granularity. */
@@ -39,7 +43,7 @@ const SILENT_POINTS = 10;
 const LOOKED_AT_S = 86400;
 
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
-  const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silent: [], unread: 0, isDone: false, isCut: false };
+  const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silentCount: 0, silent: [], unread: 0, isDone: false, isCut: false };
   const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
   const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
   let marker: string | null = null;
@@ -53,7 +57,9 @@ export async function takeCensus(most: number, signal: AbortSignal, report: (cen
     };
     const found = await Promise.all(page.metrics.map((metric) => silence(metric).catch(failed)));
     signal.throwIfAborted();
-    census.silent.push(...found.filter((one) => one !== null));
+    const silent = found.filter((one) => one !== null);
+    census.silentCount += silent.length;
+    census.silent.push(...silent.slice(0, SILENT_LISTED_MAX - census.silent.length));
     publish();
     marker = page.marker;
   } while (marker !== null && census.metrics < most);

@@ -15,8 +15,6 @@ import { Owner } from "../../parts/owner";
 import { type Census, COUNTED_DEFAULT, takeCensus } from "./census";
 import { Late } from "./late";
 
-const SILENT_SHOWN_MAX = 100;
-
 /** `workers` and `requests` are shown beside the contents. */
 export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
   const [most, setMost] = useState(COUNTED_DEFAULT);
@@ -53,10 +51,10 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
       </div>
       {census?.isCut && <p class="lead"><button type="button" onClick={() => setMost(Infinity)}>Count all</button></p>}
       <section class="box" aria-label="Silent metrics">
-        <h2>Silent metrics {census && <small>{formatCount(census.silent.length, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
+        <h2>Silent metrics {census && <small>{formatCount(census.silentCount, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
         {census && census.silent.length > 0 && (
           <ScrollTable label="Silent metrics" head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>Last point</th></>}>
-            {census.silent.slice(0, SILENT_SHOWN_MAX).map(({ metric, last }) => (
+            {census.silent.map(({ metric, last }) => (
               <tr key={metric.id}>
                 <td><a href={linkTo(["chart"], { m: metric.id })}>{metric.name ?? metric.id}</a></td>
                 <td><Owner id={metric.resource_id ?? null} /></td>
@@ -67,7 +65,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
           </ScrollTable>
         )}
         {census && census.unread > 0 && <p class="problem" role="alert">{formatCount(census.unread, "metric")} could not be read.</p>}
-        {census?.isDone && census.silent.length + census.unread === 0 && <p class="note">None.</p>}
+        {census?.isDone && census.silentCount + census.unread === 0 && <p class="note">None.</p>}
       </section>
       <Late />
     </>
