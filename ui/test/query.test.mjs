@@ -6,7 +6,7 @@ import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
-const { server, browser } = await start({}, (server) => fillCloud(server, { days: 1 }));
+const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
 
 const offer = (page, text) => page.locator(".offers li").filter({ hasText: text }).first();
 
@@ -141,5 +141,20 @@ test("what is taken away is what is shown, not what was typed since", async () =
   await page.getByRole("button", { name: "curl" }).click();
   const command = await page.locator(".command pre").textContent();
   assert.ok(command.includes("(aggregate mean (metric cpu_util mean))"), command);
+  await close(page);
+});
+
+test("a granularity has a unit, or is of seconds; anything else is not run", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`);
+  await page.getByLabel("Operations").fill(`(metric ${cloud[0].metrics["cpu_util"]} mean)`);
+  const grain = page.getByLabel("Granularity");
+  await grain.fill("five");
+  await page.getByLabel("Operations").press("Control+Enter");
+  await page.waitForTimeout(200);
+  assert.deepEqual(page.requests.filter((url) => /v1\/aggregates/.test(url)), []);
+  await grain.fill("5m");
+  await page.getByLabel("Operations").press("Control+Enter");
+  await page.locator(".cost").waitFor();
+  assert.match(page.requests.find((url) => /v1\/aggregates/.test(url)), /granularity=300/);
   await close(page);
 });

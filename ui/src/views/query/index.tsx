@@ -1,6 +1,6 @@
 // Operations over many metrics, or PromQL: an editor, the result and its cost.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Answer, type Query as Request, aggregates, keyOf, requestOf } from "../../api/aggregates";
 import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
@@ -16,6 +16,7 @@ import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
 import { stepOf } from "../../series/grain";
+import { secondsOfShort } from "../../series/range";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
@@ -34,11 +35,17 @@ interface Draft {
   type: string;
   by: string;
   fill: string;
-  /** Seconds; in PromQL the step. */
+  /** Seconds, or with a unit, as `5m`; in PromQL the step. */
   grain: string;
 }
 
 const isPromql = ({ language }: Draft): boolean => language === "promql";
+
+/** What the browser lets the user run. */
+const GRAIN = "\\s*\\d+(\\.\\d+)?\\s*[smhdw]?\\s*";
+
+/** Seconds; `null` without. */
+const grainOf = ({ grain }: Draft): number | null => Number(grain) || secondsOfShort(grain);
 
 const FILLS = ["", "0", "null", "dropna", "ffill", "bfill"];
 
@@ -59,6 +66,8 @@ export function Query() {
     }
     own.current = key;
   }, [key]);
+  const form = useRef<HTMLFormElement>(null);
+  const submit = () => form.current?.requestSubmit();
   const set = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const run = () => {
     const changes = Object.fromEntries(FIELDS.map(([field, name]) => [name, draft[field].trim() || null]));
@@ -71,7 +80,7 @@ export function Query() {
   const marks = outcome.error && outcome.ran === textOf(draft) ? marksOf(outcome.error, draft) : { operations: [], filter: [], other: outcome.error ? explain(outcome.error) : "" };
   return (
     <div class="query">
-      <form class="box" onSubmit={(event) => (event.preventDefault(), run())}>
+      <form ref={form} class="box" onSubmit={(event) => (event.preventDefault(), run())}>
         <h1>Query</h1>
         <div class="fields">
           <label class="choice"><span>Language</span>
@@ -82,22 +91,22 @@ export function Query() {
           </label>
           {!isPromql(draft) && <OperationFields draft={draft} types={types} attributes={attributes} set={set} />}
           <label class="choice"><span>{isPromql(draft) ? "Step" : "Granularity"}</span>
-            <input name="granularity" size={7} value={draft.grain} placeholder={isPromql(draft) ? "auto" : "all"} inputMode="decimal" onInput={(event) => set({ grain: event.currentTarget.value })} />
+            <input name="granularity" size={7} value={draft.grain} placeholder={isPromql(draft) ? "auto" : "all"} pattern={GRAIN} title="Seconds, or with a unit: 5m, 1h" onInput={(event) => set({ grain: event.currentTarget.value })} />
           </label>
         </div>
         {isPromql(draft) ? (
           <Editor id="promql" label="PromQL" rows={4} value={draft.expression} placeholder="sum by (zone) (rate(requests_total[5m]))"
-            mistakes={[...promql.check(draft.expression), ...marks.operations]} onValue={(expression) => set({ expression })} onRun={run}
+            mistakes={[...promql.check(draft.expression), ...marks.operations]} onValue={(expression) => set({ expression })} onRun={submit}
             offersAt={promqlOffers} />
         ) : (
           <>
             {draft.type && (
               <Editor id="filter" label="Of which resources" rows={1} value={draft.filter} placeholder={"all of them; or: zone = 'north' and not flavor like 'm1%'"}
-                mistakes={[...filterLanguage.check(draft.filter, attributes), ...marks.filter]} onValue={(filter) => set({ filter })} onRun={run}
+                mistakes={[...filterLanguage.check(draft.filter, attributes), ...marks.filter]} onValue={(filter) => set({ filter })} onRun={submit}
                 offersAt={(text, place) => filterOffers(text, place, type)} />
             )}
             <Editor id="operations" label="Operations" rows={4} value={draft.operations} placeholder={draft.type ? "(aggregate mean (metric cpu_util mean))" : "(rolling mean 10 (metric ID mean))"}
-              mistakes={[...operationLanguage.check(draft.operations), ...marks.operations]} onValue={(operations) => set({ operations })} onRun={run}
+              mistakes={[...operationLanguage.check(draft.operations), ...marks.operations]} onValue={(operations) => set({ operations })} onRun={submit}
               offersAt={(text, place) => operationOffers(text, place, draft.type !== "")} />
           </>
         )}
@@ -210,13 +219,13 @@ const requestLineOf = (draft: Draft, range: Range): RequestLine =>
   isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : { method: "POST", ...requestOf(requestFor(draft, range)) };
 
 const rangeQueryFor = (draft: Draft, range: Range): promqlApi.RangeQuery =>
-  ({ expression: draft.expression, ...range, step: stepOf(range, Number(draft.grain)) });
+  ({ expression: draft.expression, ...range, step: stepOf(range, grainOf(draft) ?? 0) });
 
 function requestFor(draft: Draft, { from, to }: Range): Request {
   return {
     operations: draft.operations,
     ...(draft.type && { type: draft.type, search: draft.filter.trim() || {}, groupBy: draft.by ? [draft.by] : [] }),
-    grain: Number(draft.grain) || null,
+    grain: grainOf(draft),
     from,
     to,
     fill: draft.fill || null,
@@ -238,10 +247,11 @@ function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter:
 function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draft: Draft }) {
   const range = useCell(shownRange);
   const [isTable, setTable] = useState(false);
-  const series: Series[] = answer.results.map((result) => {
+  // While live, the range changes more often than the answer.
+  const series = useMemo(() => answer.results.map((result): Series => {
     const { names, columns, grain, isStepped = false } = result;
     return { key: keyOf(result), label: names.join(" ") || "result", columns, grain, isStepped };
-  });
+  }), [answer]);
   const { cost, points } = answer;
   return (
     <section class="box" aria-label="Result">
