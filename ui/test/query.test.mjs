@@ -158,3 +158,38 @@ test("a granularity has a unit, or is of seconds; anything else is not run", asy
   assert.match(page.requests.find((url) => /v1\/aggregates/.test(url)), /granularity=300/);
   await close(page);
 });
+
+test("a screen reader hears which completion is chosen", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`);
+  const editor = page.getByLabel("Operations");
+  await editor.pressSequentially("(ro");
+  await page.getByRole("option", { name: /^rolling/ }).waitFor();
+  await editor.press("ArrowDown");
+  const chosen = page.locator(`[id="${await editor.getAttribute("aria-activedescendant")}"]`);
+  assert.equal(await chosen.getAttribute("aria-selected"), "true");
+  await editor.press("Escape");
+  assert.equal(await editor.getAttribute("aria-activedescendant"), null);
+  await close(page);
+});
+
+test("Enter in the search waits for all answers", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h`);
+  const search = page.getByRole("combobox", { name: /Search/ });
+  await search.fill("cpu_util");
+  await page.locator('[data-for="cpu_util"] .hit').first().waitFor();
+  await page.route(/\/v1\/(metric|search)/, async (route) => {
+    await new Promise((done) => setTimeout(done, 500));
+    await route.continue().catch(() => undefined); // Aborted meanwhile.
+  });
+  await search.fill("memory");
+  await page.waitForTimeout(100);
+  assert.equal(await page.getByText("Nothing found").count(), 0);
+  await search.fill("instance");
+  await page.locator('[data-for="instance"] .hit').first().waitFor();
+  await search.press("Enter");
+  assert.match(await page.evaluate(() => location.hash), /^#\/query/);
+  await page.waitForTimeout(1200);
+  await search.press("Enter");
+  await page.waitForURL(/#\/resources\/instance/);
+  await close(page);
+});

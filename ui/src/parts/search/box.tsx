@@ -2,8 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain, isAborted } from "../../http/errors";
-import { change, go, parse } from "../../state/address";
-import { useAddress } from "../../state/address";
+import { change, go, parse, useAddress } from "../../state/address";
 import { type Hit, find } from "./find";
 import { OwnerName } from "../owner";
 
@@ -11,13 +10,17 @@ interface Results {
   hits: Hit[];
   /** The text that was searched for. */
   text: string;
+  /** Whether all answers are there: hits arrive one kind after the other. */
+  isDone: boolean;
   error: string | null;
 }
 
 /** Preact's types allow this role only with a `<datalist>`. */
 const COMBOBOX = { type: "search", role: "combobox" };
 
-const NONE: Results = { hits: [], text: "", error: null };
+const NONE: Results = { hits: [], text: "", isDone: false, error: null };
+
+const keyOf = ({ kind, key }: Hit): string => `${kind} ${key}`;
 
 const KINDS: Record<Hit["kind"], string> = { all: "", metric: "Metrics", resource: "Resources", type: "Resource types" };
 
@@ -27,7 +30,9 @@ export function SearchBox() {
   const [text, setText] = useState(params.get("q") ?? "");
   const [results, setResults] = useState<Results>(NONE);
   const [isOpen, setOpen] = useState(false);
-  const [chosen, setChosen] = useState(-1);
+  // Not by its place, which changes while hits arrive.
+  const [chosenKey, setChosen] = useState<string | null>(null);
+  const chosen = results.hits.findIndex((hit) => keyOf(hit) === chosenKey);
   const input = useRef<HTMLInputElement>(null);
   const query = params.get("q") ?? "";
 
@@ -43,9 +48,12 @@ export function SearchBox() {
       return;
     }
     const controller = new AbortController();
-    find(wanted, controller.signal, (hits) => setResults({ hits, text: wanted, error: null })).catch((error: unknown) => {
-      if (!isAborted(error)) setResults({ hits: [], text: wanted, error: explain(error) });
-    });
+    find(wanted, controller.signal, (hits) => setResults({ hits, text: wanted, isDone: false, error: null })).then(
+      () => !controller.signal.aborted && setResults((before) => ({ ...before, isDone: true })),
+      (error: unknown) => {
+        if (!isAborted(error)) setResults({ hits: [], text: wanted, isDone: true, error: explain(error) });
+      },
+    );
     return () => controller.abort();
   }, [text, isOpen]);
 
@@ -61,7 +69,7 @@ export function SearchBox() {
   const type = (next: string) => {
     setText(next);
     setOpen(true);
-    setChosen(-1);
+    setChosen(null);
     if (isOnGrid) change({ q: next.trim() || null }, "replace");
   };
   const take = (hit: Hit) => {
@@ -73,11 +81,15 @@ export function SearchBox() {
     const { hits } = results;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       const step = event.key === "ArrowDown" ? 1 : -1;
-      setChosen((chosen + step + hits.length + 1) % (hits.length + 1 || 1));
-      if (chosen + step >= hits.length) setChosen(-1);
+      // One more place than hits: none is chosen.
+      const places = hits.length + 1;
+      const next = hits[((chosen + 1 + step + places) % places) - 1];
+      setChosen(next ? keyOf(next) : null);
       event.preventDefault();
     } else if (event.key === "Enter") {
-      const hit = hits[Math.max(chosen, 0)];
+      // Until all answers are there, another hit may come first, or the hits are those of an earlier text.
+      const isFirstKnown = results.isDone && results.text === text.trim();
+      const hit = chosen < 0 && !isFirstKnown ? undefined : hits[Math.max(chosen, 0)];
       if (chosen < 0 && isOnGrid) setOpen(false);
       else if (hit) take(hit);
     } else if (event.key === "Escape") {
@@ -115,7 +127,7 @@ export function SearchBox() {
       <div id="search-results" class={isShown ? "hits" : "hits hidden"} role="listbox" aria-label="What was found" data-for={results.text}>
         {isShown && results.hits.map((hit, at) => (
           <a
-            key={hit.kind + hit.key}
+            key={keyOf(hit)}
             id={`hit-${at}`}
             href={hit.href}
             role="option"
@@ -132,7 +144,7 @@ export function SearchBox() {
             <small>{hit.resource && <OwnerName id={hit.resource} />}{hit.note}</small>
           </a>
         ))}
-        {isShown && results.hits.length === 0 && !results.error && <p class="empty" role="option" aria-selected="false" aria-disabled="true">Nothing found</p>}
+        {isShown && results.isDone && results.hits.length === 0 && !results.error && <p class="empty" role="option" aria-selected="false" aria-disabled="true">Nothing found</p>}
         {results.error && <p class="problem" role="option" aria-selected="false" aria-disabled="true">{results.error}</p>}
       </div>
     </div>

@@ -105,6 +105,7 @@ export function Editor(props: EditorProps) {
           aria-describedby={`${id}-mistakes`}
           aria-controls={`${id}-offers`}
           aria-autocomplete="list"
+          aria-activedescendant={offers ? `${id}-offer-${chosen}` : undefined}
           onInput={(event) => {
             const { value, selectionStart } = event.currentTarget;
             onValue(value);
@@ -120,6 +121,7 @@ export function Editor(props: EditorProps) {
           {offers?.all.map((offer, at) => (
             <li
               key={offer.text}
+              id={`${id}-offer-${at}`}
               role="option"
               aria-selected={at === chosen}
               onMouseDown={(event) => {
