@@ -8,7 +8,6 @@ export const PAGE_METRICS = 100;
 export interface Search {
   /** A part of the name. */
   text?: string;
-  resource?: string;
   limit?: number;
   marker?: string | null;
 }

@@ -43,7 +43,7 @@ async function methodsOf(text: string): Promise<string[]> {
   return methods.length ? methods.sort() : operations.AGGREGATES;
 }
 
-export const GENERAL_ATTRIBUTES = [
+const GENERAL_ATTRIBUTES = [
   "id", "original_resource_id", "type", "project_id", "user_id", "creator", "started_at", "ended_at", "revision_start", "revision_end", "lifespan",
   "created_by_user_id", "created_by_project_id",
 ];

@@ -87,7 +87,7 @@ export function OneResource({ type, id }: { type: string; id: string }) {
   );
 }
 
-export const textOf = (value: unknown): string => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const textOf = (value: unknown): string => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 function OneRevision({ revision: { from, to, changes } }: { revision: Revision }) {
   const end = to ?? Date.now() / 1000;
