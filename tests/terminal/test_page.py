@@ -1,4 +1,4 @@
-"""The examples of docs/terminal.md, run on a server of their own; `--update` writes what they print."""
+"""The examples of docs/terminal.md, run on a server of their own after the page's preparation; `--update` writes what they print."""
 
 import os
 import pathlib
@@ -9,10 +9,11 @@ import pytest
 
 from support import gnudi as program
 from support.gnudi import Gnudi
-from terminal.store import make_hosts, server_variables
+from terminal.store import server_variables
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "terminal.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PREPARATION = re.compile(r"^    api\(\).*\n(?:    .*\n)+", re.MULTILINE)
 # What the server chooses, and what depends on the moment.
 VARIES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 FIGURES = re.compile(r"\d[\d.,]*( [kMGT]?B\b| bytes)?")
@@ -22,7 +23,6 @@ FIGURES = re.compile(r"\d[\d.,]*( [kMGT]?B\b| bytes)?")
 def shell(tmp_path):
     """Runs a line of the page."""
     with Gnudi(tmp_path / "server") as server:
-        make_hosts(server.client())
         path = f"{program.binary().parent}:{os.environ['PATH']}"
         environment = {**os.environ, **server_variables(server), "PATH": path}
 
@@ -31,6 +31,9 @@ def shell(tmp_path):
             assert done.returncode == 0, (line, done.stderr)
             return done.stdout
 
+        run(PREPARATION.search(PAGE.read_text()).group().replace("http://127.0.0.1:8041", f"http://127.0.0.1:{server.port}"))
+        for name in ("web-1", "web-2"):
+            run(f"gnudi measures show --refresh --resource-id {name} cpu")
         yield run
 
 
