@@ -1,6 +1,7 @@
 // One metric of many resources: grouped by an attribute, and more groups than a chart can show.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { ZONES, fillCloud, folded } from "./support/data.mjs";
@@ -80,5 +81,27 @@ test("metrics of one name and several policies are grouped at a granularity that
   for (const room of ["attic", "cellar"]) await groups.getByRole("button", { name: room }).waitFor();
   await groups.getByRole("heading", { name: "5 minutes a point" }).waitFor();
   assert.equal(await groups.getByRole("alert").count(), 0);
+  await close(page);
+});
+
+test("a counter without a point in between does not change the rate of its group", async () => {
+  const now = Math.floor(Date.now() / 60_000) * 60;
+  await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });
+  const bodies = {};
+  const made = [];
+  for (const [number, start] of [1_000_000_000, 0].entries()) {
+    made.push(await server.post("v1/resource/port", { id: `port ${number}`, zone: "north", metrics: { octets: { archive_policy_name: "cloud", unit: "B" } } }));
+    const minutes = Array.from({ length: 20 }, (_, at) => at).filter((at) => number === 0 || at !== 10);
+    bodies[made[number].metrics.octets] = minutes.map((at) => ({ timestamp: now - (20 - at) * 60, value: start + at * 600 }));
+  }
+  await server.post("v1/batch/metrics/measures", bodies);
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.octets}&last=1h&by=zone&gran=60`);
+  const groups = page.locator(".groups");
+  await groups.getByRole("button", { name: "north" }).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
+  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1);
+  assert.equal(rows.length, 19);
+  assert.deepEqual([...new Set(rows.map((row) => row.split(",")[1]))], ["10"]);
   await close(page);
 });

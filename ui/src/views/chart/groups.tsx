@@ -11,7 +11,6 @@ import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
-import { rate } from "../../series/columns";
 import { perSecond } from "../../series/format";
 import { chooseGrain } from "../../series/grain";
 import { type Range, inWords } from "../../series/range";
@@ -96,7 +95,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
   const now = Date.now() / 1000;
   const grain = grains.find(({ seconds }) => seconds === settings.grain)?.seconds ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
-  const how: How = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain) };
+  const how: How = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, isRate, grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain) };
   const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
   const lastKey = useRef("");
   useEffect(() => {
@@ -110,10 +109,6 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
       (failure) => setError(explain(failure)),
     );
   }, [key, live ? range.to : 0]);
-  const series = useMemo(
-    () => (found?.series ?? []).map((one) => (isRate ? { ...one, columns: rate(one.columns) } : one)),
-    [found, isRate],
-  );
   const unit = isRate ? perSecond(metric.unit) : unitOf(metric.unit, method);
   const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, found?.grain ?? null)) });
   const problem = error || ownerError;
@@ -124,8 +119,8 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
       {owner === null && <p class="note">The metric belongs to no resource.</p>}
       {found && (
         <>
-          <ManyLines series={series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
-          <ExportButtons name={`${metric.name ?? metric.id} by ${by}`} series={() => series} request={request} />
+          <ManyLines series={found.series} total={found.total} range={range} unit={unit} height={280} label={`${metric.name ?? ""} by ${by}`} mark={settings.mark} />
+          <ExportButtons name={`${metric.name ?? metric.id} by ${by}`} series={() => found.series} request={request} />
         </>
       )}
       {!found && !problem && owner !== null && <p class="note">Asking…</p>}
@@ -138,6 +133,7 @@ interface How {
   name: string;
   by: string;
   method: string;
+  isRate: boolean;
   /** Seconds, finest first: the one to show, and the coarser ones that have a point in the range. */
   grains: number[];
 }
@@ -150,10 +146,13 @@ const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
 function queryOf(how: How, range: Range, grain: Granularity, search: Record<string, unknown> = {}): Query {
   const margin = grain ?? 0;
+  const metric = ["metric", nameOnly(how.name), how.method];
+  // Of each counter before their mean, which jumps wherever one of them has no point. A reset counts as no change.
+  const each = how.isRate ? ["clip_min", 0, ["rateofchangesec", metric]] : metric;
   return {
     type: how.type,
     search,
-    operations: ["aggregate", "mean", ["metric", nameOnly(how.name), how.method]],
+    operations: ["aggregate", "mean", each],
     groupBy: [how.by],
     grain,
     from: range.from - margin,
