@@ -281,3 +281,21 @@ test("a metric moved to a finer granularity shows the coarser one where that beg
   await page.getByText("mean, 1 minute a point").waitFor();
   await close(page);
 });
+
+test("a table has no rows of gaps, and says that it has not all rows", async () => {
+  const now = Math.floor(Date.now() / 60_000) * 60;
+  const { id } = await server.post("v1/metric", { name: "with.a.gap", archive_policy_name: "cloud" });
+  const minutes = Array.from({ length: 300 }, (_, at) => at + 1).filter((at) => at < 100 || at >= 120);
+  await server.post(`v1/metric/${id}/measures`, minutes.map((at) => ({ timestamp: now - at * 60, value: at })));
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${id}&from=${now - 140 * 60}&to=${now}&gran=60&band=none`);
+  await page.getByRole("button", { name: "Table" }).click();
+  const table = page.getByRole("region", { name: "The values as a table" });
+  await table.waitFor();
+  const values = await table.locator("tbody td.number").allTextContents();
+  assert.deepEqual(values.filter((value) => value === "–"), []);
+  await page.goto(`${server.url}#/chart?m=${id}&from=${now - 300 * 60}&to=${now}&gran=60&band=none`);
+  await page.getByText(/The newest 200 of 280.times, 1 of 1.series: CSV has all./).waitFor();
+  assert.equal(await table.locator("tbody tr").count(), 200);
+  await close(page);
+});

@@ -43,6 +43,17 @@ test("of many silent metrics the first are listed, and all are counted", async (
   const page = await open(browser, `${server.url}#/store`);
   await page.getByRole("heading", { name: /Silent metrics 121.metrics without a point/ }).waitFor();
   assert.equal(await page.getByRole("region", { name: "Silent metrics" }).locator("tbody tr").count(), 100);
+  await page.getByText("The first 100 are listed.").waitFor();
+  await close(page);
+});
+
+test("of many revisions the newest are listed, and none of them passes for the first", async () => {
+  for (let number = 0; number < 205; number++) await server.request("PATCH", "v1/resource/instance/vm-5", { flavor: `m${number}` });
+  const page = await open(browser, `${server.url}#/resources/instance/${cloud[5].id}?last=1h`);
+  await page.getByText("Older ones are not listed.").waitFor();
+  assert.equal(await page.locator(".revisions > li").count(), 200);
+  assert.match(await page.locator(".revisions > li").last().innerText(), /flavor m4 → m5/);
+  assert.equal(await page.getByText("as it was created").count(), 0);
   await close(page);
 });
 

@@ -42,9 +42,10 @@ export async function getResource(type: string, id: string, signal?: AbortSignal
   return (await get<Resource>(`v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}`, { signal })).value;
 }
 
-export async function getHistory(type: string, id: string, signal?: AbortSignal): Promise<Resource[]> {
+/** The newest revisions. */
+export async function getHistory(type: string, id: string, limit: number, signal?: AbortSignal): Promise<Resource[]> {
   const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/history`;
-  return (await get<Resource[]>(path, { query: { sort: "revision_start:desc", limit: 200 }, signal })).value;
+  return (await get<Resource[]>(path, { query: { sort: "revision_start:desc", limit }, signal })).value;
 }
 
 /** A resource's display name. */

@@ -108,17 +108,25 @@ function largest(series: Series[]): Series[] {
   return [...series].sort((a, b) => (height.get(b) as number) - (height.get(a) as number)).slice(0, LINES_MAX);
 }
 
-/** A chart's values as a table, for screen readers among others. */
+const ROWS_MAX = 200;
+const COLUMNS_MAX = 8;
+
+/** A chart's values as a table, newest first, for screen readers among others. */
 export function Table({ series, unit }: { series: Series[]; unit: string | null }) {
-  const ROWS_MAX = 200;
-  const shown = series.slice(0, 8);
-  const times = [...new Set(shown.flatMap(({ columns }) => columns.times))].sort((a, b) => b - a).slice(0, ROWS_MAX);
+  const shown = series.slice(0, COLUMNS_MAX);
+  // A gap of a line has a time, but no value.
+  const all = [...new Set(shown.flatMap(({ columns }) => columns.times.filter((_, at) => columns.values[at] != null)))].sort((a, b) => b - a);
+  const times = all.slice(0, ROWS_MAX);
+  const isCut = times.length < all.length || shown.length < series.length;
   const values = shown.map(({ columns }) => new Map(columns.times.map((time, at) => [time, columns.values[at]])));
   return (
-    <ScrollTable label="The values as a table" head={<><th>Time</th>{shown.map(({ key, label }) => <th key={key} class="number">{label}</th>)}</>}>
-      {times.map((time) => (
-        <tr key={time}><td>{formatTime(time)}</td>{values.map((column, at) => <td key={at} class="number">{format(column.get(time), unit, 6)}</td>)}</tr>
-      ))}
-    </ScrollTable>
+    <>
+      {isCut && <p class="note">The newest {times.length} of {formatCount(all.length, "time")}, {shown.length} of {formatCount(series.length, "series", "series")}: CSV has all.</p>}
+      <ScrollTable label="The values as a table" head={<><th>Time</th>{shown.map(({ key, label }) => <th key={key} class="number">{label}</th>)}</>}>
+        {times.map((time) => (
+          <tr key={time}><td>{formatTime(time)}</td>{values.map((column, at) => <td key={at} class="number">{format(column.get(time), unit, 6)}</td>)}</tr>
+        ))}
+      </ScrollTable>
+    </>
   );
 }

@@ -17,6 +17,9 @@ import { Changes } from "../metrics/changes";
 import { Grid } from "../metrics/grid";
 import { type Revision, revisionsOf } from "./revisions";
 
+/** One more is loaded: the changes of a revision are those since the one before. */
+const REVISIONS_MAX = 200;
+
 interface Loaded {
   resource: Resource | null;
   history: Resource[];
@@ -40,7 +43,7 @@ function useResource(type: string, id: string): Loaded {
     };
     const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/metric`;
     getResource(type, id, signal).then((resource) => put({ resource }), fail);
-    getHistory(type, id, signal).then((history) => put({ history }), fail);
+    getHistory(type, id, REVISIONS_MAX + 1, signal).then((history) => put({ history }), fail);
     get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (setDefaultRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
     return () => controller.abort();
   }, [type, id, returned]);
@@ -75,7 +78,8 @@ export function OneResource({ type, id }: { type: string; id: string }) {
         </section>
         <section class="box" aria-label="Revisions">
           <h2>Revisions</h2>
-          <ol class="revisions">{revisionsOf(history).map((revision) => <OneRevision key={revision.from} revision={revision} />)}</ol>
+          <ol class="revisions">{revisionsOf(history).slice(0, REVISIONS_MAX).map((revision) => <OneRevision key={revision.from} revision={revision} />)}</ol>
+          {history.length > REVISIONS_MAX && <p class="note">Older ones are not listed.</p>}
         </section>
       </div>
       <ChartBar metrics={metrics} isMarking={isMarking} onMarking={setMarking}>

@@ -64,6 +64,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
             ))}
           </ScrollTable>
         )}
+        {census && census.silentCount > census.silent.length && <p class="note">The first {census.silent.length} are listed.</p>}
         {census && census.unread > 0 && <p class="problem" role="alert">{formatCount(census.unread, "metric")} could not be read.</p>}
         {census?.isDone && census.silentCount + census.unread === 0 && <p class="note">None.</p>}
       </section>
