@@ -41,25 +41,22 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
   const look = useCell(theme);
   const readout = useRef<HTMLUListElement>(null);
   const chosen = useMemo(() => largest(series), [series]);
-  const lines = useMemo(
-    () =>
-      chosen
-        .map(({ key, label: name, columns, grain, isStepped }, at): [string, Line] => [
-          key, { label: name, colour: lineColour(at), columns: withGaps(columns, grain, isStepped), role: "line" },
-        ])
-        .filter(([key]) => !hidden.has(key)),
-    [chosen, hidden, look],
-  );
+  const [keys, lines] = useMemo(() => {
+    const coloured = chosen.map((one, at) => ({ ...one, colour: lineColour(at) })).filter(({ key }) => !hidden.has(key));
+    const drawn = coloured.map(({ label: name, colour, columns, grain, isStepped }): Line => ({
+      label: name, colour, columns: withGaps(columns, grain, isStepped), role: "line",
+    }));
+    return [coloured.map(({ key }) => key), drawn];
+  }, [chosen, hidden, look]);
   const toggle = (key: string) => {
     const next = new Set(hidden);
     if (!next.delete(key)) next.add(key);
     setHidden(next);
   };
   const showValues = ({ time, values }: Values) => {
-    lines.forEach(([key], at) => {
+    keys.forEach((key, at) => {
       const place = readout.current?.querySelector(`[data-key="${CSS.escape(key)}"] output`);
-      const columns = lines[at]?.[1].columns.values;
-      if (place) place.textContent = format(time === null ? lastOf(columns ?? []) : values[at], unit);
+      if (place) place.textContent = format(time === null ? lastOf(lines[at]?.columns.values ?? []) : values[at], unit);
     });
   };
   return (
@@ -70,7 +67,7 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
         </p>
       )}
       <Plot
-        lines={lines.map(([, line]) => line)}
+        lines={lines}
         range={range}
         unit={unit}
         height={height}
