@@ -24,7 +24,8 @@ http
       } catch {
         return response.writeHead(500).end("esbuild refuses it: see the terminal");
       }
-      const original = await fetch(server, { headers: { accept: "text/html" } });
+      const original = await fetch(server, { headers: { accept: "text/html" } }).catch(() => null);
+      if (!original) return response.writeHead(502).end(`${server} does not answer`);
       const settings = /name="gnudi" content="([^"]*)"/.exec(await original.text())?.[1] ?? "";
       const index = readFileSync(join(dist, "index.html"), "utf8").replace("@SETTINGS@", () => settings);
       const policy = original.headers.get("content-security-policy") ?? "";
