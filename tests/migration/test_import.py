@@ -2,6 +2,7 @@
 give the same responses to everything, also after both got the same further measures."""
 
 import random
+import re
 
 import pytest
 
@@ -152,6 +153,23 @@ def test_what_gnocchi_has_left_of_a_resource_is_reported(gnocchi, tmp_path):
     done = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", tmp_path / "data", timeout_s=120)
     assert (done.returncode, world.resources) == (0, {}), done.stderr
     assert f"resource {left}: Gnocchi has deleted its attributes as a machine, and left the rest" in done.stdout, done.stdout
+
+
+def test_gnocchi_may_have_several_files(gnocchi, tmp_path):
+    """As where a distribution or an administrator names the drivers beside `gnocchi.conf`."""
+    theirs = gnocchi()
+    world = World(theirs.client(), random.Random("files"))
+    world.make(3, 1)
+    parts = re.split(r"(?m)^(?=\[)", (theirs.directory / "gnocchi.conf").read_text(encoding="utf-8"))
+    first, directory = tmp_path / "first.conf", tmp_path / "more"
+    directory.mkdir()
+    first.write_text("".join(part for part in parts if not part.startswith("[storage]")), encoding="utf-8")
+    (directory / "engines.conf").write_text("".join(part for part in parts if part.startswith("[storage]")), encoding="utf-8")
+    command = ["import", "gnocchi", "--config-file", first, "--data-dir", tmp_path / "data"]
+    done = program.run(*command, timeout_s=120)
+    assert done.returncode == 1 and "file_basepath" in done.stderr, done.stdout + done.stderr
+    done = program.run(*command, "--config-dir", directory, timeout_s=120)
+    assert done.returncode == 0 and "0 left out" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_attribute_may_have_a_question_mark_in_its_name(gnocchi, gnudi, tmp_path):

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::TrustArgs;
+use crate::config::Files;
+
+const DIRECTORY_HELP: &str =
+    "A directory of such files (*.conf) [default: such as /etc/gnocchi/gnocchi.conf.d]";
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
@@ -29,10 +33,16 @@ pub enum ExportCommand {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(
+    mut_arg("config_file", |arg| arg.help(
+        "A configuration file of Gnocchi, which names its index, storage and incoming storage; can be repeated, the last \
+         takes precedence [default: those of its metricd, such as /etc/gnocchi/gnocchi.conf]"
+    )),
+    mut_arg("config_dir", |arg| arg.help(DIRECTORY_HELP))
+)]
 pub struct ImportGnocchiArgs {
-    /// Gnocchi's configuration file, which names its index, storage and incoming storage.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: PathBuf,
+    #[command(flatten)]
+    pub gnocchi: Files,
     /// Data directory to write; created if missing.
     #[arg(long, value_name = "DIR", required_unless_present = "target", conflicts_with = "target")]
     pub data_dir: Option<PathBuf>,
@@ -46,10 +56,16 @@ pub struct ImportGnocchiArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(
+    mut_arg("config_file", |arg| arg.help(
+        "A configuration file of Gnocchi, which names its index; can be repeated, the last takes precedence [default: \
+         those of its metricd, such as /etc/gnocchi/gnocchi.conf]"
+    )),
+    mut_arg("config_dir", |arg| arg.help(DIRECTORY_HELP))
+)]
 pub struct ExportGnocchiArgs {
-    /// Gnocchi's configuration file, which names its index.
-    #[arg(long, value_name = "FILE")]
-    pub config_file: PathBuf,
+    #[command(flatten)]
+    pub gnocchi: Files,
     /// gnudi's data directory.
     #[arg(long, value_name = "DIR", required_unless_present = "target")]
     pub data_dir: Option<PathBuf>,

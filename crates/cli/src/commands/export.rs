@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
-    let gnocchis = Config::load_file(Some(&args.config_file))?;
+    let gnocchis = Config::load_gnocchis(&args.gnocchi)?;
     let own = Config::load_file(args.target.as_deref())?;
     let journals = journals(args, &own)?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
@@ -104,6 +104,7 @@ mod tests {
     use crate::{
         args::{Command, ExportCommand},
         command_line,
+        config::FileArgument,
     };
 
     fn parsed(line: &str) -> Option<ExportGnocchiArgs> {
@@ -120,13 +121,21 @@ mod tests {
         assert!(journals(&args, &Config::default()).is_err());
         let args = parsed("--config-file g.conf --data-dir d --output f --journal a --journal b").unwrap();
         assert_eq!(journals(&args, &Config::default()).unwrap(), [PathBuf::from("a"), "b".into()]);
-        for line in [
-            "--config-file g.conf --output f",
-            "--data-dir d --output f",
-            "--config-file g.conf --data-dir d",
-        ] {
+        for line in ["--config-file g.conf --output f", "--config-file g.conf --data-dir d"] {
             assert!(parsed(line).is_none(), "{line}");
         }
+    }
+
+    #[test]
+    fn gnocchi_may_have_several_files() {
+        let files = |line: &str| parsed(&format!("{line} --data-dir d --output f")).unwrap().gnocchi.named;
+        assert!(files("").is_empty());
+        let named = [
+            FileArgument::File("a.conf".into()),
+            FileArgument::Directory("d".into()),
+            FileArgument::File("b.conf".into()),
+        ];
+        assert_eq!(files("--config-file a.conf --config-dir d --config-file b.conf"), named);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
-    let gnocchis = Config::load_file(Some(&args.config_file))?;
+    let gnocchis = Config::load_gnocchis(&args.gnocchi)?;
     let own = Config::load_file(args.target.as_deref())?;
     let store_args = StoreArgs { data_dir: args.data_dir.clone(), ..StoreArgs::default() };
     logging::start_quietly(&store_args.program, &own);

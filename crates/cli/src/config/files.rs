@@ -63,6 +63,11 @@ impl Files {
         self.paths_with(&SearchPath::of_process(project))
     }
 
+    /// The files of a Gnocchi, as its metricd reads them.
+    pub(super) fn paths_of_gnocchi(&self) -> Result<Vec<PathBuf>> {
+        self.paths_with(&SearchPath::of_metricd())
+    }
+
     fn paths_with(&self, search: &SearchPath) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
         if !self.named.iter().any(|named| matches!(named, FileArgument::File(_))) {
@@ -124,6 +129,11 @@ impl SearchPath {
             home: std::env::home_dir(),
             snaps: ["SNAP_COMMON", "SNAP"].into_iter().filter_map(variable).collect(),
         }
+    }
+
+    /// Of Gnocchi's metricd, whoever this process is.
+    fn of_metricd() -> Self {
+        SearchPath { program: Some("gnocchi-metricd"), ..SearchPath::of_process(Project::Gnocchi) }
     }
 
     /// In oslo.config's search order.
@@ -261,6 +271,9 @@ mod tests {
             paths(&[first, of_program, of_snap, in_directory])
         );
         assert_eq!(matching_files(&none, Some("gnocchi-metricd")), paths(&[first, of_snap]));
+        // Files for gnudi say nothing about where Gnocchi stores.
+        assert!(search(home, None).directories().contains(&OWN_DIRECTORY.into()));
+        assert!(!SearchPath::of_metricd().directories().contains(&OWN_DIRECTORY.into()));
         // A named file replaces files, not directories.
         let one = Files::of(&[home.join("own")]);
         assert_eq!(matching_files(&one, Some("gnocchi-api")), paths(&[of_snap, in_directory, "own"]));

@@ -85,6 +85,18 @@ impl Config {
         Ok(config)
     }
 
+    /// Loads the files of a Gnocchi to import from, and the environment.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn load_gnocchis(files: &Files) -> Result<Self> {
+        let paths = files.paths_of_gnocchi()?;
+        if paths.is_empty() {
+            bail!("there is no configuration file of Gnocchi: name it with --config-file");
+        }
+        Config::read(GNOCCHI, paths, process_variable)
+    }
+
     /// Loads one given Gnocchi file, or none, and the environment.
     pub fn load_file(file: Option<&Path>) -> Result<Self> {
         Config::read(GNOCCHI, file.map(Path::to_owned).into_iter().collect(), process_variable)
