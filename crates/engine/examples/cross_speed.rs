@@ -35,7 +35,7 @@ fn written(metric: MetricId, number: usize, layout: &Layout, shift: i64) -> Metr
         let value = 50.0 + 30.0 * ((minute as f64 + number as f64) * 0.7).sin();
         let timestamp = Timestamp::from_secs(START_SECONDS + (minute + shift) * 60);
         head.fold(layout, minute as u64 + 1, &mut vec![Measure { timestamp, value }]);
-        for block in head.take_sealed(layout) {
+        for block in head.take_sealed() {
             let key =
                 BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
             blocks.push((key, block.bytes.into()));

@@ -237,7 +237,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 fn write_of(head: &mut Head, group: &Group) -> MetricWrite {
     let metric = group.metric;
     let key = |granularity, (first, last)| BlockKey { metric, granularity, first, last };
-    let blocks = head.take_sealed(&group.layout).into_iter();
+    let blocks = head.take_sealed().into_iter();
     let blocks: Vec<(BlockKey, Bytes)> = blocks
         .map(|block| (key(block.granularity, (block.first, block.last)), Bytes::from(block.bytes)))
         .collect();
@@ -262,7 +262,7 @@ fn encoded(head: &Head) -> Bytes {
 fn expired_ranges(head: &Head, group: &Group) -> impl Iterator<Item = BlockRange> {
     let metric = group.metric;
     let of_buckets = group.layout.granularities().map(|granularity| {
-        let oldest = head.oldest_kept(&group.layout, granularity);
+        let oldest = head.oldest_kept(granularity);
         (granularity, oldest)
     });
     of_buckets.chain([(raw::GRANULARITY, head.oldest_raw_kept())]).filter_map(move |(granularity, oldest)| {

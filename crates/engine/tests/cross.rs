@@ -41,7 +41,7 @@ async fn engine(policies: &[Arc<ArchivePolicy>], metrics: &[Vec<u32>]) -> Engine
                 value: f64::from(second) + number as f64,
             };
             head.fold(&layout, position as u64 + 1, &mut chunk.iter().map(point).collect());
-            for block in head.take_sealed(&layout) {
+            for block in head.take_sealed() {
                 let key =
                     BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
                 blocks.push((key, block.bytes.into()));

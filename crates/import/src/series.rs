@@ -204,7 +204,7 @@ async fn read(
     }
     outcome.newest_waiting = measures.iter().map(|measure| measure.timestamp).max();
     outcome.measures += head.fold_waiting(layout, measures) as u64;
-    let blocks = head.take_sealed(layout).into_iter().map(|block| {
+    let blocks = head.take_sealed().into_iter().map(|block| {
         let key = BlockKey { metric, granularity: block.granularity, first: block.first, last: block.last };
         (key, block.bytes.into())
     });

@@ -74,7 +74,7 @@ fn fold_all(
         scratch.clear();
         scratch.extend_from_slice(request);
         head.fold(layout, index as u64 + 1, scratch);
-        sealed.append(&mut head.take_sealed(layout));
+        sealed.append(&mut head.take_sealed());
     }
     (head, sealed)
 }
@@ -119,7 +119,7 @@ fn pass(policy: &ArchivePolicy, held: usize, batch: usize) {
             scratch.clear();
             scratch.extend_from_slice(&all[held..]);
             head.fold(&layout, 2, &mut scratch);
-            black_box(head.take_sealed(&layout));
+            black_box(head.take_sealed());
             out.clear();
             head.encode(&mut out);
         }
@@ -138,7 +138,7 @@ fn carried(policy: &ArchivePolicy, step_ms: i64) {
     let points = series(20_000, step_ms, noisy);
     for (index, point) in points.iter().enumerate() {
         head.fold(&layout, index as u64 + 1, &mut vec![*point]);
-        for block in head.take_sealed(&layout) {
+        for block in head.take_sealed() {
             blocks += 1;
             sealed += block.bytes.len();
         }

@@ -103,7 +103,7 @@ pub fn assemble(
     }
     if let Some(head) = head {
         head.add_rows(layout, aggregation, &mut fetched)?;
-        if let Some(oldest) = head.oldest_kept(layout, granularity) {
+        if let Some(oldest) = head.oldest_kept(granularity) {
             fetched.drop_while(|time| time < oldest);
         }
     }

@@ -78,8 +78,8 @@ fn open_rows_that_expired_are_not_sealed() {
     }
     assert!(head.expiry_moved());
     let second = Timespan::from_secs(1);
-    assert_eq!(head.oldest_kept(&layout, second), Some(Timestamp::from_secs(18_000)));
-    let sealed = head.take_sealed(&layout);
+    assert_eq!(head.oldest_kept(second), Some(Timestamp::from_secs(18_000)));
+    let sealed = head.take_sealed();
     assert_eq!(sealed.len(), 1);
     assert_eq!((sealed[0].first.secs(), sealed[0].last.secs()), (20_000, 20_056));
 }
@@ -91,7 +91,7 @@ fn sealing_cuts_what_one_request_brings() {
     let mut head = Head::new();
     let many: Vec<_> = (0..3000).map(|second| (100 + second, second as f64)).collect();
     head.fold(&layout, 1, &mut points(&many));
-    let sealed = head.take_sealed(&layout);
+    let sealed = head.take_sealed();
     let rows: Vec<usize> = sealed.iter().map(|block| block::extent(&block.bytes).unwrap().rows).collect();
     assert_eq!(rows, [1024, 1024, 951]);
     let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
@@ -112,7 +112,7 @@ fn rows_that_are_seen_twice_count_once() {
     let old = head.clone();
     let more: Vec<_> = (40..100).map(|second| (100 + second, 1.0)).collect();
     head.fold(&layout, 2, &mut points(&more));
-    let sealed = head.take_sealed(&layout);
+    let sealed = head.take_sealed();
     let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
     let twice = [&blocks[..], &blocks[..]].concat();
     let series = read::assemble(&twice, Some(&old), &layout, sum, None, None, None).unwrap();

@@ -50,7 +50,7 @@ fn fold(points: &[Measure]) -> (Vec<Vec<u8>>, Head) {
     let (mut head, mut blocks) = (Head::new(), Vec::new());
     for (index, request) in points.chunks(60).enumerate() {
         head.fold(&layout, index as u64 + 1, &mut request.to_vec());
-        blocks.extend(head.take_sealed(&layout).into_iter().map(|block| block.bytes));
+        blocks.extend(head.take_sealed().into_iter().map(|block| block.bytes));
     }
     (blocks, head)
 }

@@ -47,7 +47,7 @@ impl Truth {
         self.points.retain(|time, _| *time >= first);
         let position = self.head.applied() + 1;
         self.head.fold(layout, position, &mut request.to_vec());
-        self.blocks.extend(self.head.take_sealed(layout));
+        self.blocks.extend(self.head.take_sealed());
         self
     }
 

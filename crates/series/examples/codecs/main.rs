@@ -167,7 +167,7 @@ fn sealed(points: &Series, factor: i64, methods: &[AggregationMethod]) -> (Vec<S
     let (mut head, mut blocks) = (Head::new(), Vec::new());
     for (index, request) in points.chunks(60).enumerate() {
         head.fold(&layout, index as u64 + 1, &mut request.to_vec());
-        blocks.append(&mut head.take_sealed(&layout));
+        blocks.append(&mut head.take_sealed());
     }
     let rows = blocks.iter().map(|block| block::extent(&block.bytes).expect("sealed").rows).sum();
     (blocks, rows)

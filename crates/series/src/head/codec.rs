@@ -347,7 +347,7 @@ mod tests {
         let layout = Layout::of(&policy());
         let mut head = Head::after_loss(Timestamp(-7));
         head.fold(&layout, 1, &mut points(1_000_000, &[1, 2]));
-        head.take_sealed(&layout);
+        head.take_sealed();
         let mut bytes = Vec::new();
         head.encode(&mut bytes);
         let read = Head::decode(&bytes).unwrap();
@@ -370,7 +370,7 @@ mod tests {
             for (index, request) in requests.iter().enumerate() {
                 head.fold(&layout, 1 + index as u64, &mut points(1_000_000, request));
             }
-            head.take_sealed(&layout);
+            head.take_sealed();
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
             let Ok(mut head) = Head::decode(&damaged(bytes, damage)) else { return Ok(()) };
@@ -383,7 +383,7 @@ mod tests {
                     let _ = assemble(&[], Some(&head), &layout, aggregation, None, None, None);
                 }
             }
-            head.take_sealed(&layout);
+            head.take_sealed();
             head.encode(&mut Vec::new());
         }
     }

@@ -363,7 +363,7 @@ mod tests {
             let mut points: Vec<Measure> = request.iter().map(point).collect();
             self.applied += 1;
             self.head.fold(layout, self.applied, &mut points);
-            self.blocks.extend(self.head.take_sealed(layout));
+            self.blocks.extend(self.head.take_sealed());
         }
 
         /// The bits of each method's value, by bucket.
@@ -401,7 +401,7 @@ mod tests {
                 let mut stored = earlier.clone();
                 let mut missing = stored.head.missing(points);
                 stored.head.fold_import(layout, &mut missing);
-                stored.blocks.extend(stored.head.take_sealed(layout));
+                stored.blocks.extend(stored.head.take_sealed());
                 return (stored, ImportOutcome::default());
             }
             let grain = |granularity| {
@@ -420,7 +420,7 @@ mod tests {
             let (mut head, outcome) =
                 Head::import(layout, earlier.map(|earlier| &earlier.head), points.to_vec(), &grains);
             let mut blocks = earlier.map_or_else(Vec::new, |earlier| earlier.blocks.clone());
-            blocks.extend(head.take_sealed(layout));
+            blocks.extend(head.take_sealed());
             (Stored { head, blocks, applied: 0 }, outcome)
         }
     }
@@ -580,7 +580,7 @@ mod tests {
             let grains = vec![ImportedGrain { granularity: minute, starts: starts.clone(), columns }];
             let (mut head, outcome) = Head::import(&layout, None, points, &grains);
             assert!(outcome.finalised > 50, "{outcome:?}");
-            let blocks = head.take_sealed(&layout);
+            let blocks = head.take_sealed();
             let rows = Stored { head, blocks, applied: 0 }.rows(&layout, minute);
             assert!(rows.keys().eq(&starts));
         }

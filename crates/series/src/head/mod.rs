@@ -130,13 +130,13 @@ impl Head {
 
     /// Removes and returns the blocks that became full. Store them before or with the head; a replay returns
     /// the same ones.
-    pub fn take_sealed(&mut self, _layout: &Layout) -> Vec<SealedBlock> {
+    pub fn take_sealed(&mut self) -> Vec<SealedBlock> {
         std::mem::take(&mut self.sealed)
     }
 
     /// Buckets of the granularity that start before this have expired: delete sealed blocks whose last bucket
     /// does. `None` if nothing has expired. Moves in whole splits of 3600 buckets, as Gnocchi deletes.
-    pub fn oldest_kept(&self, _layout: &Layout, granularity: Timespan) -> Option<Timestamp> {
+    pub fn oldest_kept(&self, granularity: Timespan) -> Option<Timestamp> {
         let grain = self.grain(granularity)?;
         (grain.kept_from > 0).then_some(Timestamp(grain.kept_from))
     }

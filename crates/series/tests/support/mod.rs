@@ -165,7 +165,7 @@ impl Store {
             let known = self.blocks.remove(&(granularity.0, first.0, last.0));
             assert!(known.is_some(), "what is removed was there");
         }
-        for block in self.head.take_sealed(&self.layout) {
+        for block in self.head.take_sealed() {
             let key = (block.granularity.0, block.first.0, block.last.0);
             let overlaps =
                 self.blocks.keys().any(|known| known.0 == key.0 && known.2 >= key.1 && known.1 <= key.2);
@@ -180,9 +180,8 @@ impl Store {
                     self.blocks.keys().filter(|key| key.0 == 0 && key.2 < oldest.0).copied().collect();
                 expired.iter().rev().skip(1).for_each(|key| drop(self.blocks.remove(key)));
             }
-            self.blocks.retain(|key, _| {
-                head.oldest_kept(&self.layout, Timespan(key.0)).is_none_or(|oldest| key.2 >= oldest.0)
-            });
+            self.blocks
+                .retain(|key, _| head.oldest_kept(Timespan(key.0)).is_none_or(|oldest| key.2 >= oldest.0));
         }
         self.head = Head::decode(&self.head_bytes()).unwrap();
         for (granularity, first, last) in self.blocks.keys() {
