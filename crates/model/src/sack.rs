@@ -44,6 +44,15 @@ impl SackCount {
         }
         NonZeroU16::new(self.get() / 2).map(SackCount)
     }
+
+    /// The greatest common divisor: two sacks of these counts share metrics if their numbers agree modulo it.
+    pub fn common(self, other: SackCount) -> u16 {
+        let (mut divisor, mut rest) = (self.get(), other.get());
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        divisor
+    }
 }
 
 /// The number of a sack, below the [`SackCount`].
@@ -66,9 +75,9 @@ impl Sack {
         self.count.sack_of(metric) == self.id
     }
 
-    /// Whether a metric can be in both: their numbers agree modulo the greatest common divisor of the counts.
+    /// Whether a metric can be in both.
     pub fn intersects(self, other: Sack) -> bool {
-        let common = greatest_common_divisor(self.count.get(), other.count.get());
+        let common = self.count.common(other.count);
         self.id.0 % common == other.id.0 % common
     }
 
@@ -83,10 +92,6 @@ impl fmt::Display for Sack {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.id.0, self.count.get())
     }
-}
-
-fn greatest_common_divisor(a: u16, b: u16) -> u16 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// The current sacks.

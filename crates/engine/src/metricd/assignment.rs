@@ -52,8 +52,7 @@ pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
                 exact.insert(*sack);
             }
         } else {
-            // Two sacks share metrics if their numbers agree modulo the counts' greatest common divisor.
-            let common = common_divisor(sack.count.get(), units.get());
+            let common = sack.count.common(units);
             others.entry(common).or_default().insert(sack.id.0 % common);
         }
     }
@@ -61,10 +60,6 @@ pub fn free(missing: &[Sack], owned: &[Ownership], own: Session) -> Vec<Sack> {
         exact.contains(sack) || others.iter().any(|(common, ids)| ids.contains(&(sack.id.0 % common)))
     };
     missing.iter().filter(|sack| !taken(sack)).copied().collect()
-}
-
-fn common_divisor(a: u16, b: u16) -> u16 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
