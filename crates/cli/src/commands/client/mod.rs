@@ -11,7 +11,9 @@ pub mod metric;
 pub mod resource;
 pub mod sparkline;
 
-use anyhow::{Context as _, Result, anyhow};
+use std::collections::HashSet;
+
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
 use gnudi_endpoint::{
@@ -104,8 +106,12 @@ async fn pages(
 ) -> Result<Vec<Map<String, Value>>> {
     let path = first.split('?').next().unwrap_or_default().to_owned();
     let mut next = Some(first);
-    let mut items = Vec::new();
+    let (mut items, mut seen) = (Vec::new(), HashSet::new());
     while let Some(asked) = next {
+        // Without an end, or else until the memory is full.
+        if !seen.insert(asked.clone()) {
+            bail!("the server's pages lead back to {asked}");
+        }
         let JsonPage { value, next_query } = fetch(asked).await?;
         items.extend(objects(value)?);
         let is_enough = limit.is_some_and(|limit| items.len() >= limit);
@@ -169,6 +175,21 @@ mod tests {
             assert_eq!((items.len(), asked.len()), (listed, requests), "{limit:?}");
             assert_eq!(asked[0], "/v1/metric?limit=9");
             assert!(asked[1..].iter().all(|path| path.starts_with("/v1/metric?marker=")), "{asked:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_that_lead_back_are_an_error() {
+        for length in [1, 2] {
+            let requests = RefCell::new(0);
+            let fetch = async |_: String| {
+                *requests.borrow_mut() += 1;
+                let next_query = Some(format!("marker={}", *requests.borrow() % length));
+                Ok::<_, ClientError>(JsonPage { value: json!([{}]), next_query })
+            };
+            let error = pages("/v1/metric".to_owned(), None, fetch).await.unwrap_err();
+            assert!(error.to_string().contains("lead back to /v1/metric?marker="), "{error}");
+            assert_eq!(requests.into_inner(), length + 1);
         }
     }
 
