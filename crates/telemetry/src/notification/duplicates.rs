@@ -5,18 +5,18 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::watch;
 
-/// As many acknowledged messages as oslo.messaging keeps.
-const REMEMBERED: usize = 16;
+/// Published messages that are known again. oslo.messaging knows 16, and takes one at a time. A lost connection loses the
+/// acknowledgements under way, of hundreds of messages.
+const REMEMBERED: usize = 1024;
 
-/// The minimum number of deliveries at which those that have ended are removed.
-const SWEEP_MIN: usize = 1024;
-
-/// Ids of messages that are being published, and at least of the last 16 that were acknowledged.
+/// Ids of messages that are being published, and of the last ones that were.
 #[derive(Debug, Default)]
 pub struct Duplicates {
-    acknowledged: VecDeque<String>,
+    /// Oldest first.
+    published: VecDeque<String>,
     /// By id, whether it was published; closed once the delivery has ended.
     deliveries: HashMap<String, watch::Receiver<bool>>,
+    /// The number of deliveries at which those that have failed are removed.
     sweep_at: usize,
 }
 
@@ -32,16 +32,14 @@ pub enum Turn {
 
 impl Duplicates {
     pub fn turn(&mut self, id: &str) -> Turn {
-        let other = self.deliveries.get(id);
-        if other.is_some_and(|other| *other.borrow()) || self.acknowledged.iter().any(|known| known == id) {
-            return Turn::Never;
-        }
-        if let Some(other) = other.filter(|other| is_pending(other)) {
-            return Turn::Later(other.clone());
+        match self.deliveries.get(id) {
+            Some(other) if *other.borrow() => return Turn::Never,
+            Some(other) if !has_failed(other) => return Turn::Later(other.clone()),
+            _ => {}
         }
         if self.deliveries.len() >= self.sweep_at {
-            self.deliveries.retain(|_, delivery| is_pending(delivery));
-            self.sweep_at = SWEEP_MIN.max(2 * self.deliveries.len());
+            self.deliveries.retain(|_, delivery| !has_failed(delivery));
+            self.sweep_at = REMEMBERED.max(2 * self.deliveries.len());
         }
         let (ours, others) = watch::channel(false);
         self.deliveries.insert(id.to_owned(), others);
@@ -50,16 +48,18 @@ impl Duplicates {
 
     /// The message was published: all its other deliveries are duplicates.
     pub fn acknowledged(&mut self, id: String, turn: &watch::Sender<bool>) {
-        if self.acknowledged.len() >= REMEMBERED {
-            self.acknowledged.pop_front();
+        if self.published.len() >= REMEMBERED
+            && let Some(oldest) = self.published.pop_front()
+        {
+            self.deliveries.remove(&oldest);
         }
-        self.acknowledged.push_back(id);
+        self.published.push_back(id);
         turn.send_replace(true);
     }
 }
 
-fn is_pending(delivery: &watch::Receiver<bool>) -> bool {
-    !*delivery.borrow() && delivery.has_changed().is_ok()
+fn has_failed(delivery: &watch::Receiver<bool>) -> bool {
+    !*delivery.borrow() && delivery.has_changed().is_err()
 }
 
 #[cfg(test)]
@@ -73,13 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sixteen_are_known_and_the_others_forgotten_some_time() {
+    fn the_last_ones_are_known_and_older_ones_forgotten() {
         let mut duplicates = Duplicates::default();
-        for number in 0..=SWEEP_MIN {
+        for number in 0..=REMEMBERED {
             publish(&mut duplicates, number);
         }
-        assert_eq!(duplicates.deliveries.len(), 1);
-        for number in SWEEP_MIN - 15..=SWEEP_MIN {
+        // Those that fail are forgotten, too.
+        for number in 0..5 * REMEMBERED {
+            assert!(matches!(duplicates.turn(&format!("failed {number}")), Turn::Ours(_)), "{number}");
+            assert!(duplicates.deliveries.len() <= 2 * REMEMBERED);
+        }
+        for number in 1..=REMEMBERED {
             assert!(matches!(duplicates.turn(&number.to_string()), Turn::Never), "{number}");
         }
         publish(&mut duplicates, 0);
