@@ -14,7 +14,7 @@ use lapin::{
 
 use super::{
     AmqpOutbox, MessagingError, Result,
-    connection::error,
+    connection::{CLOSE_TIMEOUT, error},
     outbox::{PERSISTENT, table},
 };
 
@@ -93,7 +93,7 @@ impl Browser {
     /// Requeues the held messages at their old positions.
     pub async fn close(self) {
         // If closing fails the connection is gone, and the broker has requeued them.
-        let _ = self.channel.close(200, "looked".into()).await;
+        close(&self.channel).await;
     }
 }
 
@@ -103,7 +103,7 @@ pub async fn depth(outbox: &AmqpOutbox, queue: &str) -> Result<Option<u32>> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     match channel.queue_declare(queue.into(), options, FieldTable::default()).await {
         Ok(declared) => {
-            let _ = channel.close(200, "counted".into()).await;
+            close(&channel).await;
             Ok(Some(declared.message_count()))
         }
         // The broker reports a missing queue by closing the channel.
@@ -128,8 +128,13 @@ pub async fn trim(outbox: &AmqpOutbox, queue: &str, messages_max: u32) -> Result
         channel.basic_ack(tag, BasicAckOptions::default()).await.map_err(error)?;
         removed += 1;
     }
-    let _ = channel.close(200, "trimmed".into()).await;
+    close(&channel).await;
     Ok(removed)
+}
+
+/// A broker that is silent must not hold up the caller.
+async fn close(channel: &Channel) {
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, channel.close(200, "done".into())).await;
 }
 
 fn texts(properties: &BasicProperties) -> Vec<(String, String)> {
