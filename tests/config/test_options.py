@@ -35,6 +35,16 @@ def test_a_bad_value_stops_the_start_and_is_named(tmp_path, section, option, val
     assert "panicked" not in done.stderr
 
 
+def test_an_option_that_is_set_to_nothing_is_no_panic(tmp_path):
+    remote_user = "[api]\nauth_mode = remoteuser\n"
+    done = serve(tmp_path, f"{remote_user}remoteuser_header =\n")
+    assert done.returncode == 1 and "[api] remoteuser_header" in done.stderr, done.stderr
+    # Python's logging has a format of its own for an empty one.
+    log = tmp_path / "log"
+    done = serve(tmp_path, f"[DEFAULT]\nlog_date_format =\n{remote_user}", "--listen", "127.0.0.1:0", "--log-file", log)
+    assert done.returncode == 1 and "[api] remoteuser_proxies" in done.stderr + log.read_text(encoding="utf-8"), done.stderr
+
+
 def test_a_line_that_is_no_option_stops_the_start(tmp_path):
     done = serve(tmp_path, "[api]\nhello\n")
     assert done.returncode not in (0, None)

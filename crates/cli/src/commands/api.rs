@@ -143,7 +143,7 @@ pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode
 }
 
 fn remote_user(config: &Config, own: Own) -> Result<AuthMode> {
-    let header = config.text("api", "remoteuser_header").expect("has a default");
+    let header = config.text("api", "remoteuser_header").unwrap_or_default();
     let proxies = config.list("api", "remoteuser_proxies");
     let remote_user = RemoteUser::new(header, &proxies, own).map_err(|error| {
         let option = match error {

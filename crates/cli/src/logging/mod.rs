@@ -111,7 +111,7 @@ fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 }
 
 fn start_in_file(path: &Path, config: &Config) -> Result<()> {
-    let date_format = config.text("DEFAULT", "log_date_format").expect("has a default");
+    let date_format = config.text("DEFAULT", "log_date_format").unwrap_or_default();
     let format = OsloFormat::new(date_format).with_context(|| config.place("DEFAULT", "log_date_format"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter(level(config)))

@@ -11,6 +11,9 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
+/// What Python's logging takes for an empty format.
+const DATE_FORMAT: &str = "%Y-%m-%d %H:%M:%S";
+
 pub struct OsloFormat {
     date_format: String,
 }
@@ -19,6 +22,7 @@ impl OsloFormat {
     /// # Errors
     /// If the format has a directive that strftime does not know.
     pub fn new(date_format: &str) -> Result<Self> {
+        let date_format = if date_format.is_empty() { DATE_FORMAT } else { date_format };
         strtime::format(date_format, &Zoned::now())?;
         Ok(OsloFormat { date_format: date_format.to_owned() })
     }
@@ -72,10 +76,10 @@ mod tests {
             text
         };
         let process = std::process::id();
-        assert_eq!(
-            head("%Y-%m-%d %H:%M:%S", Level::WARN),
-            format!("2026-11-26 14:00:00.123 {process} WARNING gnudi.commands [-] ")
-        );
+        for format in ["%Y-%m-%d %H:%M:%S", ""] {
+            let expected = format!("2026-11-26 14:00:00.123 {process} WARNING gnudi.commands [-] ");
+            assert_eq!(head(format, Level::WARN), expected, "{format}");
+        }
         assert_eq!(head("%H", Level::TRACE), format!("14.123 {process} DEBUG gnudi.commands [-] "));
         assert!(OsloFormat::new("%!").is_err());
     }
