@@ -204,7 +204,7 @@ async fn replaced(
     let filled = filled.into_iter().map(|(attribute, _)| attribute.clone());
     let given = with_values(target.indexer, name, &stored).await?;
     let mut uniform = Uniform::of(given.into_iter().chain(filled));
-    let mut revisions = Revisions { target, index, source, marker: None };
+    let mut revisions = Revisions::new(target, index, source);
     while !uniform.attributes.is_empty()
         && let Some(both) = revisions.next().await?
     {
@@ -296,7 +296,7 @@ async fn fills(
 ) -> Result<BTreeMap<Text, AttributeValue>, ImportError> {
     let mut open: Vec<&Text> = changed.iter().map(|(attribute, _)| attribute).collect();
     let mut fills = BTreeMap::new();
-    let mut revisions = Revisions { target, index, source, marker: None };
+    let mut revisions = Revisions::new(target, index, source);
     while !open.is_empty()
         && let Some(both) = revisions.next().await?
     {
@@ -321,9 +321,14 @@ struct Revisions<'a> {
     index: &'a mut Index,
     source: &'a SourceType,
     marker: Option<ResourceMarker>,
+    theirs: Histories,
 }
 
-impl Revisions<'_> {
+impl<'a> Revisions<'a> {
+    fn new(target: Target<'a>, index: &'a mut Index, source: &'a SourceType) -> Self {
+        Revisions { target, index, source, marker: None, theirs: Histories::default() }
+    }
+
     /// Some of them, each as the target and as Gnocchi has it; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<(Arc<Resource>, SourceRevision)>>, ImportError> {
         let name = &self.source.resource_type.name;
@@ -333,18 +338,41 @@ impl Revisions<'_> {
         self.marker = Some(ResourceMarker::Listed(last.clone()));
         let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
         ids.dedup();
-        let theirs = self.index.resources(self.source, &ids).await?;
-        let mut theirs: HashMap<(Uuid, Timestamp), SourceRevision> = theirs
-            .into_iter()
-            .flat_map(|SourceResource { id, revisions }| {
-                revisions.into_iter().map(move |revision| ((id, revision.revision_start), revision))
-            })
-            .collect();
+        let unread = self.theirs.turn_to(&ids);
+        if !unread.is_empty() {
+            self.theirs.insert(self.index.resources(self.source, unread).await?);
+        }
         let both = ours.into_iter().filter_map(|ours| {
-            let theirs = theirs.remove(&(ours.id, ours.revision_start))?;
+            let theirs = self.theirs.revisions.remove(&(ours.id, ours.revision_start))?;
             Some((ours, theirs))
         });
         Ok(Some(both.collect()))
+    }
+}
+
+/// Gnocchi's revisions of the resources on a page of the target's. A long history covers several pages: it is read once.
+#[derive(Default)]
+struct Histories {
+    revisions: HashMap<(Uuid, Timestamp), SourceRevision>,
+    /// The last resource on the page.
+    last: Option<Uuid>,
+}
+
+impl Histories {
+    /// Forgets all resources that are not on the next page; returns those on it whose histories were not read. `ids`:
+    /// those of the page, in order.
+    fn turn_to<'a>(&mut self, ids: &'a [Uuid]) -> &'a [Uuid] {
+        let continued = self.last.filter(|last| ids.first() == Some(last));
+        self.revisions.retain(|(id, _), _| Some(*id) == continued);
+        self.last = ids.last().copied();
+        &ids[usize::from(continued.is_some())..]
+    }
+
+    fn insert(&mut self, resources: Vec<SourceResource>) {
+        for SourceResource { id, revisions } in resources {
+            let by_start = revisions.into_iter().map(|revision| ((id, revision.revision_start), revision));
+            self.revisions.extend(by_start);
+        }
     }
 }
 
@@ -418,6 +446,30 @@ mod tests {
         }
         assert_eq!(with_values(indexer, "machine", &names).await.unwrap(), ["set", "later"].map(Text::from));
         assert_eq!(with_values(indexer, "machine", &names[1..2]).await.unwrap(), Vec::<Text>::new());
+    }
+
+    #[test]
+    fn a_history_of_several_pages_is_read_once() {
+        let [one, long, other] = [1, 2, 3].map(Uuid::from_u128);
+        let revision = |start| SourceRevision {
+            original_resource_id: String::new(),
+            creator: String::new(),
+            user_id: None,
+            project_id: None,
+            started_at: Timestamp::EPOCH,
+            ended_at: None,
+            revision_start: Timestamp(start),
+            attributes: BTreeMap::new(),
+        };
+        let mut histories = Histories::default();
+        assert_eq!(histories.turn_to(&[one, long]), [one, long]);
+        let history = |id| SourceResource { id, revisions: vec![revision(1), revision(2)] };
+        histories.insert(vec![history(one), history(long)]);
+        assert_eq!(histories.turn_to(&[long]), [Uuid::nil(); 0]);
+        assert!(histories.revisions.keys().all(|(id, _)| *id == long) && histories.revisions.len() == 2);
+        assert_eq!(histories.turn_to(&[long, other]), [other]);
+        assert_eq!(histories.turn_to(&[one]), [one]);
+        assert!(histories.revisions.is_empty());
     }
 
     #[test]
