@@ -20,8 +20,11 @@ use crate::{
     processor::{Group, Processor},
 };
 
-/// Limits memory: a metric may have some hundred kB of raw points.
+/// Metrics whose blocks are listed at once.
 const METRICS_AT_ONCE: usize = 32;
+
+/// Limits memory: blocks of raw points that are decoded at once, of 1,024 points or less. One metric may have more.
+const RAW_BLOCKS_AT_ONCE: usize = 4096;
 
 /// Blocks that were read.
 type Found = Vec<(BlockKey, Bytes)>;
@@ -40,6 +43,8 @@ struct Merging<'a> {
     /// The same with the late points merged, or why they are dropped.
     merged: Result<(Head, LateRows), String>,
     names: Names,
+    /// Its blocks of raw points to read.
+    raw_needs: Vec<Range<usize>>,
 }
 
 impl Processor {
@@ -48,28 +53,37 @@ impl Processor {
         let mut written = Vec::with_capacity(heads.len());
         while !heads.is_empty() {
             let rest = heads.split_off(heads.len().min(METRICS_AT_ONCE));
-            let mut merging = self.merge_points(std::mem::replace(&mut heads, rest)).await?;
-            self.replace_rows(&mut merging).await?;
-            written.extend(merging.into_iter().map(|metric| self.finish_late(metric)));
+            let mut metrics = self.list_needs(std::mem::replace(&mut heads, rest)).await?;
+            while !metrics.is_empty() {
+                let rest = metrics.split_off(fitting(metrics.iter().map(Merging::raw_blocks)));
+                let mut merging = std::mem::replace(&mut metrics, rest);
+                self.merge_points(&mut merging).await?;
+                self.replace_rows(&mut merging).await?;
+                written.extend(merging.into_iter().map(|metric| self.finish_late(metric)));
+            }
         }
         Ok(written)
     }
 
-    /// Lists all blocks, reads the needed raw points, and merges.
-    async fn merge_points<'a>(&self, heads: Vec<(&'a Group, Head)>) -> Result<Vec<Merging<'a>>> {
+    /// Lists all blocks.
+    async fn list_needs<'a>(&self, heads: Vec<(&'a Group, Head)>) -> Result<Vec<Merging<'a>>> {
         let groups: Vec<&Group> = heads.iter().map(|(group, _)| *group).collect();
         let names = self.list_names(&groups).await?;
-        let mut metrics: Vec<Merging<'a>> = heads
-            .into_iter()
-            .zip(names)
-            .map(|((group, folded), names)| Merging { group, merged: Err(String::new()), folded, names })
-            .collect();
+        let metrics = heads.into_iter().zip(names).map(|((group, folded), names)| {
+            let raw_needs = folded.late_raw_needs(&group.layout, names.spans(raw::GRANULARITY));
+            Merging { group, merged: Err(String::new()), folded, names, raw_needs }
+        });
+        Ok(metrics.collect())
+    }
+
+    /// Reads the needed raw points, and merges.
+    async fn merge_points(&self, metrics: &mut [Merging<'_>]) -> Result<()> {
         let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::raw_ranges).collect();
         let found = self.read_each(&needed).await?;
         for (metric, found) in metrics.iter_mut().zip(found) {
             metric.merge(found)?;
         }
-        Ok(metrics)
+        Ok(())
     }
 
     /// The spans of all blocks of each metric, in one call to the store.
@@ -178,10 +192,13 @@ impl Names {
 }
 
 impl Merging<'_> {
+    fn raw_blocks(&self) -> usize {
+        self.raw_needs.iter().map(ExactSizeIterator::len).sum()
+    }
+
     fn raw_ranges(&self) -> Vec<BlockRange> {
-        let spans = self.names.spans(raw::GRANULARITY);
-        let needed = self.folded.late_raw_needs(&self.group.layout, spans);
-        self.names.range(raw::GRANULARITY, needed).into_iter().collect()
+        let range = |needed: &Range<usize>| self.names.range(raw::GRANULARITY, needed.clone());
+        self.raw_needs.iter().filter_map(range).collect()
     }
 
     fn row_ranges(&self) -> Vec<BlockRange> {
@@ -208,6 +225,16 @@ impl Merging<'_> {
     }
 }
 
+/// How many of the first metrics, of these numbers of blocks, are merged at once.
+fn fitting(blocks: impl Iterator<Item = usize>) -> usize {
+    let mut total = 0;
+    let fits = |blocks: &usize| {
+        total += blocks;
+        total <= RAW_BLOCKS_AT_ONCE
+    };
+    blocks.take_while(fits).count().max(1)
+}
+
 pub(crate) fn refer(blocks: &[(BlockKey, Bytes)]) -> Vec<StoredBlock<'_>> {
     blocks
         .iter()
@@ -228,6 +255,14 @@ mod tests {
 
     use super::*;
     use crate::{Engine, damage::tests::newer};
+
+    #[test]
+    fn metrics_with_many_blocks_are_merged_by_themselves() {
+        let fitting = |blocks: &[usize]| fitting(blocks.iter().copied());
+        assert_eq!(fitting(&[1, 2, 0]), 3);
+        assert_eq!(fitting(&[RAW_BLOCKS_AT_ONCE, 0, 1]), 2);
+        assert_eq!(fitting(&[RAW_BLOCKS_AT_ONCE + 1, 0]), 1);
+    }
 
     #[tokio::test]
     async fn late_points_wait_for_a_program_that_knows_their_block() {

@@ -120,11 +120,22 @@ impl Head {
         std::mem::take(&mut self.removed)
     }
 
-    /// The range of the blocks of raw points to read for a merge: those that get late points, those with
-    /// other points of the same buckets, and for rates the neighbours.
-    pub fn late_raw_needs(&self, layout: &Layout, blocks: &[BlockSpan]) -> Range<usize> {
-        let (Some(first), Some(last)) = (self.late.first(), self.late.last()) else { return 0..0 };
-        raw_needs(layout, first.timestamp, last.timestamp, blocks)
+    /// The ranges of the blocks of raw points to read for a merge: those that get late points, those with
+    /// other points of the same buckets, and for rates the neighbours. In order; blocks between points that are
+    /// far apart are not read.
+    pub fn late_raw_needs(&self, layout: &Layout, blocks: &[BlockSpan]) -> Vec<Range<usize>> {
+        let mut needs: Vec<Range<usize>> = Vec::new();
+        if layout.raw_timespan.is_none() {
+            return needs;
+        }
+        for Measure { timestamp, .. } in &self.late {
+            let own = raw_needs(layout, *timestamp, *timestamp, blocks);
+            match needs.last_mut() {
+                Some(last) if own.start <= last.end => last.end = last.end.max(own.end),
+                _ => needs.push(own),
+            }
+        }
+        needs
     }
 
     /// Merges the late points into the blocks of [`Head::late_raw_needs`] and computes the changed buckets.
@@ -450,6 +461,8 @@ impl GrainRows {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_model::{ArchivePolicy, ArchivePolicyItem};
+
     use super::*;
     use crate::head::grain::BLOCK_ROWS;
 
@@ -459,6 +472,25 @@ mod tests {
         let blocks = [span(10, 19), span(30, 39)];
         let place = |time| holder(blocks.iter().copied(), Timestamp(time));
         assert_eq!([5, 10, 19, 20, 39, 40].map(place), [0, 0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn points_far_apart_need_no_blocks_between_them() {
+        let definition = vec![ArchivePolicyItem::unlimited(Timespan::from_secs(60))];
+        let methods = ["mean".parse().unwrap()].into();
+        let policy = ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap();
+        let layout =
+            Layout::of(&ArchivePolicy { raw_timespan: Some(Timespan::from_secs(1_000_000)), ..policy });
+        let span = |first| (Timestamp::from_secs(first), Timestamp::from_secs(first + 999));
+        let blocks: Vec<BlockSpan> = (0..100).map(|block| span(1000 * block)).collect();
+        let needs = |times: &[i64]| {
+            let late = |time: &i64| Measure { timestamp: Timestamp::from_secs(*time), value: 0.0 };
+            let head = Head { late: times.iter().map(late).collect(), ..Head::new() };
+            head.late_raw_needs(&layout, &blocks)
+        };
+        assert_eq!(needs(&[5_500, 80_500]), [4..7, 79..82]);
+        assert_eq!(needs(&[5_500, 6_500, 80_500]), [4..8, 79..82]);
+        assert!(needs(&[]).is_empty());
     }
 
     #[test]

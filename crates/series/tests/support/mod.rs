@@ -196,7 +196,8 @@ impl Store {
     fn merge_late(&mut self) {
         let raw = self.spans(gnudi_series::raw::GRANULARITY);
         let needed = self.head.late_raw_needs(&self.layout, &raw);
-        let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
+        let needed: Vec<BlockSpan> = needed.into_iter().flat_map(|needed| &raw[needed]).copied().collect();
+        let stored = self.stored(gnudi_series::raw::GRANULARITY, &needed);
         let rows = self.head.merge_late(&self.layout, &refer(&stored)).unwrap();
         self.set_rows(&rows);
     }
