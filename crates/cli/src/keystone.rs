@@ -50,11 +50,7 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
         auth_url: auth_url.to_owned(),
         credentials,
         region_name: text(config, "region_name").map(str::to_owned),
-        interface: match text(config, "interface") {
-            Some("public" | "publicURL") => Interface::Public,
-            Some("admin" | "adminURL") => Interface::Admin,
-            _ => Interface::Internal,
-        },
+        interface: text(config, "interface").and_then(Interface::named).unwrap_or(Interface::Internal),
         trust: gnudi_http::Trust::asked(
             text(config, "cafile").map(Into::into),
             config.bool(SECTION, "insecure"),

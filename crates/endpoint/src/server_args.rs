@@ -321,11 +321,11 @@ impl KeystoneArgs {
             auth_url,
             credentials,
             region_name: of(&self.os_region_name, "OS_REGION_NAME"),
-            interface: match interface.as_deref() {
-                None | Some("public" | "publicURL") => Interface::Public,
-                Some("internal" | "internalURL") => Interface::Internal,
-                Some("admin" | "adminURL") => Interface::Admin,
-                Some(other) => bail!("OS_INTERFACE {other}: public, internal and admin are the interfaces"),
+            interface: match interface {
+                None => Interface::default(),
+                Some(name) => Interface::named(&name).with_context(|| {
+                    format!("OS_INTERFACE {name}: public, internal and admin are the interfaces")
+                })?,
             },
         })
     }

@@ -95,15 +95,10 @@ pub fn find_endpoint<'a>(
     interface: Interface,
     region: Option<&str>,
 ) -> Option<&'a Endpoint> {
-    let interface = match interface {
-        Interface::Public => "public",
-        Interface::Internal => "internal",
-        Interface::Admin => "admin",
-    };
     catalog.iter().find(|endpoint| {
         service.kind.is_none_or(|kind| &*endpoint.service_type == kind)
             && service.name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
-            && &*endpoint.interface == interface
+            && &*endpoint.interface == interface.name()
             && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
     })
 }

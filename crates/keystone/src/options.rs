@@ -73,6 +73,25 @@ pub enum Interface {
     Admin,
 }
 
+impl Interface {
+    const ALL: [Interface; 3] = [Interface::Public, Interface::Internal, Interface::Admin];
+
+    /// Its name in a catalogue.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interface::Public => "public",
+            Interface::Internal => "internal",
+            Interface::Admin => "admin",
+        }
+    }
+
+    /// By the name in a catalogue, or in one of version 2, `internalURL`.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.strip_suffix("URL").unwrap_or(name);
+        Interface::ALL.into_iter().find(|interface| interface.name() == name)
+    }
+}
+
 /// How to reach Keystone.
 #[derive(Clone, Debug)]
 pub struct KeystoneOptions {

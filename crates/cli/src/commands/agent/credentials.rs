@@ -32,11 +32,7 @@ pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions
         auth_url: auth_url.to_owned(),
         credentials: credentials(config, section, Some(DEFAULT_DOMAIN))?,
         region_name: config.text(section, "region_name").map(str::to_owned),
-        interface: match config.text(section, "interface") {
-            Some("internal" | "internalURL") => Interface::Internal,
-            Some("admin" | "adminURL") => Interface::Admin,
-            _ => Interface::Public,
-        },
+        interface: config.text(section, "interface").and_then(Interface::named).unwrap_or_default(),
         trust: trust(config, section),
         identity: identity(config, section)?,
         timeout: config.text(section, "timeout").map_or(TIMEOUT, |_| config.seconds(section, "timeout")),
