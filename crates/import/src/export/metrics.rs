@@ -188,7 +188,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
                 let name = ours.name.as_ref().map(Text::as_str);
                 if theirs.resource_id != ours.resource_id || theirs.name.as_deref() != name {
                     report.skipped.push(format!(
-                        "metric {}: it belongs to another resource than in Gnocchi, which its API cannot express",
+                        "metric {}: it belongs to another resource than in Gnocchi, where it stays",
                         ours.id
                     ));
                 }
