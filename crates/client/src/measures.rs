@@ -74,7 +74,8 @@ impl Client {
 const MEASURE_BYTES: usize = 72;
 
 /// Writes `[{"timestamp": ..., "value": ...}, ...]`: ISO times in UTC with nine digits, values in the shortest form
-/// that round-trips. NaN and infinities are written as `NaN` and `Infinity`, which Gnocchi accepts.
+/// that round-trips. NaN and infinities are texts, which Gnocchi accepts. Times are texts, since Gnocchi reads numbers as
+/// seconds in double precision.
 pub fn write_measures(measures: &[Measure], out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, measure) in measures.iter().enumerate() {
@@ -89,9 +90,9 @@ pub fn write_measures(measures: &[Measure], out: &mut Vec<u8>) {
             .expect("a Vec takes it");
         match measure.value {
             value if value.is_finite() => write!(out, "{value:?}").expect("a Vec takes it"),
-            value if value.is_nan() => out.extend_from_slice(b"NaN"),
-            value if value > 0.0 => out.extend_from_slice(b"Infinity"),
-            _ => out.extend_from_slice(b"-Infinity"),
+            value if value.is_nan() => out.extend_from_slice(b"\"nan\""),
+            value if value > 0.0 => out.extend_from_slice(b"\"inf\""),
+            _ => out.extend_from_slice(b"\"-inf\""),
         }
         out.push(b'}');
     }
@@ -140,9 +141,9 @@ mod tests {
         for (value, shown) in [
             (1e300, "1e300"),
             (0.1 + 0.2, "0.30000000000000004"),
-            (f64::NAN, "NaN"),
-            (f64::INFINITY, "Infinity"),
-            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN, "\"nan\""),
+            (f64::INFINITY, "\"inf\""),
+            (f64::NEG_INFINITY, "\"-inf\""),
         ] {
             assert!(text(&[(0, value)]).ends_with(&format!("\"value\":{shown}}}]")), "{shown}");
         }

@@ -1,8 +1,7 @@
 //! A line of the file: a request to Gnocchi's API, or a note of the export.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
-use gnudi_model::{Measure, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -74,58 +73,9 @@ pub fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).expect("written as JSON")
 }
 
-/// Appends measures in Gnocchi's form, with nanoseconds. Times are texts, since Gnocchi reads numbers as seconds in
-/// double precision.
-pub fn write_measures(measures: &[Measure], out: &mut String) {
-    out.push('[');
-    for (index, Measure { timestamp, value }) in measures.iter().enumerate() {
-        out.push_str(if index == 0 { "{\"timestamp\":\"" } else { ",{\"timestamp\":\"" });
-        write_time(*timestamp, out);
-        out.push_str("\",\"value\":");
-        if value.is_finite() {
-            out.push_str(&serde_json::Number::from_f64(*value).expect("a finite number").to_string());
-        } else {
-            out.push_str(match value {
-                value if value.is_nan() => "\"nan\"",
-                value if *value > 0.0 => "\"inf\"",
-                _ => "\"-inf\"",
-            });
-        }
-        out.push('}');
-    }
-    out.push(']');
-}
-
-/// `2013-01-01T00:00:00`, with nine digits of fraction unless it is zero, in UTC without a zone, as numpy wants it.
-fn write_time(time: Timestamp, out: &mut String) {
-    const SECONDS_CHARS: usize = "2013-01-01T00:00:00".len();
-    out.push_str(&time.to_iso()[..SECONDS_CHARS]);
-    let nanoseconds = time.0.rem_euclid(1_000_000_000);
-    if nanoseconds != 0 {
-        write!(out, ".{nanoseconds:09}").expect("a text takes all");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn measures_keep_every_digit() {
-        let measure = |timestamp, value| Measure { timestamp: Timestamp(timestamp), value };
-        let measures = [
-            measure(1_356_998_400_000_000_000, 0.1),
-            measure(1_356_998_400_000_000_001, -3.0),
-            measure(1_356_998_400_250_000_000, f64::NAN),
-            measure(0, f64::NEG_INFINITY),
-        ];
-        let mut text = String::new();
-        write_measures(&measures, &mut text);
-        assert_eq!(
-            text,
-            r#"[{"timestamp":"2013-01-01T00:00:00","value":0.1},{"timestamp":"2013-01-01T00:00:00.000000001","value":-3.0},{"timestamp":"2013-01-01T00:00:00.250000000","value":"nan"},{"timestamp":"1970-01-01T00:00:00","value":"-inf"}]"#
-        );
-    }
 
     #[test]
     fn lines_read_back() {

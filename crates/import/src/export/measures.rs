@@ -3,22 +3,24 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::Write as _,
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
+use gnudi_client::measures::write_measures;
 use gnudi_drivers::incoming::{
     Record,
     journal::{Found, JournalEntry, JournalPosition, JournalReader},
 };
 use gnudi_model::{Measure, MetricId};
 use gnudi_series::{points, removal};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{
     Export, ExportError, Options,
     earlier::Place,
-    line::{Line, Positions, raw, write_measures},
+    line::{Line, Positions, raw},
 };
 
 /// Several journals, merged in order of arrival.
@@ -234,15 +236,15 @@ impl Batch {
 /// `POST /v1/batch/metrics/measures`
 #[derive(Default)]
 struct ById {
-    body: String,
+    body: Vec<u8>,
     made: Vec<Uuid>,
     measures: u64,
 }
 
 impl ById {
     fn push(&mut self, id: MetricId, measures: &[Measure], is_made: bool) {
-        self.body.push(if self.body.is_empty() { '{' } else { ',' });
-        write!(self.body, "\"{id}\":").expect("a text takes all");
+        self.body.push(if self.body.is_empty() { b'{' } else { b',' });
+        write!(self.body, "\"{id}\":").expect("a Vec takes it");
         write_measures(measures, &mut self.body);
         self.made.extend(is_made.then_some(id.0));
         self.measures += measures.len() as u64;
@@ -252,9 +254,9 @@ impl ById {
         if self.body.is_empty() {
             return None;
         }
-        self.body.push('}');
+        self.body.push(b'}');
         let line = Line::request("POST", "/v1/batch/metrics/measures", None);
-        Some(Line { made: self.made, measures: Some(self.measures), body: Some(raw(self.body)), ..line })
+        Some(Line { made: self.made, measures: Some(self.measures), body: Some(written(self.body)), ..line })
     }
 }
 
@@ -276,20 +278,23 @@ impl<'a> ByName<'a> {
         if self.metrics.is_empty() {
             return None;
         }
-        let mut body = String::new();
+        let mut body = Vec::new();
         for (resource, metrics) in self.metrics {
-            body.push(if body.is_empty() { '{' } else { ',' });
-            write!(body, "\"{resource}\":").expect("a text takes all");
+            body.push(if body.is_empty() { b'{' } else { b',' });
+            write!(body, "\"{resource}\":").expect("a Vec takes it");
             for (index, (name, measures)) in metrics.into_iter().enumerate() {
-                body.push(if index == 0 { '{' } else { ',' });
-                body.push_str(&serde_json::Value::from(name).to_string());
-                body.push(':');
+                body.push(if index == 0 { b'{' } else { b',' });
+                write!(body, "{}:", serde_json::Value::from(name)).expect("a Vec takes it");
                 write_measures(measures, &mut body);
             }
-            body.push('}');
+            body.push(b'}');
         }
-        body.push('}');
+        body.push(b'}');
         let line = Line::request("POST", "/v1/batch/resources/metrics/measures", None);
-        Some(Line { measures: Some(self.measures), body: Some(raw(body)), ..line })
+        Some(Line { measures: Some(self.measures), body: Some(written(body)), ..line })
     }
+}
+
+fn written(body: Vec<u8>) -> Box<RawValue> {
+    raw(String::from_utf8(body).expect("written as JSON"))
 }
