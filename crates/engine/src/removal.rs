@@ -55,15 +55,17 @@ impl Processor {
         let names = self.list_names(&[group]).await?.pop().expect("one answer per metric");
         let raw_names = names.spans(raw::GRANULARITY);
         let needed = head.removal_raw_needs(layout, &span, raw_names);
-        let ranges = names.range(raw::GRANULARITY, needed).into_iter().collect();
-        let points = self.read_some(ranges).await?.map_err(damaged)?;
+        let ranges = needed.into_iter().filter_map(|needed| names.range(raw::GRANULARITY, needed));
+        let points = self.read_some(ranges.collect()).await?.map_err(damaged)?;
         let position = record.position.0;
         let removed = attempt(|| head.remove_points(layout, position, &span, &refer(&points)));
         let changed = damage::of_blocks(removed)?.map_err(damaged)?;
         let buckets = self.read_some(names.ranges_of(&changed)).await?.map_err(damaged)?;
         let written = attempt(|| {
+            let spans = |granularity| names.spans(granularity).to_vec();
+            head.remove_emptied(&span, &changed, spans);
             head.set_late_rows(layout, &changed, &refer(&buckets))?;
-            head.reopen(layout, |granularity| names.spans(granularity).to_vec());
+            head.reopen(layout, spans);
             Ok(writing(&mut head, group).write)
         });
         damage::of_blocks(written)?.map_err(damaged)

@@ -68,10 +68,10 @@ impl LateRows {
         let Some(grain) = self.0.iter().find(|grain| grain.granularity == granularity) else {
             return Vec::new();
         };
-        let holders = grain.buckets.iter().map(|bucket| holder(blocks.iter().copied(), *bucket));
-        let cleared = (0..blocks.len()).filter(|index| grain.clears(blocks[*index]));
-        let holders: BTreeSet<usize> = holders.chain(cleared).collect();
-        holders.into_iter().filter(|index| *index < blocks.len()).collect()
+        let cut = |index: &usize| grain.clears(blocks[*index]) && !grain.empties(blocks[*index]);
+        let mut needed = grain.holders(blocks);
+        needed.extend((0..blocks.len()).filter(cut));
+        needed.into_iter().collect()
     }
 }
 
@@ -345,6 +345,17 @@ impl GrainRows {
     /// Whether a block has buckets to remove.
     fn clears(&self, (first, last): BlockSpan) -> bool {
         self.cleared.as_ref().is_some_and(|span| first < span.end && last >= span.start)
+    }
+
+    /// Whether a block has no other buckets than those to remove.
+    pub fn empties(&self, (first, last): BlockSpan) -> bool {
+        self.cleared.as_ref().is_some_and(|span| first >= span.start && last < span.end)
+    }
+
+    /// The indexes of the blocks that contain the buckets, or into which they are inserted.
+    pub fn holders(&self, blocks: &[BlockSpan]) -> BTreeSet<usize> {
+        let holder = |bucket: &Timestamp| blocks.partition_point(|(_, last)| last < bucket);
+        self.buckets.iter().map(holder).filter(|index| *index < blocks.len()).collect()
     }
 
     fn clears_open(&self, grain: &GrainState) -> bool {

@@ -6,11 +6,12 @@
 //! If the newest point is removed, the window moves back to the end of the last remaining bucket: a metric
 //! whose clock was ahead accepts measures again.
 //!
-//! The steps are those of [`super::late`]: the caller reads blocks between them.
+//! The steps are those of [`super::late`]: the caller reads blocks between them. Blocks of which nothing is left are not
+//! read.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
-use gnudi_model::{Measure, Timestamp};
+use gnudi_model::{Measure, Timespan, Timestamp};
 
 use super::{
     Head,
@@ -24,14 +25,21 @@ use crate::{
 };
 
 impl Head {
-    /// The range of the blocks of raw points to read to remove a span.
+    /// The ranges of the blocks of raw points to read to remove a span, in order.
     pub fn removal_raw_needs(
         &self,
         layout: &Layout,
         span: &Range<Timestamp>,
         blocks: &[BlockSpan],
-    ) -> Range<usize> {
-        if self.archive.is_none() { 0..0 } else { raw_needs(layout, span.start, span.end, blocks) }
+    ) -> Vec<Range<usize>> {
+        if self.archive.is_none() {
+            return Vec::new();
+        }
+        let (needs, emptied) = (raw_needs(layout, span.start, span.end, blocks), emptied(span, blocks));
+        if emptied.is_empty() {
+            return vec![needs];
+        }
+        vec![needs.start..emptied.start, emptied.end..needs.end]
     }
 
     /// Removes the points of a span, as the request at `position`; `stored` are the blocks of
@@ -76,15 +84,39 @@ impl Head {
         Ok(LateRows(rows.collect()))
     }
 
+    /// Removes the blocks that [`Head::remove_points`], with the result `changed`, leaves nothing of. `blocks` gives the
+    /// spans of a granularity's blocks before the removal.
+    pub fn remove_emptied(
+        &mut self,
+        span: &Range<Timestamp>,
+        changed: &LateRows,
+        blocks: impl Fn(Timespan) -> Vec<BlockSpan>,
+    ) {
+        if self.archive.is_some() {
+            let points = blocks(raw::GRANULARITY);
+            self.removed.extend(points[emptied(span, &points)].iter().map(|span| (raw::GRANULARITY, *span)));
+        }
+        for grain in &changed.0 {
+            let blocks = blocks(grain.granularity);
+            let holders = grain.holders(&blocks);
+            for (index, span) in blocks.into_iter().enumerate() {
+                if grain.empties(span) && !holders.contains(&index) {
+                    self.removed.push((grain.granularity, span));
+                }
+            }
+        }
+    }
+
     /// If the window has no points left, moves it back to the end of the last remaining bucket. `blocks`
     /// gives the spans of a granularity's blocks before the removal.
-    pub fn reopen(&mut self, layout: &Layout, blocks: impl Fn(gnudi_model::Timespan) -> Vec<BlockSpan>) {
+    pub fn reopen(&mut self, layout: &Layout, blocks: impl Fn(Timespan) -> Vec<BlockSpan>) {
         if self.last().is_some_and(|last| last.0 >= self.window) {
             return;
         }
+        let removed: HashSet<(Timespan, BlockSpan)> = self.removed.iter().copied().collect();
         let left = |granularity| {
             let stored =
-                blocks(granularity).into_iter().filter(|span| !self.removed.contains(&(granularity, *span)));
+                blocks(granularity).into_iter().filter(|span| !removed.contains(&(granularity, *span)));
             let sealed = self.sealed.iter().filter(|block| block.granularity == granularity);
             stored.chain(sealed.map(|block| (block.first, block.last))).reduce(joined)
         };
@@ -143,6 +175,13 @@ impl GrainState {
     }
 }
 
+/// The blocks of raw points within a span.
+fn emptied(span: &Range<Timestamp>, blocks: &[BlockSpan]) -> Range<usize> {
+    let start = blocks.partition_point(|(first, _)| *first < span.start);
+    let end = blocks.partition_point(|(_, last)| *last < span.end);
+    start..end.max(start)
+}
+
 /// From the first to the last bucket of both.
 fn joined(one: BlockSpan, other: BlockSpan) -> BlockSpan {
     (one.0.min(other.0), one.1.max(other.1))
@@ -166,4 +205,46 @@ pub(super) fn raw_needs(
     let end = floor(end, step).saturating_add(step.saturating_mul(2));
     let to = blocks.partition_point(|(first, _)| first.0 < end);
     from.saturating_sub(1)..to.max(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{ArchivePolicy, ArchivePolicyItem};
+
+    use super::*;
+    use crate::{
+        head::{
+            archive::Archive,
+            late::{GrainRows, New},
+        },
+        rows::Rows,
+    };
+
+    #[test]
+    fn blocks_within_the_span_are_not_read() {
+        let minute = Timespan::from_secs(60);
+        let methods = ["mean".parse().unwrap()].into();
+        let definition = vec![ArchivePolicyItem::unlimited(minute)];
+        let policy = ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap();
+        let layout = Layout::of(&ArchivePolicy { raw_timespan: Some(minute), ..policy });
+        let block = |first| (Timestamp::from_secs(first), Timestamp::from_secs(first + 999));
+        let blocks: Vec<BlockSpan> = (0..100).map(|number| block(1000 * number)).collect();
+        let span = Timestamp::from_secs(5_500)..Timestamp::from_secs(80_500);
+        let mut head = Head { archive: Some(Archive::default()), ..Head::new() };
+        assert_eq!(head.removal_raw_needs(&layout, &span, &blocks), [4..6, 80..82]);
+        let changed = LateRows(vec![GrainRows {
+            granularity: minute,
+            cleared: Some(span.clone()),
+            buckets: [5_460, 80_460].map(Timestamp::from_secs).to_vec(),
+            new: New::Rows(Rows::new(0)),
+        }]);
+        assert_eq!(changed.needs(minute, &blocks), [5, 80]);
+        head.remove_emptied(&span, &changed, |_| blocks.clone());
+        let removed = |granularity| {
+            let all = head.removed.iter().filter(|(of, _)| *of == granularity);
+            all.map(|(_, span)| *span).collect::<Vec<_>>()
+        };
+        assert_eq!(removed(raw::GRANULARITY), blocks[6..80]);
+        assert_eq!(removed(minute), blocks[6..80]);
+    }
 }

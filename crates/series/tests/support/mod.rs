@@ -208,9 +208,13 @@ impl Store {
         let span = Timestamp(from)..Timestamp(to);
         let raw = self.spans(gnudi_series::raw::GRANULARITY);
         let needed = self.head.removal_raw_needs(&self.layout, &span, &raw);
-        let stored = self.stored(gnudi_series::raw::GRANULARITY, &raw[needed]);
+        let needed: Vec<BlockSpan> = needed.into_iter().flat_map(|needed| &raw[needed]).copied().collect();
+        let stored = self.stored(gnudi_series::raw::GRANULARITY, &needed);
         let position = self.head.applied() + 1;
-        let rows = self.head.remove_points(&self.layout, position, &span, &refer(&stored)).unwrap();
+        let mut head = std::mem::take(&mut self.head);
+        let rows = head.remove_points(&self.layout, position, &span, &refer(&stored)).unwrap();
+        head.remove_emptied(&span, &rows, |granularity| self.spans(granularity));
+        self.head = head;
         self.set_rows(&rows);
         let layout = self.layout.clone();
         let mut head = std::mem::take(&mut self.head);
