@@ -47,7 +47,7 @@ pub fn manifest(bytes: &[u8]) {
         let Some(Decoded { manifest, table_bytes, .. }) = Manifest::decode(bytes) else { return };
         let again = Manifest::decode(&manifest.encode(&bytes[..table_bytes]));
         assert!(again == Some(Decoded { manifest: manifest.clone(), is_sound: true, table_bytes }));
-        let _ = (manifest.guard(), manifest.outdated(u64::MAX, 0));
+        let _ = (manifest.guard(), manifest.outdated());
         for run in manifest.runs.all() {
             let _ = (run.bytes(), run.tables.first().map(|table| run.tables_of(table.first)));
         }

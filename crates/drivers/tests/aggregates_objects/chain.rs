@@ -414,6 +414,32 @@ async fn a_clock_that_is_ahead_keeps_nobody_from_writing() {
     }
 }
 
+/// A writer whose request got no response would add its run once more, without tables.
+#[tokio::test]
+async fn a_clock_that_is_ahead_removes_no_merged_table_early() {
+    let (objects, clock, ahead) = (MemoryObjects::default(), TestClock::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() };
+    let store = open_with(objects.clone(), &clock, options.clone()).await;
+    let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
+    for round in 0..8 {
+        apply(&store, own, 2, &format!("round {round}")).await.unwrap();
+        store.settle().await;
+    }
+    let tables = named(&objects, "shard/0/table/");
+    let are_left = || {
+        let now = named(&objects, "shard/0/table/");
+        tables.iter().all(|name| now.contains(name))
+    };
+    ahead.advance(86_400_000);
+    let of_wrong_clock = open_with(objects.clone(), &ahead, options).await;
+    for (later_ms, left) in [(0, true), (30_000, true), (61_000, false)] {
+        ahead.advance(later_ms);
+        apply(&of_wrong_clock, others, 4, "ahead").await.unwrap();
+        of_wrong_clock.settle().await;
+        assert_eq!(are_left(), left, "{later_ms} ms later");
+    }
+}
+
 /// Each lives for less than the time between two searches, which they share.
 #[tokio::test]
 async fn what_nobody_names_goes_though_no_process_lives_long() {
@@ -535,7 +561,7 @@ async fn a_manifest_stays_as_long_as_its_table_is_valid() {
     assert_eq!(store.figures().damaged + newcomer.figures().damaged, 0);
     // Once the tables are merged the sweep removes the rest.
     let merging = open_at(objects.clone(), &clock).await;
-    for _ in 0..2 {
+    for _ in 0..4 {
         apply(&merging, own, 4, "merged").await.unwrap();
         clock.advance(4_000_000);
         merging.settle().await;

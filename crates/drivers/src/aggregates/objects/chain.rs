@@ -8,7 +8,7 @@
 //!   longer.) So if the first version of the era before `v`'s exists *after* `v + 1` was found absent, `v + 1` never
 //!   existed: `v` is the newest. The id identifies that first version: a suspended writer may have created its name
 //!   again.
-//! - An era is removed [`ObjectAggregatesOptions::retain_ms`] after its second successor began. So a process
+//! - A process removes an era once it has known its second successor for [`ObjectAggregatesOptions::retain_ms`]. So one
 //!   that saw `v` as the newest less than [`CONFIRMED_MS`] ago, by its own two clocks, need not check.
 //!
 //! The same holds for a writer that was suspended: it may create a version that was removed long ago. It
@@ -36,6 +36,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{
+    maintenance::Superseded,
     manifest::{Decoded, Manifest},
     names,
     requests::Requests,
@@ -73,6 +74,8 @@ pub struct Shard {
     pub hinted: Mutex<u64>,
     /// When this process last began to search for orphans.
     pub swept: Mutex<Option<Moment>>,
+    /// What is removed after a time.
+    pub superseded: Mutex<Superseded>,
     /// Removed garbage and old manifests: the next version omits them.
     pub removed: Mutex<HashSet<String>>,
     /// Whether maintenance is running.
@@ -115,6 +118,7 @@ impl Shard {
             damaged: Mutex::default(),
             hinted: Mutex::new(0),
             swept: Mutex::new(None),
+            superseded: Mutex::default(),
             removed: Mutex::default(),
             is_maintained: AtomicBool::new(false),
         }

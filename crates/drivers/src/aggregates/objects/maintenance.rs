@@ -1,18 +1,21 @@
 //! Background maintenance after writes, at most one task per shard: the hint, old manifests, merges, expired
 //! garbage, and, rarely, orphaned tables.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
     chain::{Change, Effect, Shard},
-    manifest::{Era, Garbage, Manifest},
+    manifest::{Garbage, Manifest},
     names,
     requests::Requests,
 };
-use crate::aggregates::Result;
+use crate::{aggregates::Result, objects::clock::Moment};
 
 /// A new hint is written this many versions after the last one.
 const HINT_VERSIONS: u64 = 8;
@@ -62,6 +65,25 @@ impl Drop for Running {
     }
 }
 
+/// The garbage and the outdated eras of a shard, each with the time by the monotonic clock at which this process first knew
+/// it. The times in a manifest are of other machines: by a clock that is ahead they would be over too early.
+#[derive(Default)]
+pub struct Superseded(HashMap<String, u64>);
+
+impl Superseded {
+    /// Adds what is new in the manifest, and forgets what it no longer lists.
+    fn note(&mut self, shard: u16, manifest: &Manifest, now: Moment) {
+        let eras = manifest.outdated().iter().map(|era| names::manifest(shard, era.first));
+        let names = manifest.garbage.iter().map(|garbage| garbage.name.clone()).chain(eras);
+        let since = |name: &String| self.0.get(name).copied().unwrap_or(now.running_ms);
+        self.0 = names.map(|name| (name.clone(), since(&name))).collect();
+    }
+
+    fn is_known_for(&self, name: &str, ms: u64, now: Moment) -> bool {
+        self.0.get(name).is_some_and(|since| now.running_ms.saturating_sub(*since) >= ms)
+    }
+}
+
 /// Records a search for orphans, and forbids adding tables that it may remove.
 struct Swept {
     at_ms: u64,
@@ -88,9 +110,8 @@ impl Requests {
             if manifest.version >= *shard.hinted.lock() + HINT_VERSIONS {
                 self.put_hint(shard, &manifest).await?;
             }
-            if let Some((era, end)) = manifest.outdated(self.now().wall_ms, self.options.retain_ms) {
-                self.remove_era(shard, &manifest, era, end).await?;
-            }
+            shard.superseded.lock().note(shard.id, &manifest, self.now());
+            self.remove_outdated(shard, &manifest).await?;
             self.remove_garbage(shard, &manifest).await?;
             while self.merge(shard).await? {}
             self.sweep_if_due(shard).await?;
@@ -104,10 +125,13 @@ impl Requests {
         Ok(())
     }
 
-    /// Removes the first version before the others, because it marks the era: see `chain`.
-    async fn remove_era(&self, shard: &Shard, manifest: &Manifest, era: Era, end: u64) -> Result<()> {
-        let first = names::manifest(shard.id, era.first);
-        if shard.removed.lock().contains(&first) {
+    /// Removes the oldest era if its time has come: the first version before the others, because it marks the era, see
+    /// `chain`.
+    async fn remove_outdated(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
+        let Some(era) = manifest.outdated().first() else { return Ok(()) };
+        let (first, end) = (names::manifest(shard.id, era.first), manifest.eras[1].first);
+        let is_due = shard.superseded.lock().is_known_for(&first, self.options.retain_ms, self.now());
+        if !is_due || shard.removed.lock().contains(&first) {
             return Ok(());
         }
         self.put_hint(shard, manifest).await?;
@@ -122,11 +146,11 @@ impl Requests {
     }
 
     async fn remove_garbage(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
-        let now_ms = self.now().wall_ms;
-        let due = |since_ms: u64| since_ms.saturating_add(self.options.grace_ms) <= now_ms;
+        let now = self.now();
         let garbage: Vec<&Garbage> = {
-            let removed = shard.removed.lock();
-            let garbage = manifest.garbage.iter().filter(|garbage| due(garbage.since_ms));
+            let (superseded, removed) = (shard.superseded.lock(), shard.removed.lock());
+            let is_due = |name: &str| superseded.is_known_for(name, self.options.grace_ms, now);
+            let garbage = manifest.garbage.iter().filter(|garbage| is_due(&garbage.name));
             garbage.filter(|garbage| !removed.contains(&garbage.name)).collect()
         };
         // A table in a manifest's object goes with that.

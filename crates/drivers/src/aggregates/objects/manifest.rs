@@ -112,6 +112,7 @@ pub struct Garbage {
     /// See [`TableObject::version`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// Unix time in ms, by the clock of the machine that merged it. Only earlier programs use it.
     pub since_ms: u64,
 }
 
@@ -121,6 +122,7 @@ pub struct Era {
     pub first: u64,
     /// The id of manifest `first`.
     pub id: Uuid,
+    /// Like [`Garbage::since_ms`].
     pub began_ms: u64,
 }
 
@@ -187,13 +189,9 @@ impl Manifest {
         self.eras.get(before).copied()
     }
 
-    /// The oldest era and the first version after it, if its second successor began at least `age_ms` ago. If the clock
-    /// of the machine that began that era was ahead, a later era counts instead: otherwise no era could be removed until
-    /// that time.
-    pub fn outdated(&self, now_ms: u64, age_ms: u64) -> Option<(Era, u64)> {
-        let mut began_ms = self.eras.get(2..)?.iter().map(|era| era.began_ms);
-        let began_ms = began_ms.find(|began_ms| *began_ms <= now_ms)?;
-        (began_ms.saturating_add(age_ms) <= now_ms).then(|| (self.eras[0], self.eras[1].first))
+    /// The eras with two successors at least, oldest first: they are removed after a time.
+    pub fn outdated(&self) -> &[Era] {
+        &self.eras[..self.eras.len().saturating_sub(2)]
     }
 
     /// Whether the table is valid or not yet removed garbage.
@@ -363,16 +361,9 @@ mod tests {
         assert_eq!(grown(32).guard().unwrap().first, 1);
         assert_eq!(grown(33).guard().unwrap().first, 1);
         assert_eq!(grown(65).guard().unwrap(), Era { first: 33, id: Uuid::from_u128(33), began_ms: 33_000 });
-        assert_eq!(grown(64).outdated(u64::MAX, 0), None);
-        assert_eq!(grown(65).outdated(75_000, 10_000).map(|(era, end)| (era.first, end)), Some((1, 33)));
-        assert_eq!(grown(65).outdated(74_999, 10_000), None);
-        // The third era began on a machine whose clock was a day ahead, the fourth did not.
-        let mut manifest = grown(97);
-        manifest.eras[2].began_ms += 86_400_000;
-        assert_eq!(manifest.outdated(107_000, 10_000).map(|(era, _)| era.first), Some(1));
-        assert_eq!(manifest.outdated(106_999, 10_000), None);
-        manifest.eras.pop();
-        assert_eq!(manifest.outdated(107_000, 10_000), None);
+        let outdated = |version| grown(version).outdated().iter().map(|era| era.first).collect::<Vec<_>>();
+        assert_eq!((outdated(0), outdated(64)), (vec![], vec![]));
+        assert_eq!((outdated(65), outdated(97)), (vec![1], vec![1, 33]));
     }
 
     #[test]

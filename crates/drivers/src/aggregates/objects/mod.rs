@@ -87,9 +87,10 @@ pub struct ObjectAggregatesOptions {
     /// How many merges of more than an eighth of `table_bytes_max` run at once. Each has a stretch of each run, and a
     /// table of each output, in memory, and shards grow alike: all would merge at the same time.
     pub large_merges_max: usize,
-    /// How long merged tables are kept for current readers: at least four deadlines.
+    /// How long a process has known of a merge before it removes the merged tables, for current readers and for writers
+    /// whose request got no response: at least four deadlines.
     pub grace_ms: u64,
-    /// How long manifests are kept at least. The clocks of all machines must agree within half of it.
+    /// How long a process has known that manifests are outdated before it removes them.
     pub retain_ms: u64,
     /// How often a written shard is searched for orphaned tables, and their minimum age for removal.
     pub sweep_ms: u64,
