@@ -23,7 +23,7 @@ use gnudi_drivers::{
     clients::redis::RedisOptions,
     conformance::{self, Damageable, IncomingSetup, MovableSetup},
     incoming::{
-        Append as _, Batch, Consume as _, Position,
+        Append as _, Batch, Consume as _, Position, Topology as _,
         redis::{RedisIncoming, RedisIncomingOptions},
         registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },
@@ -341,4 +341,34 @@ async fn a_record_that_has_an_identity_alone_is_completed() {
     let registry = Arc::<MemoryLogRegistry>::default();
     append(&*registered(&server.url(), &registry).await).await;
     assert_eq!(registry.logs()[0].identity.to_string(), identity);
+}
+
+/// A master that took over lacks the acknowledgements of sacks that a split has left behind: nobody reads these any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let log = incoming(&server.url(), setup, "left").await;
+    let position = append(&log).await;
+    let sack = Sack::of(METRIC, log.numbering().count);
+    log.split().await.unwrap();
+    let keys = ["m", "z", format!("s:4:{}", sack.id.0).as_str()].map(|key| format!("{{left:in:0}}:{key}"));
+    let copy = |from: &str, to: &str| assert_eq!(server.ask::<u64>(&["copy", from, to, "replace"]), 1);
+    for key in &keys {
+        copy(key, &format!("{key}-before"));
+    }
+    log.acknowledge(sack, position).await.unwrap();
+    assert!(!log.settle().await.unwrap().draining);
+    for key in &keys {
+        copy(&format!("{key}-before"), key);
+    }
+    assert_eq!(log.backlog().await.unwrap().measures, 1);
+    let restarted = incoming(&server.url(), setup, "left").await;
+    let arrived = tokio::time::timeout(Duration::from_millis(200), restarted.arrivals()).await;
+    assert!(arrived.is_err(), "{arrived:?}");
+    let backlog = log.backlog().await.unwrap();
+    assert_eq!((backlog.measures, backlog.bytes), (0, 0));
+    assert_eq!(server.ask::<u64>(&["exists", &keys[2]]), 0);
+    let next = append(&restarted).await;
+    assert!(next > position, "{next:?} is not above {position:?}");
 }

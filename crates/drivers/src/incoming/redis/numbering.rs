@@ -171,14 +171,15 @@ impl Store {
                 return Ok(root.numbering);
             }
         }
-        self.forget(old).await?;
+        // On a replica, too: with a master that lost this the acknowledged entries would wait for ever.
+        self.forget(old.sacks()).await?;
         Ok(self.root(Step::Settled(root.numbering.count)).await?.numbering)
     }
 
-    /// Removes the sacks of a count, which must be sealed and idle.
-    async fn forget(&self, old: SackCount) -> Result<()> {
+    /// Removes sacks of a count before the current one, which must be sealed and idle.
+    pub(super) async fn forget(&self, old: impl IntoIterator<Item = Sack>) -> Result<()> {
         let mut of_groups: Vec<Vec<Sack>> = vec![Vec::new(); self.tags.len()];
-        for sack in old.sacks() {
+        for sack in old {
             of_groups[usize::from(self.group_of(sack))].push(sack);
         }
         let mut calls = Vec::new();
@@ -192,7 +193,7 @@ impl Store {
                 calls.push(call);
             }
         }
-        self.all(Confirm::Master, calls).await?;
+        self.all(Confirm::Replicas, calls).await?;
         Ok(())
     }
 

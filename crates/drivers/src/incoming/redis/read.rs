@@ -44,7 +44,8 @@ impl Store {
         }
     }
 
-    /// The sacks with waiting entries behind the cursors, one cursor per group; advances the cursors.
+    /// The sacks with waiting entries behind the cursors, one cursor per group; advances the cursors. Forgets those that a
+    /// split has left behind: entries wait there if a server lost their acknowledgements after the split was settled.
     pub(super) async fn arrived(&self, cursors: &mut [u64]) -> Result<Vec<Sack>> {
         let call = |(tag, cursor): (&Tag, &u64)| {
             let call = Call::script(&self.scripts.arrivals, tag).key(tag.key(":m")).key(tag.key(":z"));
@@ -63,6 +64,14 @@ impl Store {
                 }
                 Ok(Err(_)) => failed = Some(self.nonsense()),
                 Err(error) => failed = Some(error.into()),
+            }
+        }
+        let units = self.numbering().units();
+        let (left, sacks): (Vec<Sack>, Vec<Sack>) = sacks.into_iter().partition(|sack| sack.count < units);
+        if !left.is_empty() {
+            tracing::warn!("acknowledgements in {} sacks from before a split were lost", left.len());
+            if let Err(error) = self.forget(left).await {
+                tracing::warn!(%error, "these sacks are removed after the next start");
             }
         }
         match failed {
