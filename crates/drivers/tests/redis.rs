@@ -372,3 +372,25 @@ async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
     let next = append(&restarted).await;
     assert!(next > position, "{next:?} is not above {position:?}");
 }
+
+/// In a cluster the record may be lost with its node, and the sacks on other nodes not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_whose_record_is_lost_is_resumed() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let log = incoming(&server.url(), setup, "record").await;
+    let position = append(&log).await;
+    let sack = Sack::of(METRIC, log.numbering().count);
+    log.split().await.unwrap();
+    assert_eq!(server.ask::<u64>(&["del", "{record:in}:r"]), 1);
+    // The record is read regularly, and created by that.
+    while log.numbering().draining {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    append(&log).await;
+    assert!(log.numbering().draining, "{:?}", log.numbering());
+    assert_eq!(log.pending(sack, Position(0), usize::MAX).await.unwrap().records.len(), 1);
+    log.acknowledge(sack, position).await.unwrap();
+    let numbering = log.settle().await.unwrap();
+    assert_eq!((numbering.count.get(), numbering.draining), (8, false));
+}

@@ -90,7 +90,8 @@ pub(super) fn root_call(scripts: &Scripts, tag: &Tag, cluster: Uuid, groups: u16
 
 impl Store {
     async fn root(&self, step: Step) -> Result<Root> {
-        let known = self.numbering().count;
+        // A lost record of a split is created as from before it: a group that has the new count resumes the split (`adopt`).
+        let known = self.numbering().units();
         let mut call = root_call(&self.scripts, &self.root_tag, self.cluster, self.groups(), known);
         step.add_to(&mut call);
         let confirm = if matches!(step, Step::Read) { Confirm::Master } else { Confirm::Replicas };
