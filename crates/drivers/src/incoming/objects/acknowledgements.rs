@@ -36,8 +36,10 @@ const KIND: u64 = 0x4b43_4120;
 /// An object is rewritten after this time at least, which shows that its process is alive, and corrects a
 /// delayed old write.
 const REWRITTEN_EVERY: Duration = Duration::from_mins(5);
-/// An object that was not rewritten for this time is taken over.
-const GONE_AFTER: Duration = Duration::from_hours(24);
+/// An object that was not rewritten for this time is taken over: each start of a process with workers leaves one, and all
+/// processes read them. By a clock that is wrong one of a process that lives may be taken over, too. It is written again,
+/// and what others learn late only costs repeated work.
+const GONE_AFTER: Duration = Duration::from_hours(1);
 /// How long a call waits for a new list of processes if it has an older one. A listing that takes longer is slow.
 const LISTING_WAIT: Duration = Duration::from_secs(2);
 /// A slow listing is repeated after this many times its duration, but at most after `LISTED_REST_MAX`.
@@ -68,6 +70,8 @@ struct Others {
     /// How long the listing is used at least, whatever age a call allows. Zero unless the listing was slow.
     rest: Duration,
     processes: Vec<Uuid>,
+    /// Those of them that are gone, and their progress, as of the last poll.
+    gone: Vec<(Uuid, Vec<(Sack, Progress)>)>,
     /// The listing under way.
     listing: Option<Listing>,
 }
@@ -122,11 +126,10 @@ impl Acknowledgements {
         *self.looked.lock()
     }
 
-    /// The object's contents, without progress below the mark: there everything is done.
-    fn statement(&self, trimmed: Position) -> (u64, Option<Bytes>) {
+    /// The object's contents at a time (Unix, s), without progress below the mark: there everything is done.
+    fn statement(&self, trimmed: Position, written_at_s: u64) -> (u64, Option<Bytes>) {
         let mut own = self.own.lock();
         own.sacks.retain(|_, progress| progress.acknowledged > trimmed);
-        let written_at_s = now_s();
         let mut payload = written_at_s.to_le_bytes().to_vec();
         for (sack, progress) in &own.sacks {
             payload.extend_from_slice(&sack.count.get().to_le_bytes());
@@ -162,7 +165,7 @@ pub async fn run(shared: Arc<LogState>) {
     let mut delay = RETRY_DELAY_MIN;
     loop {
         let trimmed = last_position(shared.view.lock().trimmed());
-        let (generation, statement) = acknowledgements.statement(trimmed);
+        let (generation, statement) = acknowledgements.statement(trimmed, now_s());
         let is_written = *acknowledgements.written.borrow() >= generation;
         if let Some(statement) = statement {
             let name = names::acknowledged(shared.process);
@@ -197,15 +200,18 @@ impl LogState {
     /// Reads the other processes' acknowledgements as of `since`. May miss those of processes that started
     /// within `list_age_max`, or earlier where a listing is slow.
     pub async fn poll_acknowledgements(&self, since: Instant, list_age_max: Duration) -> Result<()> {
-        let mut others = self.acknowledgements.others.lock().await;
+        let mut guard = self.acknowledgements.others.lock().await;
+        let others = &mut *guard;
         let is_listed = others.is_listed(since, list_age_max);
         if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {
             return Ok(());
         }
         let started = Instant::now();
-        self.list_others(&mut others, since, list_age_max).await?;
+        self.list_others(others, since, list_age_max).await?;
         let read = async |process| self.objects.get(&names::acknowledged(process)).await.map_err(unavailable);
         let statements = try_join_all(others.processes.iter().map(|process| read(*process))).await?;
+        others.gone.clear();
+        let now_s = now_s();
         let mut view = self.view.lock();
         for (process, bytes) in others.processes.iter().zip(statements) {
             let Some(bytes) = bytes else { continue };
@@ -213,8 +219,11 @@ impl LogState {
                 self.report_small(&names::acknowledged(*process));
                 continue;
             };
-            for (sack, progress) in statement.sacks {
-                view.progress(sack, progress);
+            for (sack, progress) in &statement.sacks {
+                view.progress(*sack, *progress);
+            }
+            if now_s.abs_diff(statement.written_at_s) > GONE_AFTER.as_secs() {
+                others.gone.push((*process, statement.sacks));
             }
         }
         drop(view);
@@ -244,20 +253,45 @@ impl LogState {
 
     /// Takes over the progress stored by processes that are gone.
     pub async fn take_over(&self) -> Result<()> {
-        let others = self.acknowledgements.others.lock().await.processes.clone();
-        let mut gone = Vec::new();
-        for name in others.into_iter().map(names::acknowledged) {
-            let Some(bytes) = self.objects.get(&name).await.map_err(unavailable)? else { continue };
-            let Some(statement) = decode(&bytes) else { continue };
-            if now_s().saturating_sub(statement.written_at_s) > GONE_AFTER.as_secs() {
-                self.acknowledgements.add(statement.sacks);
-                gone.push(name);
-            }
-        }
+        let gone = std::mem::take(&mut self.acknowledgements.others.lock().await.gone);
         if gone.is_empty() {
             return Ok(());
         }
+        self.acknowledgements.add(gone.iter().flat_map(|(_, sacks)| sacks.iter().copied()));
         self.acknowledgements.flush().await;
-        self.objects.delete(&gone).await.map_err(unavailable)
+        let names: Vec<String> = gone.iter().map(|(process, _)| names::acknowledged(*process)).collect();
+        self.objects.delete(&names).await.map_err(unavailable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        incoming::objects::{ObjectIncoming, ObjectIncomingOptions},
+        objects::{Objects as _, memory::MemoryObjects},
+    };
+
+    /// By a clock that is wrong, too.
+    #[tokio::test]
+    async fn what_processes_that_are_gone_have_left_is_taken_over() {
+        let (objects, now_s) = (MemoryObjects::default(), now_s());
+        let sack = Sack { count: SackCount::DEFAULT, id: SackId(3) };
+        let progress = |number| Progress { acknowledged: Position(number << 16), ..Progress::default() };
+        let [gone, alive, of_wrong_clock, own] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let written = [(gone, now_s - 3700, 5), (alive, now_s - 300, 9), (of_wrong_clock, now_s + 3700, 7)];
+        for (process, at_s, number) in written {
+            let acknowledgements = Acknowledgements::new();
+            acknowledgements.add([(sack, progress(number))]);
+            let (_, statement) = acknowledgements.statement(Position(0), at_s);
+            objects.put(&names::acknowledged(process), statement.unwrap()).await.unwrap();
+        }
+        let options = ObjectIncomingOptions::default();
+        let log = ObjectIncoming::open(Arc::new(objects.clone()), Uuid::nil(), own, options).await.unwrap();
+        log.shared.take_over().await.unwrap();
+        let left = objects.list(names::ACKNOWLEDGED).await.unwrap();
+        assert_eq!(left, [alive, own].map(names::acknowledged));
+        let bytes = objects.get(&names::acknowledged(own)).await.unwrap().unwrap();
+        assert_eq!(decode(&bytes).unwrap().sacks, [(sack, progress(7))]);
     }
 }
