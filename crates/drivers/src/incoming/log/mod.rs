@@ -144,7 +144,7 @@ struct LogState {
     following: Option<Following>,
     reserve: Reserve,
     /// One trim at a time: a checkpoint must never go back.
-    trimming: tokio::sync::Mutex<()>,
+    trimming: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -219,7 +219,7 @@ impl LocalIncoming {
             counters: Counters::default(),
             following,
             reserve: options.reserve.clone(),
-            trimming: tokio::sync::Mutex::default(),
+            trimming: Mutex::default(),
             disk,
         });
         shared.release_trimmed().map_err(OpenError::io(dir))?;
@@ -285,6 +285,20 @@ impl LogState {
     fn full_segments(&self) -> Vec<u32> {
         let segments = self.segments.read();
         segments.keys().copied().take(segments.len().saturating_sub(1)).collect()
+    }
+
+    fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+        let _one_at_a_time = self.trimming.lock();
+        let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
+        let positions = self.index.trim(up_to);
+        let written = self.reserve.with_room(|| checkpoint::write(&*self.disk, &self.dir, &positions));
+        written.map_err(failed)?;
+        if let (Some(following), Some(newest)) = (&self.following, positions.into_iter().max()) {
+            let active = self.log.lock().active();
+            let keep_up = || following.keep_up(&*self.disk, &self.dir, active, newest);
+            self.reserve.with_room(keep_up).map_err(failed)?;
+        }
+        self.release_trimmed().map_err(failed)
     }
 
     /// Releases the segments that hold only trimmed records.
@@ -368,18 +382,10 @@ impl Consume for LocalIncoming {
     }
 
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        let shared = &self.shared;
-        let _one_at_a_time = shared.trimming.lock().await;
-        let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
-        let positions = shared.index.trim(up_to);
-        let written = shared.reserve.with_room(|| checkpoint::write(&*shared.disk, &shared.dir, &positions));
-        written.map_err(failed)?;
-        if let (Some(following), Some(newest)) = (&shared.following, positions.into_iter().max()) {
-            let active = shared.log.lock().active();
-            let keep_up = || following.keep_up(&*shared.disk, &shared.dir, active, newest);
-            shared.reserve.with_room(keep_up).map_err(failed)?;
-        }
-        shared.release_trimmed().map_err(failed)
+        let (shared, up_to) = (Arc::clone(&self.shared), up_to.to_vec());
+        // It syncs several files.
+        let trimmed = tokio::task::spawn_blocking(move || shared.trim(&up_to)).await;
+        trimmed.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
     fn wants_trim(&self) -> bool {
@@ -397,5 +403,26 @@ impl Consume for LocalIncoming {
     async fn arrivals(&self) -> Vec<Sack> {
         let count = self.shared.sack_count;
         self.shared.index.arrivals().await.into_iter().map(|id| Sack { count, id }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// While a trim waits for the disk, its thread runs other tasks.
+    #[tokio::test]
+    async fn a_trim_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LocalIncomingOptions { segment_bytes: 1 << 16, ..LocalIncomingOptions::default() };
+        let log = LocalIncoming::open(dir.path(), &options).unwrap();
+        let mut trimming = log.trim(&[]);
+        {
+            let _waits = log.shared.log.lock();
+            assert!(trimming.as_mut().now_or_never().is_none());
+        }
+        trimming.await.unwrap();
     }
 }
