@@ -104,7 +104,7 @@ async fn nothing_is_lost_or_claimed_twice(engine: &str) {
     });
     join_all(puts).await;
     let names = direct.list("").await.unwrap();
-    assert_eq!(names.len(), 2 * NAMES, "the probes are gone");
+    assert_eq!(names.len(), 2 * NAMES, "the probe is not listed");
     drivers[1].delete(&names).await.unwrap();
     assert!(direct.list("").await.unwrap().is_empty());
     let struck = struck.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Tests of names, listings and responses.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 
 use super::*;
 
@@ -111,5 +111,42 @@ fn a_full_bucket_has_no_space() {
     {
         let refusal = store.refusal(&call, &answer(status, code));
         assert!(matches!(refusal, ObjectError::NoSpace(_)), "{refusal}");
+    }
+}
+
+/// Probes a server that answers with these statuses; returns also the first lines of its requests.
+async fn probed(statuses: &'static [&'static str]) -> (Result<(), ObjectError>, Vec<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = bucket_at(format!("http://{}", listener.local_addr().unwrap()));
+    let (sender, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for status in statuses {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut lines = reader.by_ref().lines().map(Result::unwrap);
+            sender.send(lines.next().unwrap()).unwrap();
+            lines.find(String::is_empty).unwrap();
+            reader.read_exact(&mut [0; "probe".len()]).unwrap();
+            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+        }
+    });
+    (store.check_exclusive().await, requests.try_iter().collect())
+}
+
+/// The object of an earlier start is sufficient: no start leaves another one, wherever it is killed.
+#[tokio::test]
+async fn all_starts_probe_with_one_object() {
+    const CREATED: &str = "200 OK";
+    const EXISTS: &str = "412 Precondition Failed";
+    let (ignored, of_ignored) = probed(&[CREATED, CREATED]).await;
+    assert!(matches!(ignored, Err(ObjectError::Refused(_))), "{ignored:?}");
+    let (first, of_first) = probed(&[CREATED, EXISTS]).await;
+    let (later, of_later) = probed(&[EXISTS]).await;
+    assert_eq!((first, later), (Ok(()), Ok(())));
+    assert_eq!([of_ignored.len(), of_first.len(), of_later.len()], [2, 2, 1]);
+    for line in [of_ignored, of_first, of_later].concat() {
+        let object = line.split('?').next().unwrap();
+        assert!(object == "PUT /bucket/probe~" || object == "PUT /bucket/probe%7E", "{line}");
     }
 }
