@@ -109,6 +109,29 @@ async fn a_merge_that_fails_leaves_no_files() {
     }
 }
 
+/// A later sync would succeed, but not write what the disk has lost.
+#[tokio::test]
+async fn a_flush_that_poisons_the_store_is_not_done_again() {
+    let disk = SimDisk::default();
+    let options = LocalAggregatesOptions { segment_bytes: 1 << 20, ..small_aggregates(FLUSH_AT) };
+    let store = open_aggregates(&disk, &options).unwrap();
+    disk.fail_named(Operation::SyncDir, "/log", ErrorKind::Other);
+    let mut next = 0;
+    while !store.figures().poisoned {
+        // Writes are refused once the flush has failed.
+        write(&*store, next).await.ok();
+        next += 1;
+        assert!(next < 2000, "nothing is flushed");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // A flush that fails is repeated every second.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(store.figures().flushes, 0);
+    assert!(write(&*store, next).await.is_err());
+    assert!(matches!(store.fault(), Some(Fault::OutOfOrder(_))), "no thread has ended");
+    assert!(is_there(&*store, 0).await, "reads go on");
+}
+
 #[tokio::test]
 async fn a_flush_that_fails_is_done_again() {
     let (disk, store) = fresh();

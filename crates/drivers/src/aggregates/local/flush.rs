@@ -8,6 +8,7 @@ use std::{
 use super::{
     Shared, State,
     opening::last_segment,
+    out_of_order,
     read::{Value, read_items},
     recent::{Layer, Recent},
     room::{Guarded, MayUse},
@@ -41,8 +42,15 @@ pub(super) fn run(shared: &Shared) {
             if shared.work.stopped() {
                 return;
             }
-            tracing::warn!("aggregates could not be flushed, trying again: {error}");
+            let is_poisoned = shared.poisoned.get().is_some();
+            let next = if is_poisoned { "which ends with a restart" } else { "trying again" };
+            tracing::warn!("aggregates could not be flushed, {next}: {error}");
             shared.flush_ended(Some(error));
+            if is_poisoned {
+                // Nothing is written any more.
+                shared.work.wait(|_| false);
+                return;
+            }
             shared.work.pause(RETRY_PAUSE);
         }
         shared.flush_ended(None);
@@ -129,6 +137,9 @@ impl Shared {
     fn freeze(&self) -> Result<(Arc<Layer>, Vec<u32>), StoreError> {
         if self.state.read().frozen.is_none() {
             let mut log = self.log.lock();
+            if let Some(reason) = self.poisoned.get() {
+                return Err(out_of_order(reason));
+            }
             // A flush frees its part of the log in the end.
             log.log.roll(Claim::Relief).map_err(|error| self.fail(error))?;
             self.recent_bytes.store(0, Ordering::Relaxed);
