@@ -6,7 +6,7 @@ mod support;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -334,6 +334,26 @@ async fn a_run_that_is_gone_never_brings_an_old_head_back() {
         assert_eq!(count_lost(&store, 3).await, (0, usize::from(METRICS)), "run {gone}");
         assert_eq!(store.figures().damaged, 1, "run {gone}");
     }
+}
+
+/// A machine that starts without a clock has metrics that were created later than that.
+#[tokio::test]
+async fn a_run_that_is_gone_brings_no_old_head_back_by_a_clock_that_is_behind() {
+    let now = Timestamp::from(SystemTime::now());
+    let newer = MetricId::new(Timestamp::from_secs(now.secs() + 86_400), 7);
+    let disk = SimDisk::default();
+    let store = open(&disk, 1000);
+    for version in 1..=2 {
+        let head = Bytes::from(vec![version; 2000]);
+        let write = MetricWrite { metric: newer, blocks: Vec::new(), expired: Vec::new(), head };
+        store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+        settle(&store, version.into()).await;
+    }
+    assert_eq!(store.figures().runs, 2);
+    drop(store);
+    disk.remove(&newer_run(&disk)).unwrap();
+    let head = open_unflushed(&disk).read_heads(&[newer]).await.remove(0);
+    assert!(matches!(head, Err(StoreError::Damaged(_))), "{head:?}");
 }
 
 /// A lost part of the log that was durable: the affected metrics are known, and their writes count as

@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
+use gnudi_model::MetricId;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -53,7 +54,8 @@ impl LocalAggregates {
         let mut runs = open_runs(&*disk, &runs_dir, &quarantine)?;
         let names: Vec<RunName> = runs.all().map(|run| run.name).collect();
         for name in missing_runs(&names) {
-            insert(&mut runs, Run::lost(&runs_dir, name, &quarantine));
+            let lost = Run::lost(&runs_dir, name, &quarantine, known(&runs));
+            insert(&mut runs, lost);
         }
         let segment_options = SegmentOptions {
             segment_bytes: options.segment_bytes,
@@ -66,7 +68,9 @@ impl LocalAggregates {
         let OpenedLog { mut log, active, bytes, flushed } =
             open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
         if let Some(range) = flushed {
-            insert(&mut runs, Run::lost(&runs_dir, RunName::new(range), &quarantine));
+            let known = known(&runs).chain(active.sorted().into_iter().map(|(key, _)| key.metric()));
+            let lost = Run::lost(&runs_dir, RunName::new(range), &quarantine, known);
+            insert(&mut runs, lost);
         }
         log.log.set_reserve(options.reserve.clone());
         let shared = Arc::new(Shared {
@@ -105,6 +109,11 @@ impl LocalAggregates {
         ];
         Ok(Arc::new(Self { shared, fences: Fences::default(), threads }))
     }
+}
+
+/// Some metrics of the runs: those with which a page begins.
+fn known(runs: &Levels<Arc<Run>>) -> impl Iterator<Item = MetricId> {
+    runs.all().flat_map(|run| run.table.index.pages.iter().map(|(first, _)| first.metric()))
 }
 
 /// Inserts a run at its place in its level.

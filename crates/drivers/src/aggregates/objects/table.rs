@@ -106,7 +106,7 @@ impl Requests {
         let Some(bytes) = bytes else {
             if last {
                 self.damage.report("table, which is gone", &object.object(), 0, &[]);
-                return Ok(Arc::new(Table::new(self.site(object), Index::of_nothing())));
+                return Ok(Arc::new(Table::gone(self.site(object), [object.first, object.last])));
             }
             return Err(Stop::Gone);
         };

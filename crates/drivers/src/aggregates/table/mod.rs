@@ -113,11 +113,15 @@ pub enum Met<'a> {
 
 impl<S: Site> Table<S> {
     pub fn new(site: S, index: Index) -> Self {
-        let now_ms = UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64);
-        let is_later = |(first, _): &(Key, u64)| created_ms(first.metric()).is_some_and(|made| made > now_ms);
-        let opened_ms = if index.pages.iter().any(is_later) { u64::MAX } else { now_ms };
+        let opened_ms = opened_ms(index.pages.iter().map(|(first, _)| first.metric()));
         let has_gaps = AtomicBool::new(index.has_gaps);
         Self { site, index, opened_ms, has_gaps }
+    }
+
+    /// A table that is gone: any entry may have been in it. `known` are metrics that the store has, whose ids may show that
+    /// the clock is behind.
+    pub fn gone(site: S, known: impl IntoIterator<Item = MetricId>) -> Self {
+        Self { opened_ms: opened_ms(known), ..Self::new(site, Index::of_nothing()) }
     }
 
     pub fn may_contain(&self, metric: MetricId) -> bool {
@@ -223,6 +227,13 @@ impl<S: Site> Table<S> {
             Kind::Damaged => Found::Damaged(format!("{}, found earlier", self.site.place(*offset))),
         }
     }
+}
+
+/// Unix time in ms, the latest if one of these metrics was created later than now: the clock is behind.
+fn opened_ms(known: impl IntoIterator<Item = MetricId>) -> u64 {
+    let now_ms = UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64);
+    let is_later = |metric| created_ms(metric).is_some_and(|made| made > now_ms);
+    if known.into_iter().any(is_later) { u64::MAX } else { now_ms }
 }
 
 /// Unix time in ms at which a metric was created, if its id has it.
@@ -338,5 +349,7 @@ mod tests {
         let whole = table(metric(-day));
         assert!(whole.may_have_lost(metric(-week)) && !whole.may_have_lost(metric(week)));
         assert!(table(metric(day)).may_have_lost(metric(week)));
+        let gone = |known: i64| Table::gone(Nowhere, [metric(-week), metric(known)]);
+        assert!(!gone(-day).may_have_lost(metric(week)) && gone(day).may_have_lost(metric(week)));
     }
 }

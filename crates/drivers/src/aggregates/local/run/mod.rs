@@ -178,12 +178,17 @@ impl Run {
         Ok(Self { name, bytes, table: Arc::new(Table::new(site, index)) })
     }
 
-    /// A run whose file is gone, which is reported: any entry may have been in it.
-    pub fn lost(dir: &Path, name: RunName, quarantine: &Arc<Quarantine>) -> Self {
+    /// A run whose file is gone, which is reported: any entry may have been in it. `known`: see [`Table::gone`].
+    pub fn lost(
+        dir: &Path,
+        name: RunName,
+        quarantine: &Arc<Quarantine>,
+        known: impl IntoIterator<Item = MetricId>,
+    ) -> Self {
         let path = dir.join(name.file());
         let site = RunFile { path, file: Arc::new(NoFile), quarantine: Arc::clone(quarantine) };
         site.report("run, whose file is gone", 0, &[]);
-        Self { name, bytes: 0, table: Arc::new(Table::new(site, Index::of_nothing())) }
+        Self { name, bytes: 0, table: Arc::new(Table::gone(site, known)) }
     }
 
     pub fn path(&self) -> &Path {
