@@ -324,14 +324,25 @@ async fn too_few_replicas_is_unavailable() {
     let driver =
         eventually("the replica is there", async || RedisIncoming::open(with(Some(1)), CLUSTER).await).await;
     eventually("the replica has it", async || driver.append(batch(&[0], 2)).await).await;
+    let mut options = RedisAggregatesOptions::new(redis_options(&server.url()));
+    options.redis.replicas_min = Some(1);
+    let store = RedisAggregates::open(options, CLUSTER).await.unwrap();
+    let fence = Fence { sack: first_sack(&driver), token: 9 };
+    store.raise(fence).await.unwrap();
     replica.process.pause();
     let refused = driver.append(batch(&[0], 3)).await;
     assert!(
         matches!(&refused, Err(IncomingError::Unavailable(reason)) if reason.contains("replicas")),
         "{refused:?}"
     );
+    // A pass does not acknowledge what the replica lacks, nor does the next one, which finds it on the master.
+    let written = store.write(fence, vec![write(0, "head", &[])]).await.remove(0);
+    assert!(matches!(written, Err(StoreError::Unavailable(_))), "{written:?}");
+    let own_head = async || store.read_own_heads(fence, &[metric(0)]).await.remove(0);
+    assert!(matches!(own_head().await, Err(StoreError::Unavailable(_))));
     replica.process.resume();
     eventually("the replica goes on", async || driver.append(batch(&[0], 4)).await).await;
+    assert_eq!(eventually("the replica has the head", own_head).await.unwrap(), "head");
     let error =
         RedisIncoming::open(incoming_options(&replica.url()), CLUSTER).await.err().unwrap().to_string();
     assert!(error.contains("is a replica"), "{error}");

@@ -4,8 +4,8 @@
 //! keys of a shard lie on one node. A script checks a shard's fences and writes, atomically. A read is one
 //! round trip, unless the response would be too large.
 //!
-//! Redis applies writes at once; whether they survive a power loss depends on the server (`appendfsync`).
-//! `sync` waits for replicas.
+//! Redis applies writes at once; whether they survive a power loss depends on the server (`appendfsync`). They wait for
+//! replicas as appends do.
 
 pub(crate) mod layout;
 mod movable;

@@ -77,7 +77,10 @@ impl RedisAggregates {
             }
             call
         };
-        let answers = self.client.call(LANE, Confirm::Master, pieces.iter().map(call).collect()).await;
+        // The pass may find that a write in doubt has applied its measures, and acknowledge them.
+        let (lane, confirm) =
+            if holder.is_some() { (self.write_lane(), Confirm::Replicas) } else { (LANE, Confirm::Master) };
+        let answers = self.client.call(lane, confirm, pieces.iter().map(call).collect()).await;
         let mut heads: Vec<Result<Option<Bytes>>> = vec![Ok(None); metrics.len()];
         for ((_, indexes), answer) in pieces.iter().zip(answers) {
             let values = match (holder, answer) {

@@ -117,7 +117,9 @@ impl RedisAggregates {
         of_calls: &[Vec<usize>],
     ) -> Vec<Result<()>> {
         let mut results = vec![Ok(()); count];
-        let answers = self.client.call(self.write_lane(), Confirm::Master, calls).await;
+        // The measures are acknowledged next, perhaps in another store or on another node: a failover that lost their heads
+        // would lose them.
+        let answers = self.client.call(self.write_lane(), Confirm::Replicas, calls).await;
         for (answer, indexes) in answers.into_iter().zip(of_calls) {
             if let Err(error) = verdict(fence, answer) {
                 fail(&mut results, indexes, &error);
