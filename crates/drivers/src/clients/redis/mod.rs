@@ -368,25 +368,6 @@ impl RedisClient {
         })
     }
 
-    /// Whether [`Confirm::Replicas`] waits for any.
-    pub fn waits_for_replicas(&self) -> bool {
-        self.routes.nodes().iter().any(|node| self.replicas_min(node) > 0)
-    }
-
-    /// One tag for each node, so that every node gets a call.
-    pub fn one_of_each_node<'a>(&self, tags: &'a [Tag]) -> Vec<&'a Tag> {
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
-        let mut chosen = Vec::new();
-        for tag in tags {
-            let node = self.routes.node_of(tag.slot);
-            if !nodes.iter().any(|known| Arc::ptr_eq(known, &node)) {
-                nodes.push(node);
-                chosen.push(tag);
-            }
-        }
-        chosen
-    }
-
     /// Updates the number of replicas, and leaves a master that was replaced. Called from time to time.
     pub async fn refresh_replicas(&self) {
         if !matches!(self.options.url.servers, Servers::Sentinels { .. }) {
