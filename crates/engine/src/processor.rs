@@ -196,6 +196,10 @@ impl Processor {
                 progress.drained.insert(sack);
             }
         }
+        if outcome.measures == 0 {
+            // An acknowledgement in a drained sack may have been lost since: the next pass looks at it, too.
+            progress.drained.clear();
+        }
         Ok(outcome)
     }
 
