@@ -277,7 +277,7 @@ mod tests {
     async fn what_processes_that_are_gone_have_left_is_taken_over() {
         let (objects, now_s) = (MemoryObjects::default(), now_s());
         let sack = Sack { count: SackCount::DEFAULT, id: SackId(3) };
-        let progress = |number| Progress { acknowledged: Position(number << 16), ..Progress::default() };
+        let progress = |number: u64| Progress { acknowledged: Position(number << 16), ..Progress::default() };
         let [gone, alive, of_wrong_clock, own] = [1, 2, 3, 4].map(Uuid::from_u128);
         let written = [(gone, now_s - 3700, 5), (alive, now_s - 300, 9), (of_wrong_clock, now_s + 3700, 7)];
         for (process, at_s, number) in written {
