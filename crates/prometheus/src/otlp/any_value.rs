@@ -38,29 +38,29 @@ struct AnyValue<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ArrayValue<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     values: Vec<AnyValue<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct MapValue<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     values: Vec<KeyValue<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct KeyValue<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     key: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     value: AnyValue<'a>,
 }
 
 /// Decodes a value from JSON and converts it to a text.
 pub(super) fn text_of_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-    AnyValue::deserialize(deserializer).map(AnyValue::text)
+    json::or_default(deserializer).map(AnyValue::text)
 }
 
 /// Decodes a value from protobuf and converts it to a text. `take_attribute` is called for the value and for each
@@ -219,6 +219,8 @@ mod tests {
             (r#"{"doubleValue":1.5e-7}"#, "1.5e-7"),
             (r#"{"doubleValue":"NaN"}"#, "NaN"),
             (r#"{"bytesValue":"AQI="}"#, "AQI="),
+            (r#"{"intValue":null,"doubleValue":null,"bytesValue":null,"boolValue":null}"#, ""),
+            (r#"{"arrayValue":{"values":null}}"#, "[]"),
             (
                 r#"{"arrayValue":{"values":[{"intValue":1},{"stringValue":"<"},{},{"doubleValue":1e30}]}}"#,
                 r#"[1,"\u003c",null,1e+30]"#,

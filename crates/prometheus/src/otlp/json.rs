@@ -1,7 +1,7 @@
 //! Decodes a request from JSON, by protobuf's JSON mapping: 64-bit integers may be strings, NaN and infinities are
-//! strings, bytes are base64. Unknown fields are ignored.
+//! strings, bytes are base64, null is the default. Unknown fields are ignored.
 
-use std::{fmt, marker::PhantomData, str::FromStr};
+use std::{borrow::Cow, fmt, marker::PhantomData, str::FromStr};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{
@@ -25,10 +25,26 @@ pub(super) fn read(body: &[u8], limits: Limits) -> Result<Request<'_>, OtlpError
     Ok(serde_json::from_slice(body)?)
 }
 
-/// Deserializes a number, or a string with a number.
+/// Deserializes a value, or its default from null.
+pub(super) fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// `Cow` itself does not borrow where it is within another type.
+#[derive(Default, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Deserializes a text, which borrows from the body if possible.
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+    or_default(deserializer).map(|text: Text<'de>| text.0)
+}
+
+/// Deserializes a number, a string with a number, or null.
 struct Flexible<T>(PhantomData<T>);
 
-trait Number: FromStr + Sized {
+trait Number: FromStr + Default {
     const NAME: &'static str;
     fn from_unsigned(number: u64) -> Option<Self>;
     fn from_signed(number: i64) -> Option<Self>;
@@ -86,47 +102,55 @@ impl Number for f64 {
 }
 
 impl<T: Number> Visitor<'_> for Flexible<T> {
-    type Value = T;
+    type Value = Option<T>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(T::NAME)
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
-        T::from_unsigned(number).ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Option<T>, E> {
+        let invalid = || E::invalid_value(de::Unexpected::Unsigned(number), &self);
+        T::from_unsigned(number).map(Some).ok_or_else(invalid)
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        T::from_signed(number).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(number), &self))
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Option<T>, E> {
+        let invalid = || E::invalid_value(de::Unexpected::Signed(number), &self);
+        T::from_signed(number).map(Some).ok_or_else(invalid)
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
-        T::from_double(number).ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Option<T>, E> {
+        let invalid = || E::invalid_value(de::Unexpected::Float(number), &self);
+        T::from_double(number).map(Some).ok_or_else(invalid)
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        T::from_text(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str("a text"), &self))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<T>, E> {
+        let invalid = || E::invalid_value(de::Unexpected::Str("a text"), &self);
+        T::from_text(text).map(Some).ok_or_else(invalid)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Option<T>, E> {
+        Ok(None)
     }
 }
 
-fn flexible<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+fn flexible<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     deserializer.deserialize_any(Flexible(PhantomData))
 }
 
 pub(super) fn unsigned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    flexible(deserializer)
+    flexible(deserializer).map(Option::unwrap_or_default)
 }
 
 pub(super) fn double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    flexible(deserializer)
+    flexible(deserializer).map(Option::unwrap_or_default)
 }
 
 pub(super) fn optional_double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    flexible(deserializer).map(Some)
+    flexible(deserializer)
 }
 
 pub(super) fn optional_signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    flexible(deserializer).map(Some)
+    flexible(deserializer)
 }
 
 /// An item of a list of numbers.
@@ -134,25 +158,30 @@ struct Item<T>(T);
 
 impl<'de, T: Number> Deserialize<'de> for Item<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        flexible(deserializer).map(Item)
+        let number = flexible(deserializer)?;
+        number.map(Item).ok_or_else(|| de::Error::invalid_type(de::Unexpected::Unit, &T::NAME))
     }
 }
 
-pub(super) fn unsigned_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    let items: Vec<Item<u64>> = Vec::deserialize(deserializer)?;
+fn list<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let items: Vec<Item<T>> = or_default(deserializer)?;
     Ok(items.into_iter().map(|item| item.0).collect())
 }
 
+pub(super) fn unsigned_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    list(deserializer)
+}
+
 pub(super) fn double_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-    let items: Vec<Item<f64>> = Vec::deserialize(deserializer)?;
-    Ok(items.into_iter().map(|item| item.0).collect())
+    list(deserializer)
 }
 
 pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<u8>>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    BASE64_STANDARD.decode(text).map(Some).map_err(de::Error::custom)
+    let text: Option<Text<'de>> = Option::deserialize(deserializer)?;
+    let bytes = |text: Text<'_>| BASE64_STANDARD.decode(&*text.0).map_err(de::Error::custom);
+    text.map(bytes).transpose()
 }
 
 /// Deserializes an `AggregationTemporality` from its number or its name.
@@ -176,6 +205,10 @@ pub(super) fn temporality<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
                 "AGGREGATION_TEMPORALITY_CUMULATIVE" => Ok(2),
                 _ => Err(E::invalid_value(de::Unexpected::Str("a text"), &self)),
             }
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<u64, E> {
+            Ok(0)
         }
     }
     deserializer.deserialize_any(Temporality)

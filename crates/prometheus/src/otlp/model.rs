@@ -12,30 +12,30 @@ use super::{any_value, json};
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Request<'a> {
-    #[serde(borrow, alias = "resource_metrics")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "resource_metrics")]
     pub(super) resource_metrics: Vec<ResourceMetrics<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ResourceMetrics<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub resource: Resource<'a>,
-    #[serde(borrow, alias = "scope_metrics")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "scope_metrics")]
     pub scope_metrics: Vec<ScopeMetrics<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Resource<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ScopeMetrics<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub metrics: Vec<Metric<'a>>,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct ScopeMetrics<'a> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metric<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     pub name: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     pub description: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     pub unit: Cow<'a, str>,
     #[serde(borrow)]
     pub gauge: Option<Gauge<'a>>,
@@ -79,25 +79,25 @@ impl Metric<'_> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Gauge<'a> {
-    #[serde(borrow, alias = "data_points")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
     pub data_points: Vec<NumberPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Sum<'a> {
-    #[serde(borrow, alias = "data_points")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
     pub data_points: Vec<NumberPoint<'a>>,
     #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
-    #[serde(alias = "is_monotonic")]
+    #[serde(deserialize_with = "json::or_default", alias = "is_monotonic")]
     pub is_monotonic: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Histogram<'a> {
-    #[serde(borrow, alias = "data_points")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
     pub data_points: Vec<HistogramPoint<'a>>,
     #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
@@ -107,7 +107,7 @@ pub(super) struct Histogram<'a> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialHistogram {
-    #[serde(alias = "data_points")]
+    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
     pub data_points: Vec<ExponentialPoint>,
 }
 
@@ -121,14 +121,14 @@ pub(super) struct ExponentialPoint {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Summary<'a> {
-    #[serde(borrow, alias = "data_points")]
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
     pub data_points: Vec<SummaryPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct NumberPoint<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
     #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
@@ -143,7 +143,7 @@ pub(super) struct NumberPoint<'a> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct HistogramPoint<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
     #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
@@ -162,7 +162,7 @@ pub(super) struct HistogramPoint<'a> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SummaryPoint<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
     #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
@@ -170,7 +170,7 @@ pub(super) struct SummaryPoint<'a> {
     pub count: u64,
     #[serde(deserialize_with = "json::double")]
     pub sum: f64,
-    #[serde(alias = "quantile_values")]
+    #[serde(deserialize_with = "json::or_default", alias = "quantile_values")]
     pub quantile_values: Vec<Quantile>,
     #[serde(deserialize_with = "json::unsigned")]
     pub flags: u64,
@@ -189,7 +189,7 @@ pub(super) struct Quantile {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Attribute<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "json::text")]
     pub key: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "any_value::text_of_json")]
     pub value: Cow<'a, str>,
