@@ -423,6 +423,11 @@ fn long_work_polls_for_interrupts() {
     // 500,000 values in one group.
     let times = QueryTimes { start_ms: 0, end_ms: 49_900, step_ms: 100 };
     assert!(polls("quantile(0.5, x)", times) >= polls("stddev(x)", times) + 5);
+    // One histogram.
+    let buckets = "label_replace(x, \"le\", \"$1\", \"host\", \"(.*)\")";
+    let buckets = format!("label_replace({buckets}, \"host\", \"\", \"\", \"\")");
+    let quantile = format!("histogram_quantile(0.5, {buckets})");
+    assert!(polls(&quantile, times) >= polls(&format!("stddev({buckets})"), times) + 5);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::over_time::SAMPLES_UNCHECKED_MAX;
 use super::{Context, Meter};
 use crate::error::Result;
 use crate::labels::{Labels, METADATA};
@@ -98,13 +97,9 @@ fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid, meter: Meter<'_>) -> 
     }
     let mut result = Column::new(grid.steps);
     let mut values = Vec::with_capacity(columns.len());
-    let mut unchecked = 0;
+    let mut polls = meter.polls();
     for step in present.iter() {
-        unchecked += columns.len();
-        if unchecked > SAMPLES_UNCHECKED_MAX {
-            meter.check()?;
-            unchecked = 0;
-        }
+        polls.before(columns.len())?;
         values.clear();
         values.extend(columns.iter().filter_map(|column| column.get(step)));
         result.set(step, quantile(qs[step], &mut values));

@@ -100,11 +100,12 @@ impl Context<'_> {
         value: impl Fn(&Histogram, usize) -> f64,
     ) -> Result<Vec<VectorSeries>> {
         let mut vector = Vec::with_capacity(histograms.len());
+        let mut polls = self.meter().polls();
         for histogram in histograms {
-            self.check()?;
             self.budget.columns(1, grid.steps)?;
             let mut column = Column::new(grid.steps);
             for step in histogram.steps(grid).iter() {
+                polls.before(histogram.buckets.len())?;
                 column.set(step, value(histogram, step));
             }
             vector.push(VectorSeries { labels: histogram.labels.clone(), drop_name: false, column });

@@ -135,9 +135,34 @@ struct Meter<'a> {
     interrupt: &'a (dyn Fn() -> Option<Interrupt> + Sync),
 }
 
-impl Meter<'_> {
+impl<'a> Meter<'a> {
     fn check(&self) -> Result<()> {
         (self.interrupt)().map_or(Ok(()), |interrupt| Err(interrupt.into()))
+    }
+
+    fn polls(self) -> Polls<'a> {
+        Polls { meter: self, unchecked: 0 }
+    }
+}
+
+/// Samples processed between two polls for an interrupt.
+const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
+
+/// Polls for an interrupt now and then during work on many samples.
+struct Polls<'a> {
+    meter: Meter<'a>,
+    unchecked: usize,
+}
+
+impl Polls<'_> {
+    /// Before so many more samples are processed.
+    fn before(&mut self, samples: usize) -> Result<()> {
+        self.unchecked += samples;
+        if self.unchecked > SAMPLES_UNCHECKED_MAX {
+            self.meter.check()?;
+            self.unchecked = 0;
+        }
+        Ok(())
     }
 }
 

@@ -12,9 +12,6 @@ use crate::labels::Labels;
 use crate::plan::{Call, Extension, MatchOp, Node, ValueKind, Window};
 use crate::series::{Bits, Column, Grid, RangeSeries, VectorSeries};
 
-/// Samples processed between two polls for an interrupt.
-pub(super) const SAMPLES_UNCHECKED_MAX: usize = 1 << 16;
-
 /// A range vector, and the window of its series at each step.
 struct Range<'a> {
     series: Vec<RangeSeries<'a>>,
@@ -72,7 +69,7 @@ impl Slide {
     ) -> Result<()> {
         let Slide { window, reach, is_counted } = self;
         let (mut first, mut end) = (0, 0);
-        let mut unchecked = 0;
+        let mut polls = meter.polls();
         let (mut queried, mut read, mut most) = (0, 0, 0);
         for (step, time) in grid.times().enumerate() {
             let window_end = window.reference(time);
@@ -88,11 +85,7 @@ impl Slide {
             queried += end - first;
             read += end - first.max(read_end);
             most = most.max(end - first);
-            unchecked += end - first;
-            if unchecked > SAMPLES_UNCHECKED_MAX {
-                meter.check()?;
-                unchecked = 0;
-            }
+            polls.before(end - first)?;
             let (times, values) = (&series.times[first..end], &series.values[first..end]);
             let counts = series.counts.as_ref().map(|counts| &counts[first..end]);
             each(step, &Samples { times, values, counts, time, window_start, window_end })?;
