@@ -37,10 +37,12 @@ impl Histogram {
     }
 }
 
-/// A bound as Go reads it: `+Inf`, `1e3` and so on. NaN is no bound. Go's hexadecimal numbers are not supported.
+/// A bound as Go reads it: `+Inf`, `1e3` and so on. NaN is no bound, and neither is a number that is too large. Go's hexadecimal
+/// numbers and underscores are not supported.
 fn bound(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
-    (!number.is_nan()).then_some(number)
+    let overflows = number.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
+    (!number.is_nan() && !overflows).then_some(number)
 }
 
 impl Context<'_> {
