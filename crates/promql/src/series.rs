@@ -36,6 +36,8 @@ impl Series {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub start: i64,
+    /// Where the evaluation ends; the last step may be earlier.
+    pub end: i64,
     pub interval: i64,
     pub steps: usize,
 }
@@ -44,7 +46,7 @@ impl Grid {
     pub(crate) fn of(times: &QueryTimes) -> Grid {
         let interval = if times.is_instant() { 1 } else { times.step_ms };
         let steps = ((times.end_ms - times.start_ms) / interval + 1) as usize;
-        Grid { start: times.start_ms, interval, steps }
+        Grid { start: times.start_ms, end: times.end_ms, interval, steps }
     }
 
     pub(crate) fn time(&self, step: usize) -> i64 {
@@ -60,8 +62,13 @@ impl Grid {
         (0..grid.steps).map(move |step| grid.time(step))
     }
 
+    /// Whether the evaluation is at one time. One step alone does not say that: the next one may be behind the end.
+    pub(crate) fn is_instant(&self) -> bool {
+        self.start == self.end
+    }
+
     pub(crate) fn first_step(&self) -> Grid {
-        Grid { steps: self.steps.min(1), ..*self }
+        Grid { end: self.start, steps: 1, ..*self }
     }
 }
 

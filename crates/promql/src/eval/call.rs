@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
         grid: &Grid,
         compare: impl Fn(&VectorSeries, &VectorSeries) -> std::cmp::Ordering,
     ) -> Vec<VectorSeries> {
-        if grid.steps == 1 {
+        if grid.is_instant() {
             vector.sort_by(compare);
         } else {
             self.annotate(|annotations| annotations.sort_in_range_query(call.at));

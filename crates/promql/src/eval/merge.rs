@@ -52,7 +52,7 @@ impl Context<'_> {
     /// Merges the result of an operation. For an instant query with delayed name removal, Prometheus does not check for
     /// duplicates here.
     pub(super) fn merge_result(&self, vector: Vec<VectorSeries>, grid: &Grid) -> Result<Vec<VectorSeries>> {
-        if self.options.delayed_name_removal && grid.steps == 1 {
+        if self.options.delayed_name_removal && grid.is_instant() {
             return Ok(vector);
         }
         merge(vector)

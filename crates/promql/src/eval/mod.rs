@@ -192,7 +192,7 @@ impl<'a> Context<'a> {
     fn eval(&self, node: &Node, grid: &Grid) -> Result<Evaluated<'a>> {
         self.check()?;
         let mark = self.budget.mark();
-        let repeats = grid.steps > 1
+        let repeats = !grid.is_instant()
             && matches!(node.kind(), ValueKind::Scalar | ValueKind::Vector)
             && !matches!(node, Node::Number(_))
             && node.is_invariant(&self.plan.selectors);

@@ -143,13 +143,13 @@ impl Context<'_> {
             for group in &groups {
                 for at in selected(aggregate.op, group, &vector, *param, step) {
                     chosen[at].set(step);
-                    if grid.steps == 1 {
+                    if grid.is_instant() {
                         order.push(at);
                     }
                 }
             }
         }
-        if grid.steps == 1 {
+        if grid.is_instant() {
             let mut places: Vec<Option<VectorSeries>> = vector.into_iter().map(Some).collect();
             return Ok(order.into_iter().filter_map(|at| places[at].take()).collect());
         }

@@ -25,7 +25,8 @@ impl<'a> Context<'a> {
         if start > last {
             return Ok(Vec::new());
         }
-        let inner = Grid { start, interval, steps: ((last - start) / interval + 1) as usize };
+        let steps = ((last - start) / interval + 1) as usize;
+        let inner = Grid { start, end: last, interval, steps };
         // Sets of steps take memory even where no series has a column.
         self.budget.columns(1, inner.steps)?;
         let vector = self.eval_vector(expr, &inner)?;
