@@ -11,7 +11,7 @@ mod reading;
 mod search;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -80,21 +80,25 @@ impl Catalogue {
         Catalogue { shared: Arc::new(shared), ceilometer_names }
     }
 
-    /// The series that match all matchers and that the caller may see (`None`: all), unordered. Series of
-    /// different writers with equal labels get a label `metric_id`.
+    /// The series that match any of the matcher sets and that the caller may see (`None`: all), unordered. At most `series_max`;
+    /// one that several sets match counts several times. Series of different writers with equal labels get a label `metric_id`.
     pub async fn select(
         &self,
-        matchers: &[Matcher],
+        sets: &[&[Matcher]],
         seen: Option<&MetricScope>,
         series_max: usize,
     ) -> Result<Vec<FoundSeries>, CatalogueError> {
-        let search = Search { series_max, ..self.search(&[matchers], seen) };
+        let search = Search { series_max, ..self.search(sets, seen) };
         let select = move |view: View<'_>| -> Result<_, SearchError> {
             let View { index, sets, sees, stops } = view;
             let mut found = Vec::new();
             for conditions in sets {
                 let left = series_max - found.len();
                 found.append(&mut index.select(conditions, sees, left, stops)?);
+            }
+            if sets.len() > 1 {
+                let mut known = HashSet::with_capacity(found.len());
+                found.retain(|series| known.insert((series.metric, series.labels.clone())));
             }
             disambiguate(&mut found);
             Ok(found)

@@ -147,7 +147,7 @@ impl<'c> Reader<'c> {
         evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
     ) -> Result<Vec<(Labels, T)>, Failure> {
         let (matchers, choice) = choice(selection.matchers)?;
-        let found = find(self.call, Rule::GetMeasures, &matchers, self.seen, self.series_left).await?;
+        let found = find(self.call, Rule::GetMeasures, &[&matchers], self.seen, self.series_left).await?;
         self.series_left -= found.len().min(self.series_left);
         let query = sample_query(selection, self.lookback_ms, choice);
         let (metrics, labels) = metrics(self.call, found, &query).await?;
@@ -178,15 +178,15 @@ fn labelled((labels, samples): (Labels, Samples)) -> Series {
     Series { labels, times_ms, values, lookback_ms, counts }
 }
 
-/// The matching series for whose metrics the rule allows the caller.
+/// The series that match any of the matcher sets, for whose metrics the rule allows the caller.
 async fn find(
     call: &Call<'_>,
     rule: Rule,
-    matchers: &[Matcher],
+    sets: &[&[Matcher]],
     seen: Option<&MetricScope>,
     series_max: usize,
 ) -> Result<Vec<FoundSeries>, Failure> {
-    let found = call.api.catalogue.select(matchers, seen, series_max).await?;
+    let found = call.api.catalogue.select(sets, seen, series_max).await?;
     call.reads_metrics(found.len());
     // `seen` is exact for Gnocchi's rules; an operator's rule may deny single metrics.
     if call.app.options().policy.is_customised(rule) {
@@ -200,22 +200,16 @@ pub fn label_matchers(sets: &[Vec<Matcher>]) -> Result<Vec<Vec<Matcher>>, Failur
     sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect()
 }
 
-/// The series of each set of label matchers, at most [`Limits::series_max`] in all and within [`TIMEOUT`]; one that several
-/// sets match is there several times. A set without matchers has all series.
+/// The series that match any of the sets of label matchers: at most [`Limits::series_max`], where one that several sets match
+/// counts several times, and within [`TIMEOUT`]. A set without matchers has all series.
 pub async fn find_all(
     call: &Call<'_>,
     rule: Rule,
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<FoundSeries>, Failure> {
-    let work = async {
-        let mut all = Vec::new();
-        for matchers in sets {
-            let left = Limits::default().series_max - all.len();
-            all.append(&mut find(call, rule, matchers, seen, left).await?);
-        }
-        Ok::<_, Failure>(all)
-    };
+    let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
+    let work = find(call, rule, &sets, seen, Limits::default().series_max);
     tokio::time::timeout(TIMEOUT, work).await.map_err(|_| Failure::timeout())?
 }
 

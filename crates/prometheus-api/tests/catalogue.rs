@@ -46,7 +46,13 @@ fn matchers(text: &str) -> Vec<Matcher> {
 }
 
 async fn select(catalogue: &Catalogue, query: &str, seen: Option<&MetricScope>) -> Vec<String> {
-    let found = catalogue.select(&matchers(query), seen, 1000).await.unwrap();
+    select_any(catalogue, &[query], seen).await
+}
+
+async fn select_any(catalogue: &Catalogue, queries: &[&str], seen: Option<&MetricScope>) -> Vec<String> {
+    let sets: Vec<Vec<Matcher>> = queries.iter().map(|query| matchers(query)).collect();
+    let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
+    let found = catalogue.select(&sets, seen, 1000).await.unwrap();
     let mut found: Vec<String> =
         found.iter().map(|series| format!("{} {}", series.labels, series.archive_policy_name)).collect();
     found.sort();
@@ -181,7 +187,7 @@ async fn series_have_the_labels_of_their_metrics() {
     assert!(select(catalogue, "up", None).await.is_empty());
     let census = catalogue.census(None, 1).await.unwrap();
     assert_eq!((census.series, census.values_by_label.len()), (3, 1));
-    let refused = catalogue.select(&matchers("{__name__!=\"\"}"), None, 2).await.unwrap_err();
+    let refused = catalogue.select(&[&matchers("{__name__!=\"\"}")], None, 2).await.unwrap_err();
     assert_eq!(refused, CatalogueError::TooManySeries(2));
 }
 
@@ -223,6 +229,34 @@ async fn who_sees_what() {
 }
 
 #[tokio::test]
+async fn a_series_that_several_sets_match_is_found_once() {
+    let indexer = memory();
+    create_types(&*indexer).await;
+    let catalogue = catalogue(indexer.clone());
+    let resource = Uuid::from_u128(1);
+    let new = |number: u128, name: &str| NewMetric {
+        id: metric(number),
+        resource_id: Some(resource),
+        name: Some(name.to_owned()),
+        ..new_metric(1)
+    };
+    indexer.create_resources(vec![new_resource(1)]).await.remove(0).unwrap();
+    let created = indexer.create_metrics(vec![new(1, "cpu"), new(2, "ceilometer_cpu")]).await;
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    let own = select(&catalogue, "{resource_id!=\"\"}", None).await;
+    assert_eq!(own.len(), 2);
+    assert_eq!(select_any(&catalogue, &["{resource_id!=\"\"}", "{type!=\"\"}"], None).await, own);
+    // Both metrics have the name of Ceilometer's exporters. The second one has no other in any set, but one label set in all.
+    let exported = select(&catalogue, "ceilometer_cpu", None).await;
+    assert!(exported.iter().all(|labels| labels.contains("metric_id")), "{exported:?}");
+    let all = select_any(&catalogue, &["{resource_id!=\"\"}", "ceilometer_cpu"], None).await;
+    let mut expected = vec![own.iter().find(|labels| labels.contains("\"cpu\"")).unwrap().clone()];
+    expected.extend(exported);
+    expected.sort();
+    assert_eq!(all, expected);
+}
+
+#[tokio::test]
 async fn nobody_waits_for_a_long_search() {
     let indexer = memory();
     create_types(&*indexer).await;
@@ -235,7 +269,8 @@ async fn nobody_waits_for_a_long_search() {
     assert!(select(&catalogue, "absent", None).await.is_empty());
     // It takes seconds: an automaton has to know where each of the last 150 `a` was.
     let query = matchers("{__name__=~\".*a.{150}\"}");
-    let mut long = std::pin::pin!(catalogue.select(&query, None, 10_000));
+    let sets = [query.as_slice()];
+    let mut long = std::pin::pin!(catalogue.select(&sets, None, 10_000));
     assert!(tokio::time::timeout(Duration::from_millis(100), long.as_mut()).await.is_err());
     // It has not locked the index.
     let other = NewMetric { name: Some("other".to_owned()), ..new_metric(9999) };
@@ -359,7 +394,7 @@ async fn changes_of_others_are_seen(kind: Kind) {
         (0..6000).map(|number| NewMetric { name: Some("many".to_owned()), ..new_metric(1 << 64 | number) });
     assert!(indexers[0].create_metrics(new.collect()).await.iter().all(Result::is_ok));
     let asked = Instant::now();
-    while catalogues[1].select(&matchers("many"), None, 10_000).await.unwrap().len() < 6000 {
+    while catalogues[1].select(&[&matchers("many")], None, 10_000).await.unwrap().len() < 6000 {
         assert!(asked.elapsed() < SEEN_WITHIN);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
