@@ -49,13 +49,26 @@ impl Read<Vec<Series>> {
     }
 }
 
+fn chooses(matcher: &Matcher) -> bool {
+    matcher.name == AGGREGATION || matcher.name == GRANULARITY
+}
+
+/// Refuses matchers that all match an absent label, as Prometheus does in queries and lists.
+fn check_restricts(matchers: &[Matcher]) -> Result<(), Failure> {
+    if matchers.iter().all(|matcher| chooses(matcher) || matcher.matches("")) {
+        let text = "parse error: vector selector must contain at least one non-empty matcher";
+        return Err(Failure::bad_data(text));
+    }
+    Ok(())
+}
+
 /// Splits matchers into label matchers and the choice of aggregates.
 fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
     let mut choice = Choice::default();
     let mut labels = Vec::with_capacity(matchers.len());
     for matcher in matchers {
         let name = matcher.name.as_str();
-        if name != AGGREGATION && name != GRANULARITY {
+        if !chooses(matcher) {
             labels.push(matcher.clone());
             continue;
         }
@@ -70,10 +83,6 @@ fn choice(matchers: &[Matcher]) -> Result<(Vec<Matcher>, Choice), Failure> {
             let unknown = || Failure::bad_data(format!("{:?} is no granularity", matcher.value));
             choice.granularity = Some(granularity.ok_or_else(unknown)?);
         }
-    }
-    if labels.iter().all(|matcher| matcher.matches("")) {
-        let text = "parse error: vector selector must contain at least one non-empty matcher";
-        return Err(Failure::bad_data(text));
     }
     Ok((labels, choice))
 }
@@ -118,6 +127,7 @@ impl<'c> Reader<'c> {
         let mut read = Read::default();
         let mut limits = *limits;
         for (index, selection) in plan.selections(self.lookback_ms).iter().enumerate() {
+            check_restricts(selection.matchers)?;
             let Some(pushdown) = plan.pushdown(index, self.lookback_ms, &limits) else {
                 let series = self.each_series(selection, &mut read.held, whole).await?;
                 read.series.push(Selected::Samples(series.into_iter().map(labelled).collect()));
@@ -147,6 +157,10 @@ impl<'c> Reader<'c> {
         evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
     ) -> Result<Vec<(Labels, T)>, Failure> {
         let (matchers, choice) = choice(selection.matchers)?;
+        if matchers.is_empty() {
+            // As in Prometheus' remote read.
+            return Ok(Vec::new());
+        }
         let found = find(self.call, Rule::GetMeasures, &[&matchers], self.seen, self.series_left).await?;
         self.series_left -= found.len().min(self.series_left);
         let query = sample_query(selection, self.lookback_ms, choice);
@@ -197,7 +211,11 @@ async fn find(
 
 /// The label matchers of each set, without the choice of aggregates, which only the reading of samples needs.
 pub fn label_matchers(sets: &[Vec<Matcher>]) -> Result<Vec<Vec<Matcher>>, Failure> {
-    sets.iter().map(|matchers| Ok(choice(matchers)?.0)).collect()
+    let of_set = |matchers: &Vec<Matcher>| {
+        check_restricts(matchers)?;
+        Ok(choice(matchers)?.0)
+    };
+    sets.iter().map(of_set).collect()
 }
 
 /// The series that match any of the sets of label matchers: at most [`Limits::series_max`], where one that several sets match
