@@ -17,6 +17,7 @@ use gnudi_promql::{
     Interrupt, Labels, Limits, Matcher, Plan, Selected, Selection, Series, StepSeries, Steps,
 };
 use hyper::StatusCode;
+use tokio::sync::mpsc;
 
 use crate::{call::Call, catalogue::FoundSeries, failure::Failure, long_work::TIMEOUT};
 
@@ -135,15 +136,20 @@ impl<'c> Reader<'c> {
             };
             let pushdown = Arc::new(pushdown);
             let (evaluator, interrupt) = (pushdown.clone(), interrupt.clone());
+            let (fail, failed) = mpsc::channel(1);
             let evaluate = move |samples| {
                 let steps = evaluator.evaluate(&labelled((Labels::empty(), samples)), &*interrupt);
+                // One error is enough.
+                let steps = steps.map_err(|error| drop(fail.try_send(error))).ok();
                 let points = steps.as_ref().map_or(0, Steps::count);
                 (steps, points)
             };
-            let series = self.each_series(selection, &mut read.held, evaluate).await?;
+            let series = self.each_series(selection, &mut read.held, evaluate);
+            let series = until_failure(series, failed).await?;
             limits.memory_bytes_max = limits.memory_bytes_max.saturating_sub(pushdown.held_bytes());
-            let series = series.into_iter().map(|(labels, steps)| Ok(StepSeries { labels, steps: steps? }));
-            read.series.push(pushdown.finish(series.collect::<Result<_, gnudi_promql::Error>>()?));
+            let series = series.into_iter();
+            let series = series.filter_map(|(labels, steps)| Some(StepSeries { labels, steps: steps? }));
+            read.series.push(pushdown.finish(series.collect()));
         }
         Ok(read)
     }
@@ -180,6 +186,18 @@ impl<'c> Reader<'c> {
         let series = labels.into_iter().zip(evaluated);
         Ok(series.filter_map(|(labels, evaluated)| Some((labels, evaluated?))).collect())
     }
+}
+
+/// The result of `work`, which ends when the evaluation of a series fails.
+async fn until_failure<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    mut failed: mpsc::Receiver<gnudi_promql::Error>,
+) -> Result<T, Failure> {
+    let done = tokio::select! {
+        done = work => done?,
+        Some(error) = failed.recv() => return Err(error.into()),
+    };
+    failed.try_recv().map_or(Ok(done), |error| Err(error.into()))
 }
 
 fn whole(samples: Samples) -> (Samples, usize) {
@@ -313,5 +331,32 @@ fn sample_query(selection: &Selection<'_>, lookback_ms: i64, choice: Choice) -> 
         values,
         granularity: choice.granularity,
         resolution,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_promql::{Error, ErrorKind};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_series_ends_the_reading_of_the_others() {
+        let error = || Error { kind: ErrorKind::Execution, text: "too much".to_owned() };
+        let expected = Failure::execution("too much");
+        let (fail, failed) = mpsc::channel(1);
+        fail.try_send(error()).unwrap();
+        let endless = std::future::pending::<Result<(), Failure>>();
+        assert_eq!(until_failure(endless, failed).await, Err(expected.clone()));
+        // The last series fails.
+        let (fail, failed) = mpsc::channel(1);
+        let last = async move {
+            fail.try_send(error()).unwrap();
+            Ok(())
+        };
+        assert_eq!(until_failure(last, failed).await, Err(expected));
+        let (fail, failed) = mpsc::channel(1);
+        drop(fail);
+        assert_eq!(until_failure(async { Ok(7) }, failed).await, Ok(7));
     }
 }
