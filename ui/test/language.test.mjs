@@ -53,6 +53,11 @@ test("what may come next in filters follows from what is before", () => {
   }
 });
 
+test("values in filters stand between quotation marks that they do not have", () => {
+  const values = ["north", "it's", 'a "b"', "both ' and \"", "C:\\new", "C:\\Users", "two\nlines"];
+  assert.deepEqual(values.map(filter.quoted), ["'north'", '"it\'s"', `'a "b"'`, undefined, undefined, "'C:\\Users'", undefined]);
+});
+
 test("a server's message is put where it points", () => {
   const of = (message, text) => {
     const { from, to } = problem.mistakeOf(message, text);

@@ -9,6 +9,12 @@ const WORDS = new Set([...OPERATORS, ...JOINERS, "eq", "ne", "lt", "le", "gt", "
 
 const PATTERN = /\s+|"[^"]*"?|'[^']*'?|[<>!=≠≤≥∧∨∈]+|-?\d+(?:\.\d+)?(?![\w-])|[\w.:-]+|./gu;
 
+/** A value between quotation marks. Those that the language cannot express, whose only escapes are of white space, have none. */
+export function quoted(value: string): string | undefined {
+  const quote = ["'", '"'].find((mark) => !value.includes(mark));
+  return quote && !/\\[tnfr]|[\n\r]/.test(value) ? `${quote}${value}${quote}` : undefined;
+}
+
 type Token = tokens.Token<"word" | "text" | "number" | "operator" | "sign">;
 
 export const tokensOf = (text: string): Token[] => tokens.tokensOf(text, PATTERN, kindOf);

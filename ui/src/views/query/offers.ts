@@ -61,7 +61,8 @@ export async function filterOffers(text: string, place: number, type: ResourceTy
   if (!type || !attribute) return NOTHING;
   const { resources } = await searchResources(type.name, {}, { limit: VALUES_MAX });
   const values = new Set(resources.map((resource) => resource[attribute]).filter((value) => typeof value === "string" || typeof value === "number"));
-  return { from, word, all: [...values].sort().map((value) => ({ text: typeof value === "number" ? String(value) : `'${value}'` })) };
+  const texts = [...values].sort().map((value) => (typeof value === "number" ? String(value) : filter.quoted(String(value))));
+  return plain(texts.filter((text) => text !== undefined));
 }
 
 export async function promqlOffers(text: string, place: number): Promise<Offers> {
