@@ -309,7 +309,7 @@ fn version_1_has_limits() {
     let message = write_v1(&all, false);
     let limits = |samples_max| Limits { samples_max, ..LIMITS };
     let request = v1::read(&message, limits(10)).unwrap();
-    assert_eq!(request.samples_len(), 10);
+    assert_eq!(request.samples(&request.series[0]).len(), 10);
     assert_eq!(request.labels(&request.series[0], 9), Err(InvalidLabels::TooMany(9)));
     assert_eq!(v1::read(&message, limits(9)), Err(ReadError::TooManySamples(9)));
     let labels = vec![(String::new(), String::new()); 65];

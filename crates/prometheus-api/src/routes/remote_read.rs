@@ -176,7 +176,6 @@ impl FrameWriter {
 
 #[cfg(test)]
 mod tests {
-    use gnudi_prometheus::remote_read::write_frames;
     use gnudi_promql::Labels;
 
     use super::*;
@@ -196,7 +195,10 @@ mod tests {
         let mut whole = Vec::new();
         for (query, series) in results.iter().enumerate() {
             for series in series {
-                write_frames(query, series, &mut whole);
+                let mut written = 0;
+                while written < series.times_ms.len() {
+                    write_frame(query, series, &mut written, &mut whole);
+                }
             }
         }
         let mut writer = FrameWriter::new(results);

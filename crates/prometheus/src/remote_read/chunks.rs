@@ -20,16 +20,8 @@ const FRAME_BYTES: usize = 1 << 20;
 /// `prometheus.Chunk.Encoding.XOR`.
 const XOR: i64 = 1;
 
-/// Appends the frames of one series; none if it has no samples. The series of a query must be written sorted by labels.
-pub fn write_frames(query_index: usize, series: &Series, out: &mut Vec<u8>) {
-    let mut written = 0;
-    while written < series.times_ms.len() {
-        write_frame(query_index, series, &mut written, out);
-    }
-}
-
 /// Appends the next frame of a series. `written` is the number of its samples in earlier frames, and grows by those of
-/// this one. Appends nothing after the last sample.
+/// this one. Appends nothing after the last sample. The series of a query must be written sorted by labels.
 pub fn write_frame(query_index: usize, series: &Series, written: &mut usize, out: &mut Vec<u8>) {
     let times = series.times_ms[*written..].chunks(CHUNK_SAMPLES);
     let mut chunks = Vec::new();
@@ -70,6 +62,15 @@ mod tests {
     use crate::protobuf::{Fields, read_varint};
 
     type Frame = (Vec<(String, String)>, Vec<(i64, u64)>, i64);
+
+    /// All frames of a series.
+    fn frames(query_index: usize, series: &Series) -> Vec<u8> {
+        let (mut stream, mut written) = (Vec::new(), 0);
+        while written < series.times_ms.len() {
+            write_frame(query_index, series, &mut written, &mut stream);
+        }
+        stream
+    }
 
     /// The next frame of a stream, decoded step by step.
     fn frame(stream: &mut &[u8]) -> Frame {
@@ -123,8 +124,7 @@ mod tests {
             let times_ms = samples.keys().copied().collect();
             let values = samples.values().map(|bits| f64::from_bits(*bits)).collect();
             let series = Series::new(Labels::new(labels.clone()), times_ms, values);
-            let mut stream = Vec::new();
-            write_frames(query, &series, &mut stream);
+            let stream = frames(query, &series);
             if samples.is_empty() {
                 prop_assert!(stream.is_empty());
             } else {
@@ -141,18 +141,17 @@ mod tests {
         let times_ms: Vec<i64> = (0..300_000).map(|number| number * 15_000 + number % 7).collect();
         let values: Vec<f64> = times_ms.iter().map(|time| (*time as f64).sqrt()).collect();
         let series = Series::new(Labels::new([("__name__", "m")]), times_ms, values);
-        let mut stream = Vec::new();
-        write_frames(3, &series, &mut stream);
-        let (mut rest, mut read, mut frames) = (stream.as_slice(), Vec::new(), 0);
+        let stream = frames(3, &series);
+        let (mut rest, mut read, mut count) = (stream.as_slice(), Vec::new(), 0);
         while !rest.is_empty() {
             let before = rest.len();
             let (labels, samples, query) = frame(&mut rest);
             assert_eq!((labels.as_slice(), query), (&[("__name__".to_owned(), "m".to_owned())][..], 3));
             assert!(before - rest.len() < FRAME_BYTES + CHUNK_SAMPLES * 20);
             read.extend(samples);
-            frames += 1;
+            count += 1;
         }
-        assert!(frames > 1);
+        assert!(count > 1);
         let bits = series.values.iter().map(|value| value.to_bits());
         assert_eq!(read, series.times_ms.iter().copied().zip(bits).collect::<Vec<_>>());
     }

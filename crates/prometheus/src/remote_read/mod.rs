@@ -8,7 +8,7 @@ mod request;
 mod samples;
 mod xor;
 
-pub use chunks::{CHUNKS_CONTENT_TYPE, write_frame, write_frames};
+pub use chunks::{CHUNKS_CONTENT_TYPE, write_frame};
 pub use request::{LabelMatcher, Query, ReadRequest, ReadRequestError, ResponseKind, read};
 pub use samples::{SAMPLES_CONTENT_ENCODING, SAMPLES_CONTENT_TYPE, encode_samples, put_result};
 

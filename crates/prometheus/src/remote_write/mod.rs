@@ -111,11 +111,6 @@ impl<'a> WriteRequest<'a> {
         &self.samples[series.samples.clone()]
     }
 
-    /// Number of samples of all series.
-    pub fn samples_len(&self) -> usize {
-        self.samples.len()
-    }
-
     /// A series' labels in the order of the message, not validated.
     ///
     /// # Errors
