@@ -20,7 +20,12 @@ impl<'a> Context<'a> {
             Kind::Pi => return self.scalars(grid, |_| std::f64::consts::PI),
             Kind::QueryStart => return self.scalars(grid, |_| self.times.start_ms as f64 / 1000.0),
             Kind::QueryEnd => return self.scalars(grid, |_| self.times.end_ms as f64 / 1000.0),
-            Kind::QueryStep => return self.scalars(grid, |_| self.times.step_ms as f64 / 1000.0),
+            Kind::QueryStep => {
+                // As in Prometheus, there is no step to another time if there is none.
+                let has_steps = self.times.start_ms < self.times.end_ms;
+                let step_ms = if has_steps { self.times.step_ms } else { 0 };
+                return self.scalars(grid, |_| step_ms as f64 / 1000.0);
+            }
             Kind::QueryRange => {
                 let range_ms = self.times.end_ms - self.times.start_ms;
                 return self.scalars(grid, |_| range_ms as f64 / 1000.0);

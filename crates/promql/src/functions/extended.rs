@@ -96,15 +96,17 @@ fn change_rate(samples: &Samples<'_>, smoothed: bool) -> Option<f64> {
 /// The change from border to border, corrected for counter resets.
 fn change(samples: &Samples<'_>, smoothed: bool, counter: bool) -> Option<f64> {
     let Borders { left, right, values, .. } = borders(samples, smoothed, counter)?;
-    let mut change = right - left;
-    if counter {
-        let mut before = left;
-        for value in values.iter().chain([&right]) {
-            if *value < before {
-                change += before;
-            }
-            before = *value;
-        }
+    let change = right - left;
+    if !counter {
+        return Some(change);
     }
-    Some(change)
+    // Summed before it is added, as in Prometheus: the last digits depend on the order.
+    let (mut correction, mut before) = (0.0, left);
+    for value in values.iter().chain([&right]) {
+        if *value < before {
+            correction += before;
+        }
+        before = *value;
+    }
+    Some(change + correction)
 }
