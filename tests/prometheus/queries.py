@@ -100,7 +100,35 @@ class AllQueries(Queries):
 
     def selector(self):
         return self.any([super().selector(), super().selector(), super().selector(), '{__name__="temperature", zone!="süd"}',
-                         '{__name__=~"requests_total|temperature"}', '{"latency_bucket", "le"=~"1|5"}'])
+                         '{__name__=~"requests_total|temperature"}', '{"latency_bucket", "le"=~"1|5"}', "odd", 'odd{job="api"}', "pressure",
+                         '{__name__=~"odd|pressure", instance="a:1"}', "target_info"])
+
+    def range(self, depth):
+        if depth > 1 and self.numbers.random() < 0.2:
+            function = self.any(["sum_over_time", "rate", "max_over_time", "last_over_time", "changes", "count_over_time"])
+            return f"{function}({super().range(depth - 1)})[{self.any(['10m', '1h'])}:{self.any(['', '2m', '61s'])}]{self.shift()}"
+        return super().range(depth)
+
+    def number(self):
+        return self.any(["time()", "start()", "end()", "step()", "range()", "hour()", "minute(vector(time()))", "-0", "Inf", "1 / 0", "2 > bool 1",
+                         "max_of(step(), 30)", "(5 % 3) ^ 2"])
+
+    def rest(self, depth):
+        inner, selector = self.vector(depth - 1), self.selector() + self.shift()
+        comparison = self.any([">", "<", "==", "!=", ">=", "<=", "> bool", "!= bool"])
+        return self.any([
+            f"-({inner})", f"-{selector}", f"{self.number()} {self.any(['+', '-', '*', '/', '%', '^'])} ({inner})", f"{self.number()} {comparison} ({inner})",
+            f"absent({selector})", f"absent({inner})", f"absent_over_time({self.range(depth)})", f"({inner}) or vector({self.number()})",
+            f"label_replace({inner}, \"__name__\", \"$1_x\", \"__name__\", \"(.*)\")", f"label_replace({inner}, \"__name__\", \"\", \"\", \"\")",
+            f"label_replace({inner}, \"job\", \"$2$1\", \"instance\", \"(.):(.)\")", f"label_join({inner}, \"__name__\", \"_\", \"job\", \"code\")",
+            f"{self.any(['sum', 'count', 'max', 'avg'])} {self.any(['by', 'without'])} (__name__, job) ({inner})",
+            f"({inner}) {self.any(['and', 'unless', 'or', '+', '>'])} {self.any(['on', 'ignoring'])} (__name__, job, instance, code, zone, le) ({self.vector(depth - 1)})",
+            f"({inner}) {self.any(['and', 'unless'])} on () (vector(1) {comparison} {self.number()})", f"timestamp({selector})", f"timestamp({inner})",
+            f"count_values by (job) (\"{self.any(['job', 'v', '__name__'])}\", {selector})", f"{self.any(['hour', 'day_of_year', 'month'])}({inner} * 1e7)",
+            f"{selector} smoothed", f"info({inner}, {{version=~\".+\"}})", f"info({selector}, {{version=\"{self.any(['1', '2', '3', ''])}\"}})",
+            f"vector({self.number()})", f"scalar({inner}) {self.any(['+', '*', '/'])} {selector}", f"round({inner}, {self.any(['0.1', '-3', '0', '1e-9', '60'])})",
+            f"clamp({inner}, {self.number()}, {self.any(['5', 'NaN', '1000'])})", f"sort_by_label_desc({inner}, \"job\")",
+            f"double_exponential_smoothing({self.range(depth)}, {self.any(['0.5', '1', '0.1'])}, {self.any(['0.5', '0', '0.9'])})"])
 
     def over_time(self, depth):
         function = self.any(["first_over_time", "stdvar_over_time", "mad_over_time", "ts_of_max_over_time", "ts_of_min_over_time",
@@ -134,8 +162,8 @@ class AllQueries(Queries):
 
     def operation(self, depth):
         operator = self.any(["+", "-", "*", "/", "%", "atan2", "==", "!=", ">", "<", ">=", "<=", "> bool", "== bool", "<= bool"])
-        matching = self.any(["", " on (job, instance)", " ignoring (code, zone, le)", " on (job) group_left", " on (job, instance) group_left (zone)",
-                             " on (instance) group_right", " ignoring (code, zone) group_right (zone)", " on ()"])
+        matching = self.any(["", " on (job, instance)", " ignoring (code, zone, le)", " on (job) group_left ()", " on (job, instance) group_left (zone)",
+                             " on (instance) group_right ()", " ignoring (code, zone) group_right (zone)", " on ()"])
         fill = self.any([""] * 3 + [" fill (0)", " fill_left (1)", " fill_right (-1)", " fill_left (2) fill_right (3)"])
         if self.numbers.random() < 0.3:
             set_matching = self.any(["", " on (job)", " ignoring (code, zone, le)"])
@@ -145,4 +173,4 @@ class AllQueries(Queries):
     def vector(self, depth):
         if depth <= 0 or self.numbers.random() < 0.4:
             return super().vector(depth)
-        return self.any([self.over_time, self.of_vector, self.aggregation, self.operation])(depth)
+        return self.any([self.over_time, self.of_vector, self.aggregation, self.operation, self.rest])(depth)

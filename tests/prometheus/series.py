@@ -1,5 +1,6 @@
 """Random series: counters with resets, gauges with gaps and ends, classic histograms."""
 
+import math
 import struct
 
 from inputs.remote_write import label, sample, series, snappy
@@ -7,6 +8,8 @@ from inputs.remote_write import label, sample, series, snappy
 START = 1_750_000_000
 MINUTES = 150
 STALE = struct.unpack("<d", (0x7FF0000000000002).to_bytes(8, "little"))[0]
+# No subnormal numbers, of which Go's `ln` is wrong.
+ODD = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 1e-300, 1.0, -1.0, 2.5]
 BOUNDS = ["0.1", "0.5", "1", "5", "+Inf"]
 
 
@@ -47,6 +50,10 @@ def series_of(numbers, aligned=False):
                 found.append(({"__name__": "temperature", "zone": zone, **common}, samples))
             if aligned:
                 found.append(({"__name__": "pressure", **common}, [(time, numbers.uniform(900, 1100)) for time in times(30)]))
+                found.append(({"__name__": "odd", **common}, [(time, numbers.choice(ODD)) for time in times(60)]))
+                for version in ["1", "2"]:
+                    samples = [(time, 1.0) for time in times(60) if numbers.random() < 0.7]
+                    found.append(({"__name__": "target_info", "version": version, **common}, samples))
             counts = {bound: 1000 for bound in BOUNDS}
             buckets = {bound: [] for bound in BOUNDS}
             for time in times(30):

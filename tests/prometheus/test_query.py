@@ -20,12 +20,22 @@ def times(numbers):
     return "/api/v1/query_range", {"start": start, "end": start + step * numbers.randrange(1, 80), "step": step}
 
 
+def more_times(numbers):
+    """Also a range with one step, one with one time, and another lookback."""
+    path, parameters = times(numbers)
+    if "step" in parameters:
+        parameters["end"] = numbers.choice([parameters["end"]] * 4 + [parameters["start"], parameters["start"] + parameters["step"] / 2])
+    if numbers.random() < 0.2:
+        parameters["lookback_delta"] = numbers.choice(["30s", "61s", "1h"])
+    return path, parameters
+
+
 def test_random_queries(server, prometheus, seed, rounds):
     numbers = random.Random(seed + 1)
     queries = AllQueries(numbers) if prometheus.is_current else Queries(numbers)
     answered = 0
     for _ in range(rounds):
-        path, parameters = times(numbers)
+        path, parameters = more_times(numbers) if prometheus.is_current else times(numbers)
         parameters["query"] = queries.query()
         _, expected = ask(prometheus.port, path, parameters)
         _, found = ask(server.port, path, parameters)
