@@ -13,7 +13,7 @@ mod quota;
 
 pub use audit::{Audit, RefusedRequest};
 pub use auth::{
-    AuthMode, KeystoneAuth, KeystoneAuthOptions, Own, Passwords, PasswordsError, Peer, RemoteUser,
+    AuthMode, KeystoneAuth, KeystoneAuthOptions, Passwords, PasswordsError, Peer, ProcessSecret, RemoteUser,
     RemoteUserError,
 };
 pub use error::{AccessError, Challenge};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_access::{AuthMode, KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_access::{AuthMode, KeystoneAuth, KeystoneAuthOptions, ProcessSecret};
 use gnudi_app::ApiOptions;
 use gnudi_drivers::{
     aggregates::memory::MemoryAggregates,
@@ -248,7 +248,7 @@ async fn a_body_that_is_not_asked_for_yet_is_not_late() {
         service_token_roles_required: false,
         service_type: None,
     };
-    let keystone = KeystoneAuth::new(silent_keystone().await, authtoken, Own::new("x".into()));
+    let keystone = KeystoneAuth::new(silent_keystone().await, authtoken, ProcessSecret::new("x".into()));
     let options = ApiOptions { auth_mode: AuthMode::Keystone(keystone.into()), ..ApiOptions::default() };
     let server = Server::start(ApiOptions {
         http_limits: HttpLimits { body_grace: Duration::from_millis(500), ..HttpLimits::default() },

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_access::{KeystoneAuth, KeystoneAuthOptions, Own};
+use gnudi_access::{KeystoneAuth, KeystoneAuthOptions, ProcessSecret};
 use gnudi_http::ClientIdentity;
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef, Validator,
@@ -18,7 +18,7 @@ const SECTION: &str = "keystone_authtoken";
 const CACHE_SECONDS_MAX: i64 = 300;
 
 /// Authentication by Keystone tokens. `own` is the secret of this process's own collectors.
-pub fn auth(config: &Config, own: Own) -> Result<KeystoneAuth> {
+pub fn auth(config: &Config, own: ProcessSecret) -> Result<KeystoneAuth> {
     let options = options(config)?;
     let www_authenticate_uri = text(config, "www_authenticate_uri").unwrap_or(options.auth_url.as_str());
     let auth_options = KeystoneAuthOptions {
@@ -244,7 +244,7 @@ mod tests {
             assert!(!error.contains("hunter22"), "{error}");
         }
         let text = format!("{PASSWORD}cafile = /nonexistent.pem\n");
-        let error = format!("{:#}", auth(&load(&text), Own::new("own".to_owned())).unwrap_err());
+        let error = format!("{:#}", auth(&load(&text), ProcessSecret::new("own".to_owned())).unwrap_err());
         assert!(error.contains("/nonexistent.pem"), "{error}");
     }
 

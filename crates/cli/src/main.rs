@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         Command::Import(ImportCommand::Verify(args)) => return commands::import_verify::run(&args),
         Command::Export(ExportCommand::Gnocchi(args)) => commands::export::run(&args),
         Command::Export(ExportCommand::Post(args)) => commands::export_post::run(&args),
-        Command::Move(args) => commands::moving::run(&args),
+        Command::Move(args) => commands::move_aggregates::run(&args),
         Command::Verify(args) => return commands::verify::run(&args),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),

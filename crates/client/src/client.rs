@@ -142,7 +142,7 @@ impl Client {
     /// become texts.
     pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage> {
         let call = Call { method: Method::POST, path, body: Some(body) };
-        self.page_of(call, |body| decode(&special::quoted(body))).await
+        self.page_of(call, |body| decode(&non_finite::quoted(body))).await
     }
 
     async fn page_of(

@@ -8,10 +8,10 @@ mod client;
 mod error;
 pub mod measures;
 pub mod metric;
+mod non_finite;
 mod points;
 mod profile;
 pub mod resource;
-mod special;
 mod status;
 pub mod uri;
 

@@ -6,7 +6,7 @@ use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Engine, Result, about::ProcessKind};
+use crate::{Engine, ProcessStatus, Result, process_status::ProcessKind};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
@@ -43,7 +43,7 @@ pub struct SplitProgress {
 pub struct Process {
     pub name: String,
     #[serde(flatten)]
-    pub about: About,
+    pub about: ProcessStatus,
     /// Number of its leases, according to the coordinator.
     pub leases: usize,
 }
@@ -85,7 +85,8 @@ impl Engine {
             return Ok(self.workers().map(str::to_owned).into_iter().collect());
         };
         let members = coordinator.members().await?.into_iter();
-        let with_workers = members.filter(|member| About::read(&member.about).kind == ProcessKind::Metricd);
+        let with_workers =
+            members.filter(|member| ProcessStatus::read(&member.about).kind == ProcessKind::Metricd);
         Ok(with_workers.map(|member| member.name).collect())
     }
 
@@ -136,7 +137,7 @@ fn processes(members: &[Member], owned: &[Ownership]) -> Vec<Process> {
     let leases = |session| owned.iter().filter(|owned| owned.session == session).count();
     let process = |member: &Member| Process {
         name: member.name.clone(),
-        about: About::read(&member.about),
+        about: ProcessStatus::read(&member.about),
         leases: leases(member.session),
     };
     members.iter().map(process).collect()

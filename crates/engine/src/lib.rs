@@ -5,7 +5,6 @@
 //! `last_measure`, `cross`, `sampled`, `expunger` and `retention` have one task each; `metricd`
 //! decides when and in which process they run.
 
-pub mod about;
 pub mod cluster;
 mod conversion;
 pub mod cross;
@@ -22,6 +21,7 @@ pub mod metricd;
 mod outage;
 pub mod policy_conversion;
 pub mod presence;
+pub mod process_status;
 pub mod processor;
 pub mod reader;
 mod refresh;
@@ -33,7 +33,6 @@ mod tasks;
 pub mod units;
 pub mod verify;
 
-pub use about::About;
 pub use cluster::ClusterStatus;
 pub use conversion::granularities_of;
 pub use cross::{CrossMeasuresError, CrossMeasuresQuery, CrossReference};
@@ -43,5 +42,6 @@ pub use figures::Figures;
 pub use last_measure::{LastMeasure, Measured};
 pub use metricd::{Metricd, MetricdOptions};
 pub use presence::Presence;
+pub use process_status::ProcessStatus;
 pub use reader::{Measures, MeasuresQuery, Resample};
 pub use status::ProcessingStatus;

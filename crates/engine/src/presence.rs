@@ -7,8 +7,8 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     Engine,
-    about::{Observer, ProcessKind},
     metricd::membership::Membership,
+    process_status::{Observer, ProcessKind},
 };
 
 /// The membership of an API process while it lives.

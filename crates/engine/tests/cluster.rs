@@ -9,7 +9,7 @@ use std::{
 };
 
 use gnudi_drivers::incoming::{Consume as _, Topology as _};
-use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, about::ProcessKind};
+use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, process_status::ProcessKind};
 use gnudi_model::{Sack, Timestamp};
 use support::{Cluster, batch, metric, options, sacks, store::Tapped, until};
 

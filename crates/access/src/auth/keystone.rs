@@ -11,7 +11,7 @@ use gnudi_model::{
 };
 use hyper::{HeaderMap, Method, header::HeaderValue, http::request::Parts};
 
-use super::{Own, Peer, passwords::network};
+use super::{Peer, ProcessSecret, passwords::network};
 use crate::{
     error::{AccessError, Challenge},
     policy::Caller,
@@ -47,11 +47,11 @@ pub struct KeystoneAuth {
     validator: Validator,
     options: KeystoneAuthOptions,
     challenge: Arc<str>,
-    own: Own,
+    own: ProcessSecret,
 }
 
 impl KeystoneAuth {
-    pub fn new(validator: Validator, options: KeystoneAuthOptions, own: Own) -> Self {
+    pub fn new(validator: Validator, options: KeystoneAuthOptions, own: ProcessSecret) -> Self {
         let challenge = format!("Keystone uri=\"{}\"", options.www_authenticate_uri).into();
         KeystoneAuth { validator, options, challenge, own }
     }

@@ -2,8 +2,8 @@
 
 pub mod basic;
 pub mod keystone;
-pub mod own;
 pub mod passwords;
+pub mod process_secret;
 pub mod remoteuser;
 
 use std::{io, net::IpAddr, sync::Arc};
@@ -13,8 +13,8 @@ use hyper::http::request::Parts;
 
 use crate::{error::AccessError, policy::Caller};
 pub use keystone::{KeystoneAuth, KeystoneAuthOptions};
-pub use own::Own;
 pub use passwords::{Passwords, PasswordsError};
+pub use process_secret::ProcessSecret;
 pub use remoteuser::{RemoteUser, RemoteUserError};
 
 /// The administrator's name, in modes where the name is all that is known of a caller.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use gnudi_model::is_storable;
 use hyper::{header::HeaderName, http::request::Parts};
 
-use super::{Own, Peer, named};
+use super::{Peer, ProcessSecret, named};
 use crate::{error::AccessError, policy::Caller};
 
 /// The error without a user. It has no challenge: clients authenticate to the proxy.
@@ -32,12 +32,12 @@ pub enum RemoteUserError {
 pub struct RemoteUser {
     header: HeaderName,
     proxies: Vec<Network>,
-    own: Own,
+    own: ProcessSecret,
 }
 
 impl RemoteUser {
     /// `proxies` are addresses and networks.
-    pub fn new(header: &str, proxies: &[String], own: Own) -> Result<Self, RemoteUserError> {
+    pub fn new(header: &str, proxies: &[String], own: ProcessSecret) -> Result<Self, RemoteUserError> {
         let header = header.parse().map_err(|_| RemoteUserError::Header(header.to_owned()))?;
         if proxies.is_empty() {
             return Err(RemoteUserError::NoProxies);
@@ -113,7 +113,7 @@ mod tests {
 
     fn remote_user(proxies: &[&str]) -> Result<RemoteUser, RemoteUserError> {
         let proxies: Vec<String> = proxies.iter().map(|proxy| (*proxy).to_owned()).collect();
-        RemoteUser::new("X-Remote-User", &proxies, Own::new("own".to_owned()))
+        RemoteUser::new("X-Remote-User", &proxies, ProcessSecret::new("own".to_owned()))
     }
 
     fn who(peer: &str, headers: &[(&str, &[u8])]) -> Option<(String, bool)> {
@@ -199,7 +199,7 @@ mod tests {
             );
         }
         assert_eq!(remote_user(&[]).unwrap_err(), RemoteUserError::NoProxies);
-        let refused = RemoteUser::new("no header", &["::1".to_owned()], Own::new(String::new()));
+        let refused = RemoteUser::new("no header", &["::1".to_owned()], ProcessSecret::new(String::new()));
         assert_eq!(refused.unwrap_err(), RemoteUserError::Header("no header".to_owned()));
     }
 }

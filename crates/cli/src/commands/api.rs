@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use gnudi_access::{AuthMode, Own, Passwords, RemoteUser, RemoteUserError};
+use gnudi_access::{AuthMode, Passwords, ProcessSecret, RemoteUser, RemoteUserError};
 use gnudi_app::{ApiOptions, App, Limits};
 use gnudi_model::AggregationMethod;
 use gnudi_prometheus_api::{PrometheusApi, PrometheusLabels, PrometheusOptions};
@@ -109,7 +109,7 @@ fn prometheus_options(config: &Config) -> PrometheusOptions {
 
 /// Whether the API could be served with these files and options.
 pub fn check(config: &Config, args: &ServeArgs) -> Result<()> {
-    let auth_mode = auth_mode(config, args, Own::new(String::new()))?;
+    let auth_mode = auth_mode(config, args, ProcessSecret::new(String::new()))?;
     tls(config)?;
     super::policy::load(config)?;
     super::policy::quotas(config)?;
@@ -128,7 +128,7 @@ pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) 
 }
 
 /// The authentication mode. `own` is the credential of this program's own collectors.
-pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode> {
+pub fn auth_mode(config: &Config, args: &ServeArgs, own: ProcessSecret) -> Result<AuthMode> {
     match config.text("api", "auth_mode").unwrap_or("basic") {
         "basic" => {
             let file = config.text("api", "password_file").map(PathBuf::from);
@@ -142,7 +142,7 @@ pub fn auth_mode(config: &Config, args: &ServeArgs, own: Own) -> Result<AuthMode
     }
 }
 
-fn remote_user(config: &Config, own: Own) -> Result<AuthMode> {
+fn remote_user(config: &Config, own: ProcessSecret) -> Result<AuthMode> {
     let header = config.text("api", "remoteuser_header").unwrap_or_default();
     let proxies = config.list("api", "remoteuser_proxies");
     let remote_user = RemoteUser::new(header, &proxies, own).map_err(|error| {

@@ -9,7 +9,7 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::sql::SqlIndexer;
 
-use super::{progress::Progress, said::say};
+use super::{messages::say, progress::Progress};
 use crate::{
     args::{BackupArgs, StoreArgs},
     config::{Config, Deployment},

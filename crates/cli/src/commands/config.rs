@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, bail};
 use gnudi_endpoint::output;
 
-use super::{agent, said::note};
+use super::{agent, messages::note};
 use crate::{
     args::{ConfigArgs, ConfigGeneratorArgs, ServeArgs},
     config::{

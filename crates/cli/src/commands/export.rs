@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use gnudi_drivers::data_dir::index_path;
 use gnudi_import::export::{self, Options, Report};
 
-use super::{progress::Progress, said::say_part};
+use super::{messages::say_part, progress::Progress};
 use crate::{
     args::{ExportGnocchiArgs, StoreArgs},
     config::{Config, Deployment, deployment::INCOMING},

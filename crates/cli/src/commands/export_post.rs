@@ -9,8 +9,8 @@ use tokio::runtime::Builder;
 
 use super::{
     import_verify::non_empty,
+    messages::{note, say, say_part},
     progress::Progress,
-    said::{note, say, say_part},
 };
 use crate::args::ExportPostArgs;
 

@@ -7,8 +7,8 @@ use gnudi_import::{Import, ImportError, Report, Source, Target};
 use tokio::sync::watch;
 
 use super::{
+    messages::{note, say},
     progress::{Progress, metrics_done},
-    said::{note, say},
 };
 use crate::{
     args::{ImportGnocchiArgs, StoreArgs},

@@ -10,8 +10,8 @@ use tokio::runtime::Builder;
 use uuid::Uuid;
 
 use super::{
+    messages::{note, say, say_part},
     progress::Progress,
-    said::{note, say, say_part},
 };
 use crate::args::ImportVerifyArgs;
 

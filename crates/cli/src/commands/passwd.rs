@@ -10,7 +10,7 @@ use gnudi_access::auth::passwords::{Hash, PasswordFile, SALT_BYTES, check_name};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use uuid::Uuid;
 
-use super::said::{note, note_part};
+use super::messages::{note, note_part};
 use crate::args::PasswdArgs;
 
 /// Maximum bytes of a password.

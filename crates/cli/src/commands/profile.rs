@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow};
 use gnudi_client::ClientError;
 use tokio::runtime::Builder;
 
-use super::{client, said::say};
+use super::{client, messages::say};
 use crate::args::ProfileArgs;
 
 /// Additional time for the response: names are looked up in debug information.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::said::note;
+use super::messages::note;
 
 const STEADY_PAUSE: Duration = Duration::from_secs(5);
 const SLOWING_PAUSE: Duration = Duration::from_secs(1);

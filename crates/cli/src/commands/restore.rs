@@ -5,8 +5,8 @@ use gnudi_drivers::backup::{newest, restore};
 
 use super::{
     backup::{embedded_dir, line, megabytes},
+    messages::say,
     progress::Progress,
-    said::say,
 };
 use crate::{args::RestoreArgs, config::Config, logging};
 

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_access::{AuthMode, Own};
+use gnudi_access::{AuthMode, ProcessSecret};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_engine::{Metricd, Presence};
 use gnudi_server::Listener;
@@ -95,7 +95,7 @@ fn allow_files(config: &Config) {
 async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
     super::ignore_hangup()?;
     let own_password = Uuid::new_v4().to_string();
-    let auth_mode = super::api::auth_mode(config, args, Own::new(own_password.clone()))?;
+    let auth_mode = super::api::auth_mode(config, args, ProcessSecret::new(own_password.clone()))?;
     let tls = super::api::tls(config)?;
     let address = address(args, config, &auth_mode).await?;
     let methods = super::default_methods(config)?;

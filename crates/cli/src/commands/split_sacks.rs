@@ -7,11 +7,11 @@
 use std::{io::IsTerminal as _, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gnudi_engine::{ClusterStatus, about::ProcessKind};
+use gnudi_engine::{ClusterStatus, process_status::ProcessKind};
 use gnudi_model::SackCount;
 
 use super::{
-    said::{say, say_part},
+    messages::{say, say_part},
     status::grouped,
 };
 use crate::{

@@ -25,7 +25,7 @@ use gnudi_model::SackCount;
 
 use super::{
     backup::{embedded_dir, megabytes},
-    said::{note, note_part, say},
+    messages::{note, note_part, say},
 };
 use crate::{args::VerifyArgs, config::Config, logging, store::sack_count};
 

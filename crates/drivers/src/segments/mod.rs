@@ -5,8 +5,8 @@
 
 mod checksums;
 pub mod frame;
-pub(crate) mod mend;
 mod recovery;
+pub(crate) mod repair;
 mod segment;
 
 use std::{

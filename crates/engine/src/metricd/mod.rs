@@ -29,7 +29,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     Engine,
-    about::{Observer, ProcessKind},
+    process_status::{Observer, ProcessKind},
 };
 
 /// A task that runs until it is stopped.

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     Engine,
-    about::{About, Observer, ProcessKind},
+    process_status::{Observer, ProcessKind, ProcessStatus},
     units::Unit,
 };
 
@@ -170,8 +170,9 @@ impl Owner {
         };
         if self.workers.is_none() {
             let members = self.membership.within(self.membership.coordinator.members()).await?;
-            let workers =
-                members.into_iter().filter(|member| About::read(&member.about).kind == ProcessKind::Metricd);
+            let workers = members
+                .into_iter()
+                .filter(|member| ProcessStatus::read(&member.about).kind == ProcessKind::Metricd);
             self.workers = Some(workers.map(|member| member.name).collect());
         }
         Ok(session)

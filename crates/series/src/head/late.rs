@@ -397,7 +397,7 @@ impl GrainRows {
         let (own, rows) = block::decode_all(bytes)?;
         match &self.new {
             New::Rows(new) if !new.is_empty() => Ok((self.between_others(methods, new, bytes)?, 0)),
-            New::Values(values) if !added::take_values(&own) => {
+            New::Values(values) if !late_update::take_values(&own) => {
                 let dropped = values.iter().map(Vec::len).sum();
                 let cleared = GrainRows { buckets: Vec::new(), new: New::Values(Vec::new()), ..self.clone() };
                 Ok((blocks(&own, &cleared.applied_to(&own, &rows)), dropped))
@@ -450,7 +450,7 @@ impl GrainRows {
     fn applied_to(&self, methods: &[AggregationMethod], rows: &Rows) -> Rows {
         let changed = match &self.new {
             New::Rows(rows) => Cow::Borrowed(rows),
-            New::Values(values) => Cow::Owned(added::with_values(methods, rows, &self.buckets, values)),
+            New::Values(values) => Cow::Owned(late_update::with_values(methods, rows, &self.buckets, values)),
         };
         let mut merged = Rows::new(rows.columns.len());
         let mut new = 0;

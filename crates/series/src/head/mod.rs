@@ -16,7 +16,6 @@
 //! policy keeps raw points, [`added`] late points otherwise, [`removal`] removing points and buckets,
 //! [`conversion`] changing the layout, [`import`] a head from another store, [`codec`] the stored form.
 
-mod added;
 mod archive;
 mod codec;
 mod compose;
@@ -25,6 +24,7 @@ mod fold;
 mod grain;
 mod import;
 mod late;
+mod late_update;
 mod marks;
 mod removal;
 

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::{
     OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
-    figures::PublisherCounts, trouble::PeerHealth,
+    figures::PublisherCounts, peer_health::PeerHealth,
 };
 use crate::{
     event::Event,
@@ -51,18 +51,18 @@ impl FilePublisher {
         let file = append(&path).map_err(|error| OpenError(format!("{}: {error}", path.display())))?;
         let mut log = Log { path, file, written: 0, bytes_max, backups };
         let (jobs, received) = mpsc::channel::<Job>();
-        let trouble = PeerHealth::new(url);
+        let health = PeerHealth::new(url);
         let write = move || {
             for job in received {
                 let count = job.lines.len() as u64;
                 for line in job.lines {
                     while let Err(error) = log.write(&line) {
-                        trouble.failed(&error);
+                        health.failed(&error);
                         counts.retries.inc();
                         std::thread::sleep(PAUSE);
                     }
                 }
-                trouble.recovered();
+                health.recovered();
                 counts.published.inc_by(count);
                 // The receiver is gone when the agent ends.
                 let _ = job.done.send(());

@@ -22,7 +22,7 @@ use super::{
     OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::begin,
-    trouble::{Backoff, PeerHealth},
+    peer_health::{Backoff, PeerHealth},
 };
 use crate::{
     event::Event,
@@ -92,7 +92,7 @@ struct NotifierState {
     is_closed: AtomicBool,
     /// Notified when a message is queued, and on close.
     changed: Notify,
-    trouble: PeerHealth,
+    health: PeerHealth,
     counts: PublisherCounts,
 }
 
@@ -138,7 +138,7 @@ impl NotifierPublisher {
             queue: Mutex::default(),
             is_closed: AtomicBool::new(false),
             changed: Notify::new(),
-            trouble: PeerHealth::new(url),
+            health: PeerHealth::new(url),
             counts,
         });
         if matches!(policy, Policy::Queue { .. }) {
@@ -247,10 +247,10 @@ impl NotifierState {
         let notified = self.bus.notify(*id, topic, event_type, payload).await;
         match &notified {
             Ok(()) => {
-                self.trouble.recovered();
+                self.health.recovered();
                 self.counts.published.inc_by(message.items);
             }
-            Err(error) => self.trouble.failed(error),
+            Err(error) => self.health.failed(error),
         }
         notified
     }

@@ -13,7 +13,7 @@ use super::{
     Opened, Publisher, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::{HttpEndpoint, begin},
-    trouble::PeerHealth,
+    peer_health::PeerHealth,
 };
 use crate::sample::{Sample, SampleKind};
 

@@ -11,7 +11,7 @@ use super::{
     OpenError, Opened, Publisher, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::begin,
-    trouble::{Backoff, PeerHealth},
+    peer_health::{Backoff, PeerHealth},
     udp::{PORT, pack},
 };
 use crate::{
@@ -33,7 +33,7 @@ struct TcpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<TcpStream>>,
-    trouble: PeerHealth,
+    health: PeerHealth,
     counts: PublisherCounts,
 }
 
@@ -44,7 +44,7 @@ impl TcpPublisher {
             return Err(OpenError("names no host".to_owned()));
         }
         let shared =
-            TcpTarget { host: peer, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
+            TcpTarget { host: peer, port, line: Mutex::default(), health: PeerHealth::new(url), counts };
         Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
     }
 }
@@ -72,12 +72,12 @@ impl TcpTarget {
         let mut pauses = Backoff::default();
         loop {
             let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
-                Ok(Ok(())) => return self.trouble.recovered(),
+                Ok(Ok(())) => return self.health.recovered(),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the peer does not read".to_owned(),
             };
             *line = None;
-            self.trouble.failed(&failed);
+            self.health.failed(&failed);
             pauses.wait().await;
             self.counts.retries.inc();
         }

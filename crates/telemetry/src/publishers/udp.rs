@@ -11,7 +11,7 @@ use tokio::{net::UdpSocket, sync::Mutex};
 
 use super::{
     OpenError, Opened, Publisher, PublisherUrl, Receipt, figures::PublisherCounts, http::begin,
-    trouble::PeerHealth,
+    peer_health::PeerHealth,
 };
 use crate::{
     sample::Sample,
@@ -33,7 +33,7 @@ struct UdpTarget {
     host: String,
     port: u16,
     line: Mutex<Option<ConnectedSocket>>,
-    trouble: PeerHealth,
+    health: PeerHealth,
     counts: PublisherCounts,
 }
 
@@ -49,7 +49,7 @@ impl UdpPublisher {
         if host.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = UdpTarget { host, port, line: Mutex::default(), trouble: PeerHealth::new(url), counts };
+        let shared = UdpTarget { host, port, line: Mutex::default(), health: PeerHealth::new(url), counts };
         Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
     }
 }
@@ -77,11 +77,11 @@ impl UdpTarget {
         for datagram in datagrams {
             match self.send_one(&mut line, datagram).await {
                 Ok(()) => {
-                    self.trouble.recovered();
+                    self.health.recovered();
                     self.counts.published.inc();
                 }
                 Err(error) => {
-                    self.trouble.failed(&error);
+                    self.health.failed(&error);
                     self.counts.lost.inc();
                 }
             }

@@ -14,7 +14,7 @@ use super::{
     OpenError, Opened, PublishError, Publisher, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::{begin, is_passing},
-    trouble::{AttemptResult, PeerHealth},
+    peer_health::{AttemptResult, PeerHealth},
 };
 use crate::{
     event::Event,
@@ -40,7 +40,7 @@ struct Queue {
     ttl_s: i64,
     /// Identifies the sender to Zaqar.
     client_id: String,
-    trouble: PeerHealth,
+    health: PeerHealth,
     counts: PublisherCounts,
 }
 
@@ -57,7 +57,7 @@ impl ZaqarPublisher {
             name: quote(&name, ""),
             ttl_s,
             client_id: Uuid::new_v4().simple().to_string(),
-            trouble: PeerHealth::new(url),
+            health: PeerHealth::new(url),
             counts,
         }))))
     }
@@ -102,7 +102,7 @@ fn bodies(records: &[String], ttl_s: i64) -> Vec<(Bytes, usize)> {
 impl Queue {
     /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
-        let delivered = self.trouble.deliver(&self.counts, items, None, || self.attempt(body)).await;
+        let delivered = self.health.deliver(&self.counts, items, None, || self.attempt(body)).await;
         delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
     }
 

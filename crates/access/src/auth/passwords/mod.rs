@@ -27,7 +27,7 @@ pub use self::{
     hash::{Hash, SALT_BYTES},
     queue::Busy,
 };
-use super::Own;
+use super::ProcessSecret;
 
 /// How many credentials are cached; when the cache is full it is cleared.
 const REMEMBERED_MAX: usize = 100_000;
@@ -38,7 +38,7 @@ pub struct Passwords {
     path: PathBuf,
     followed: Followed,
     users: RwLock<Arc<Users>>,
-    own: Own,
+    own: ProcessSecret,
     checks: CheckQueue,
     /// Hashes addresses and names for the queue.
     keys: RandomState,
@@ -56,7 +56,7 @@ struct Users {
 
 impl Passwords {
     /// Loads the file.
-    pub fn load(path: &Path, own: Own) -> Result<Self, PasswordsError> {
+    pub fn load(path: &Path, own: ProcessSecret) -> Result<Self, PasswordsError> {
         let followed = Followed::new(&[path]);
         let users = Users::new(file::read(path)?);
         Ok(Passwords {
@@ -169,7 +169,7 @@ mod tests {
     fn passwords(text: &str) -> (Passwords, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
-        (Passwords::load(file.path(), Own::new("own".to_owned())).unwrap(), file)
+        (Passwords::load(file.path(), ProcessSecret::new("own".to_owned())).unwrap(), file)
     }
 
     async fn accepts(passwords: &Passwords, user: &str, password: &str) -> bool {

@@ -10,7 +10,7 @@ use gnudi_telemetry::{
 
 use super::{broker, notification};
 use crate::{
-    commands::said::say,
+    commands::messages::say,
     config::{Config, Project},
     logging,
     program_args::ProgramArgs,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::runtime::Builder;
 
 use super::metric::pattern;
-use crate::{command_line, commands::said::note};
+use crate::{command_line, commands::messages::note};
 
 /// Set when a shell asks for completions.
 const VARIABLE: &str = "GNUDI_COMPLETE";

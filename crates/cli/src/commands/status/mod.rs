@@ -14,11 +14,11 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_client::Client;
 use gnudi_drivers::data_dir;
 use gnudi_endpoint::output::{self, Format, Output, Record};
-use gnudi_engine::{ClusterStatus, about::ProcessKind};
+use gnudi_engine::{ClusterStatus, process_status::ProcessKind};
 use serde_json::{Value, json};
 
 use self::server::{Observer, ServerFigures};
-use super::{client::explained, said::note};
+use super::{client::explained, messages::note};
 use crate::{
     args::StatusArgs,
     config::{Config, Deployment},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use gnudi_engine::{About, ClusterStatus, about::ProcessKind, cluster::UnitStatus};
+use gnudi_engine::{ClusterStatus, ProcessStatus, cluster::UnitStatus, process_status::ProcessKind};
 
 use super::{StatusReport, server::ServerFigures};
 
@@ -86,7 +86,7 @@ fn summary(status: &ClusterStatus) -> String {
 fn processes(status: &ClusterStatus) -> String {
     let heads = ["PROCESS", "KIND", "WORKERS", "SACKS", "PASSES/S", "MEASURES/S"].map(str::to_owned);
     let mut rows = vec![heads];
-    let mut total = About::default();
+    let mut total = ProcessStatus::default();
     for process in &status.processes {
         let about = &process.about;
         if about.kind != ProcessKind::Metricd {
@@ -104,7 +104,7 @@ fn processes(status: &ClusterStatus) -> String {
     aligned(&rows)
 }
 
-fn row(name: &str, kind: &str, about: &About, leases: usize) -> [String; 6] {
+fn row(name: &str, kind: &str, about: &ProcessStatus, leases: usize) -> [String; 6] {
     [
         name.to_owned(),
         kind.to_owned(),

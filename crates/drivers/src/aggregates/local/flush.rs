@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     Shared, State,
+    free_space::{Guarded, MayUse},
     opening::last_segment,
     out_of_order,
     read::{Value, read_items},
     recent::{Layer, Recent},
-    room::{Guarded, MayUse},
     run::{Range, Run, RunName, RunWriter},
 };
 use crate::{

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Shared,
-    room::{Guarded, MayUse},
+    free_space::{Guarded, MayUse},
     run::{Range, Run, RunName, RunWriter, STRETCH_BYTES},
 };
 use crate::aggregates::{

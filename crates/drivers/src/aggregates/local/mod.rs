@@ -11,12 +11,12 @@
 
 mod dirty;
 mod flush;
+mod free_space;
 mod merge;
 mod opening;
 mod read;
 mod recent;
 pub(crate) mod repair;
-mod room;
 mod roster;
 mod run;
 pub(crate) mod verify;
@@ -41,8 +41,8 @@ use tokio::sync::Notify;
 
 use self::{
     dirty::HEAD_BYTES_MAX,
+    free_space::Waiting,
     recent::{Layer, Written},
-    room::Waiting,
     roster::Roster,
     run::{Run, RunName},
 };

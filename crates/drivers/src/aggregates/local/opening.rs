@@ -13,9 +13,10 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::{
-    Counters, LocalAggregates, LocalAggregatesOptions, Log, Shared, State, Work, flush, log_dir, merge,
+    Counters, LocalAggregates, LocalAggregatesOptions, Log, Shared, State, Work, flush,
+    free_space::Waiting,
+    log_dir, merge,
     recent::Layer,
-    room::Waiting,
     roster::Roster,
     run::{Range, Run, RunName},
     runs_dir,

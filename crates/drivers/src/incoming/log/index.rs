@@ -12,7 +12,7 @@ use gnudi_model::{Sack as SackName, SackId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{entries::SackExtent, held::Held, queue::Gate};
+use super::{entries::SackExtent, queue::Gate, recent_frames::RecentFrame};
 use crate::{
     incoming::{Backlog, Position, Positions},
     segments::{Location, frame::ITEM_HEADER_BYTES},
@@ -26,7 +26,7 @@ pub struct Stored {
     pub length: u32,
     pub measures: u32,
     /// The frame, if in memory, and the item's offset in it.
-    pub held: Option<(Arc<Held>, u32)>,
+    pub held: Option<(Arc<RecentFrame>, u32)>,
 }
 
 impl Stored {
@@ -93,7 +93,7 @@ impl Sack {
 struct Waiting {
     items: VecDeque<Item>,
     /// The items in memory: their positions, frames and offsets in these.
-    held: VecDeque<(Position, Arc<Held>, u32)>,
+    held: VecDeque<(Position, Arc<RecentFrame>, u32)>,
 }
 
 /// [`Stored`], but for what is in memory.
@@ -112,7 +112,7 @@ impl Item {
 }
 
 impl Waiting {
-    fn push(&mut self, frame: Location, part: &SackExtent, held: Option<&Arc<Held>>) {
+    fn push(&mut self, frame: Location, part: &SackExtent, held: Option<&Arc<RecentFrame>>) {
         let Stored { at, length, measures, .. } = Stored::of(frame, part);
         self.items.push_back(Item { at, length, measures });
         self.held.extend(held.map(|held| (Position(at.pack()), Arc::clone(held), part.offset)));
@@ -181,7 +181,10 @@ impl Index {
 
     /// Makes the items of written frames visible, and wakes `arrivals`. The gate must have admitted their
     /// bytes.
-    pub fn publish<'a>(&self, frames: impl Iterator<Item = (Location, &'a [SackExtent], Option<Arc<Held>>)>) {
+    pub fn publish<'a>(
+        &self,
+        frames: impl Iterator<Item = (Location, &'a [SackExtent], Option<Arc<RecentFrame>>)>,
+    ) {
         let mut touched = self.touched.lock();
         let mut unnamed = self.unnamed.lock();
         for (frame, parts, held) in frames {

@@ -8,11 +8,11 @@
 mod checkpoint;
 pub(crate) mod entries;
 mod followed;
-mod held;
 mod index;
 mod load;
 mod queue;
 mod read;
+mod recent_frames;
 pub(crate) mod verify;
 mod writer;
 

@@ -28,8 +28,8 @@ use crate::{
     segments::{
         Location, OwnerState, RecoveredFrame, SEGMENT_HEADER_BYTES, SegmentHeader, Tear,
         frame::{FRAME_HEADER_BYTES, ITEM_HEADER_BYTES},
-        mend::{Hole, LeftItem, mend},
         recover,
+        repair::{Hole, LeftItem, repair},
     },
     verify::{Emit, Finding, Logged, ReadOnlyDisk},
 };
@@ -339,7 +339,7 @@ fn mend_segments(
             length: LOST_END_BYTES,
             left: Vec::new(),
         };
-        mend(&*segment.file, &hole, entries::padding)
+        repair(&*segment.file, &hole, entries::padding)
             .and_then(|_| segment.file.sync_data())
             .map_err(OpenError::io(&segment.path))?;
     }
@@ -370,7 +370,7 @@ fn mend_segments(
             let start = segment.at(start);
             let left = left.remove(&start).unwrap_or_default();
             let hole = Hole { start, length: end - start.offset, left };
-            mend(&*segment.file, &hole, entries::padding).map_err(failed())?;
+            repair(&*segment.file, &hole, entries::padding).map_err(failed())?;
         }
         let header = recovered.headers.get(number).copied().flatten();
         if let Some(header) = header.filter(|header| lost.contains(&header.previous)) {

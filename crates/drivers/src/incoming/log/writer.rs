@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Durability, LogState, held::Held, queue::PendingBatch};
+use super::{Durability, LogState, queue::PendingBatch, recent_frames::RecentFrame};
 use crate::{
     incoming::{IncomingError, write_queue::take_fitting},
     segments::{Frame, Location, WriteError},
@@ -52,7 +52,7 @@ fn write_group(shared: &LogState, group: Vec<PendingBatch>) {
     }
     match write_and_sync(shared, &mut frames) {
         Ok(locations) => {
-            let held = frames.into_iter().map(|frame| Held::hold(frame, &shared.held));
+            let held = frames.into_iter().map(|frame| RecentFrame::hold(frame, &shared.held));
             let parts = rest.iter().map(|(parts, ..)| &parts[..]);
             let published = locations.into_iter().zip(parts).zip(held);
             shared.index.publish(published.map(|((frame, parts), held)| (frame, parts, held)));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{template::Template, way::ValuePath};
+use super::{template::Template, value_path::ValuePath};
 use crate::sample::SampleKind;
 
 /// A response format; handlers are tried in order.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
     template::Template,
-    way::ValuePath,
+    value_path::ValuePath,
 };
 use crate::{
     located::{Located, YamlNode},
@@ -89,7 +89,7 @@ impl<'a> Entry<'a> {
     }
 
     /// A path; `None` if it is missing and has no default.
-    fn way(&self, key: &str, default: Option<&str>) -> Result<Option<ValuePath>, YamlError> {
+    fn path(&self, key: &str, default: Option<&str>) -> Result<Option<ValuePath>, YamlError> {
         match self.map.get(key).filter(|at| !at.is_empty()) {
             Some(at) => {
                 let text = at.text().ok_or_else(|| self.error(at, key, "should be a text"))?;
@@ -101,7 +101,7 @@ impl<'a> Entry<'a> {
 
     /// The path of the id or of an owner; `None` if it is at the usual place.
     fn id(&self, key: &str, usual: &str) -> Result<Option<ValuePath>, YamlError> {
-        Ok(self.way(key, None)?.filter(|way| *way != ValuePath::to(usual)))
+        Ok(self.path(key, None)?.filter(|path| *path != ValuePath::to(usual)))
     }
 
     /// Nesting of additional metadata.
@@ -146,8 +146,8 @@ impl<'a> Entry<'a> {
             skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
             value_mapping: self.values("value_mapping")?,
             default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
-            response_entries: self.way("response_entries_key", None)?,
-            next_url: self.way("next_sample_url_attribute", None)?,
+            response_entries: self.path("response_entries_key", None)?,
+            next_url: self.path("next_sample_url_attribute", None)?,
             user_id: self.id("user_id_attribute", "user_id")?,
             project_id: self.id("project_id_attribute", "project_id")?,
             resource_id: self.id("resource_id_attribute", "id")?,

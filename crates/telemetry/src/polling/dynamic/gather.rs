@@ -186,7 +186,7 @@ impl Pages<'_> {
         let found = match (document, &self.definition.response_entries) {
             (Value::Array(_), _) => Ok(Some(document.clone())),
             (Value::Object(map), _) if map.is_empty() => Ok(None),
-            (document, Some(way)) => way.look(document).map(|found| Some(found.into_owned())),
+            (document, Some(path)) => path.look(document).map(|found| Some(found.into_owned())),
             (Value::Object(map), None) => Ok(map.values().next().cloned()),
             _ => Err("it is neither a list nor a map".to_owned()),
         };
@@ -213,9 +213,9 @@ impl Pages<'_> {
     /// that the file sets must exist.
     fn with_ids(&self, mut entry: Value) -> Result<Value, String> {
         let DynamicDefinition { user_id, project_id, resource_id, .. } = self.definition;
-        for (way, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
-            let Some(way) = way else { continue };
-            let value = way.look(&entry)?.into_owned();
+        for (path, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
+            let Some(path) = path else { continue };
+            let value = path.look(&entry)?.into_owned();
             if let Some(fields) = entry.as_object_mut() {
                 fields.insert(usual.to_owned(), value);
             }

@@ -14,7 +14,7 @@ mod gather;
 mod pollster;
 mod reading;
 mod template;
-mod way;
+mod value_path;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -63,8 +63,8 @@ fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
 /// The entry's own metadata, under their sample names.
 pub fn metadata(definition: &DynamicDefinition, entry: &Value) -> Result<Map<String, Value>, String> {
     let mut metadata = Map::new();
-    for (field, way) in &definition.metadata_fields {
-        metadata.insert(field.clone(), way.look(entry)?.into_owned());
+    for (field, path) in &definition.metadata_fields {
+        metadata.insert(field.clone(), path.look(entry)?.into_owned());
     }
     for (field, mapped) in &definition.metadata_mapping {
         if let Some(value) = metadata.get(field).cloned() {

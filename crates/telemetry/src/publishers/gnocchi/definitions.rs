@@ -79,8 +79,13 @@ impl Definitions {
 
     /// The built-in definitions.
     pub fn shipped(archive_policy: Option<&str>) -> Self {
-        Definitions::compile(Path::new("shipped definitions"), &shipped::definitions(), &[], archive_policy)
-            .expect("a test compiles them")
+        Definitions::compile(
+            Path::new("shipped definitions"),
+            &default_definitions::definitions(),
+            &[],
+            archive_policy,
+        )
+        .expect("a test compiles them")
     }
 
     /// Compiles a file; `lines` are the lines of its resources, for warnings. Only a file that is not a mapping of
@@ -90,7 +95,7 @@ impl Definitions {
         let malformed = |what: &str| GnocchiError::Definitions(format!("{shown}: {what}"));
         let file = file.as_object().ok_or_else(|| malformed("not a mapping"))?;
         let default = match file.get("archive_policy_default") {
-            None => shipped::ARCHIVE_POLICY_DEFAULT,
+            None => default_definitions::ARCHIVE_POLICY_DEFAULT,
             Some(name) => name.as_str().ok_or_else(|| malformed("archive_policy_default is not a text"))?,
         };
         let list = |key: &str| match file.get(key) {

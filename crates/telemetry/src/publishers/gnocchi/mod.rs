@@ -7,6 +7,7 @@
 //! There is deliberately no short cut to a store in the same process: it uses HTTP, like any client.
 
 mod batch;
+mod default_definitions;
 mod definitions;
 mod delivery;
 mod events;
@@ -16,7 +17,6 @@ mod options;
 mod publisher;
 mod resource_cache;
 mod resource_types;
-mod shipped;
 mod store;
 
 use std::{collections::HashMap, sync::Arc};
@@ -26,11 +26,11 @@ use parking_lot::Mutex;
 use super::{OpenError, Opened, Publisher, PublisherTasks, PublisherUrl};
 use crate::pipeline::PipelineKind;
 
+pub use default_definitions::definitions as shipped_definitions;
 pub use definitions::{Definition, Definitions, EventOperation, Metric};
 pub use figures::GnocchiFigures;
 pub use options::{FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess};
 pub use publisher::GnocchiPublisher;
-pub use shipped::definitions as shipped_definitions;
 pub use store::{Store, StoreError};
 
 pub type Result<T, E = GnocchiError> = std::result::Result<T, E>;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::super::{
     OpenError, PublishError, PublisherUrl,
     figures::PublisherCounts,
-    trouble::{AttemptResult, PeerHealth},
+    peer_health::{AttemptResult, PeerHealth},
     url::UrlQuery,
 };
 
@@ -37,7 +37,7 @@ pub struct HttpEndpoint {
     /// Retries of a failed POST; `None`: unlimited.
     retries_max: Option<u64>,
     posts: Semaphore,
-    trouble: PeerHealth,
+    health: PeerHealth,
     counts: PublisherCounts,
 }
 
@@ -92,7 +92,7 @@ impl HttpEndpoint {
             authorization,
             retries_max: retries_max.map(|retries| retries.max(0) as u64),
             posts: Semaphore::new(POSTS_MAX),
-            trouble: PeerHealth::new(url),
+            health: PeerHealth::new(url),
             counts,
         }))
     }
@@ -102,7 +102,7 @@ impl HttpEndpoint {
     pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
         let _place = self.posts.acquire().await.expect("never closed");
         let attempt = || self.attempt(sub_path, body.clone());
-        let delivered = self.trouble.deliver(&self.counts, items, self.retries_max, attempt).await;
+        let delivered = self.health.deliver(&self.counts, items, self.retries_max, attempt).await;
         delivered.map_err(|answer| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)))
     }
 

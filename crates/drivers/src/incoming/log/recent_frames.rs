@@ -9,13 +9,13 @@ use crate::segments::{Frame, frame::ITEM_HEADER_BYTES};
 
 /// A frame, held in memory while a part of it waits.
 #[derive(Debug)]
-pub struct Held {
+pub struct RecentFrame {
     bytes: Bytes,
     /// Reduces the gate's count when the frame is dropped.
     _admission: Admission,
 }
 
-impl Held {
+impl RecentFrame {
     /// `None` if the gate's limit is reached: then the frame is read from the disk.
     pub fn hold(frame: Frame, gate: &Arc<Gate>) -> Option<Arc<Self>> {
         let bytes = frame.into_bytes();
@@ -44,14 +44,14 @@ mod tests {
         let bytes = frame().0.len() as u64;
         let gate = Gate::new(2 * bytes);
         let (first, offset, length) = frame();
-        let first = Held::hold(first, &gate).unwrap();
+        let first = RecentFrame::hold(first, &gate).unwrap();
         assert_eq!(first.payload(offset, length), "points");
-        let second = Held::hold(frame().0, &gate).unwrap();
+        let second = RecentFrame::hold(frame().0, &gate).unwrap();
         let part = Arc::clone(&second);
-        assert!(Held::hold(frame().0, &gate).is_none());
+        assert!(RecentFrame::hold(frame().0, &gate).is_none());
         drop(second);
-        assert!(Held::hold(frame().0, &gate).is_none(), "a part of it is still wanted");
+        assert!(RecentFrame::hold(frame().0, &gate).is_none(), "a part of it is still wanted");
         drop(part);
-        assert!(Held::hold(frame().0, &gate).is_some());
+        assert!(RecentFrame::hold(frame().0, &gate).is_some());
     }
 }

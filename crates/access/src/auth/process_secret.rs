@@ -10,17 +10,17 @@ use crate::policy::Caller;
 
 /// A secret that only this process knows.
 #[derive(Clone)]
-pub struct Own(String);
+pub struct ProcessSecret(String);
 
-impl std::fmt::Debug for Own {
+impl std::fmt::Debug for ProcessSecret {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Own")
+        formatter.write_str("ProcessSecret")
     }
 }
 
-impl Own {
+impl ProcessSecret {
     pub fn new(secret: String) -> Self {
-        Own(secret)
+        ProcessSecret(secret)
     }
 
     /// Compares in constant time.
@@ -44,12 +44,12 @@ mod tests {
 
     #[test]
     fn only_the_whole_secret_is_it() {
-        let own = Own::new("secret".to_owned());
+        let own = ProcessSecret::new("secret".to_owned());
         assert!(own.is(b"secret"));
         for wrong in ["", "secre", "secrets", "Secret", "secreT"] {
             assert!(!own.is(wrong.as_bytes()), "{wrong}");
         }
-        assert!(!Own::new(String::new()).is(b""));
+        assert!(!ProcessSecret::new(String::new()).is(b""));
         assert!(!format!("{own:?}").contains("secret"));
     }
 }

@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::{
     backup::megabytes,
+    messages::{note, say},
     progress::{Progress, metrics_done},
-    said::{note, say},
 };
 use crate::{
     args::MoveArgs,

@@ -24,7 +24,7 @@ pub enum ProcessKind {
 /// JSON in [`gnudi_drivers::coordination::Member::about`]. Fields that another version omits are zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct About {
+pub struct ProcessStatus {
     pub kind: ProcessKind,
     /// Sacks processed concurrently.
     pub workers: usize,
@@ -43,7 +43,7 @@ pub struct About {
     pub since: i64,
 }
 
-impl About {
+impl ProcessStatus {
     /// Parses a member's information; all zero if it is invalid.
     pub fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
@@ -57,14 +57,14 @@ impl About {
 /// Computes an engine's rates between two calls.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    about: About,
+    about: ProcessStatus,
     seen: Option<(tokio::time::Instant, u64, u64)>,
 }
 
 impl Observer {
     pub(crate) fn new(kind: ProcessKind, workers: usize, now: Timestamp) -> Self {
         let since = now.secs();
-        Observer { about: About { kind, workers, since, ..About::default() }, seen: None }
+        Observer { about: ProcessStatus { kind, workers, since, ..ProcessStatus::default() }, seen: None }
     }
 
     /// The current information; rates are since the last call. Waits for the store at most for `limit`.
@@ -95,20 +95,23 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let about = About {
+        let about = ProcessStatus {
             kind: ProcessKind::Metricd,
             workers: 3,
             units: 7,
             passes_per_second: 0.5,
-            ..About::default()
+            ..ProcessStatus::default()
         };
-        assert_eq!(About::read(&about.write()), about);
+        assert_eq!(ProcessStatus::read(&about.write()), about);
     }
 
     #[test]
     fn other_versions_are_read_as_far_as_they_go() {
-        assert_eq!(About::read(r#"{"kind":"api","colour":"green"}"#).kind, ProcessKind::Api);
-        assert_eq!(About::read(r#"{"kind":"oracle","units":4}"#), About { units: 4, ..About::default() });
-        assert_eq!(About::read("nonsense"), About::default());
+        assert_eq!(ProcessStatus::read(r#"{"kind":"api","colour":"green"}"#).kind, ProcessKind::Api);
+        assert_eq!(
+            ProcessStatus::read(r#"{"kind":"oracle","units":4}"#),
+            ProcessStatus { units: 4, ..ProcessStatus::default() }
+        );
+        assert_eq!(ProcessStatus::read("nonsense"), ProcessStatus::default());
     }
 }
