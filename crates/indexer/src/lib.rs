@@ -80,11 +80,6 @@ pub trait Indexer:
         None
     }
 
-    /// Whether cached items may lack the latest changes of other processes.
-    fn may_be_outdated(&self) -> bool {
-        false
-    }
-
     /// The log of changes of this process and of others; `None` without one.
     fn change_log(&self) -> Option<&ChangeLog> {
         None

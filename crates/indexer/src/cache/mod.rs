@@ -161,10 +161,6 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.caches.policies.get(name)
     }
 
-    fn may_be_outdated(&self) -> bool {
-        self.follower.lock().is_some()
-    }
-
     fn damaged(&self) -> u64 {
         self.index.damaged()
     }

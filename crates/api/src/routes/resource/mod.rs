@@ -72,19 +72,14 @@ async fn find_on_conditions(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource
     }
 }
 
-/// [`find_on_conditions`] in the index itself, if the cache may lack changes of other processes.
+/// [`find_on_conditions`] in the index itself.
 async fn find_past_cache(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource>, Verdict)> {
-    let resource = if call.indexer().may_be_outdated() {
-        let id = call.resource_id();
-        let filter = Some(Filter::equal("id", FilterValue::Uuid(id)));
-        let of_type = ResourceListing::of(&call.resource_type().name, call.resource_now());
-        let found = call.indexer().list_resources(&ResourceListing { filter, ..of_type }).await?.pop();
-        let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
-        call.enforce(rule, Target::Resource(&resource))?;
-        resource
-    } else {
-        find(call, rule).await?
-    };
+    let id = call.resource_id();
+    let filter = Some(Filter::equal("id", FilterValue::Uuid(id)));
+    let of_type = ResourceListing::of(&call.resource_type().name, call.resource_now());
+    let found = call.indexer().list_resources(&ResourceListing { filter, ..of_type }).await?.pop();
+    let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
+    call.enforce(rule, Target::Resource(&resource))?;
     let verdict = Version::of(&resource).check(call.parts)?;
     Ok((resource, verdict))
 }
