@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     Result,
     error::{ClientError, Refused},
-    special,
+    non_finite,
 };
 
 /// Options of a client.

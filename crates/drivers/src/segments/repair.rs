@@ -32,7 +32,7 @@ pub(crate) struct LeftItem {
 pub(crate) type Padding = fn(usize) -> Option<Vec<u8>>;
 
 /// Writes a whole frame over a hole of `file`, not yet durable. False if the hole is too short for one.
-pub(crate) fn repair(file: &dyn DiskFile, hole: &Hole, padding: Padding) -> io::Result<bool> {
+pub(crate) fn cover(file: &dyn DiskFile, hole: &Hole, padding: Padding) -> io::Result<bool> {
     let length = hole.length as usize;
     if length < FRAME_HEADER_BYTES {
         return Ok(false);
@@ -98,7 +98,7 @@ mod tests {
                 LeftItem { offset: item.offset, tag: item.tag, payload }
             });
             let hole = Hole { start: at, length: frame.len() as u32, left: left.collect() };
-            assert!(repair(&*file, &hole, padding).unwrap());
+            assert!(cover(&*file, &hole, padding).unwrap());
             let bytes = read_file(&LocalDisk, &path).unwrap().split_off(SEGMENT_HEADER_BYTES as usize);
             let header = FrameHeader::parse(&bytes, at).unwrap();
             assert_eq!(header.length, frame.len());

@@ -11,10 +11,11 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use gnudi_model::{AggregationMethod, Measure, Timespan, Timestamp};
 
 use super::{
-    Head, SealedBlock, added,
+    Head, SealedBlock,
     archive::{Archive, blocks_of},
     fold::merge,
     grain::{Buffers, GrainState, Open, Points, aggregated, blocks_of_rows},
+    late_update,
     removal::raw_needs,
 };
 use crate::{

@@ -29,7 +29,7 @@ use crate::{
         Location, OwnerState, RecoveredFrame, SEGMENT_HEADER_BYTES, SegmentHeader, Tear,
         frame::{FRAME_HEADER_BYTES, ITEM_HEADER_BYTES},
         recover,
-        repair::{Hole, LeftItem, repair},
+        repair::{Hole, LeftItem, cover},
     },
     verify::{Emit, Finding, Logged, ReadOnlyDisk},
 };
@@ -339,7 +339,7 @@ fn mend_segments(
             length: LOST_END_BYTES,
             left: Vec::new(),
         };
-        repair(&*segment.file, &hole, entries::padding)
+        cover(&*segment.file, &hole, entries::padding)
             .and_then(|_| segment.file.sync_data())
             .map_err(OpenError::io(&segment.path))?;
     }
@@ -370,7 +370,7 @@ fn mend_segments(
             let start = segment.at(start);
             let left = left.remove(&start).unwrap_or_default();
             let hole = Hole { start, length: end - start.offset, left };
-            repair(&*segment.file, &hole, entries::padding).map_err(failed())?;
+            cover(&*segment.file, &hole, entries::padding).map_err(failed())?;
         }
         let header = recovered.headers.get(number).copied().flatten();
         if let Some(header) = header.filter(|header| lost.contains(&header.previous)) {

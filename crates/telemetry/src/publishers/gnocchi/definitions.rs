@@ -11,7 +11,7 @@ use std::{
 use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Map, Value};
 
-use super::{GnocchiError, Result, shipped};
+use super::{GnocchiError, Result, default_definitions};
 use crate::{definitions::Field, event::Event, located::Located, wire::trait_value, yaml};
 
 /// What an event does to its resource.
