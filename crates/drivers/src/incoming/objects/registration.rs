@@ -213,9 +213,8 @@ impl LogState {
         Ok(true)
     }
 
-    /// Must be called before object `number` is created, once the log was read up to there. A number that was reached before
-    /// is that of an older copy, whose end was not known at the start, because it has a gap: the next generation begins, and
-    /// the call fails.
+    /// Must be called before object `number` is created. If the log ends at a number that was reached before, it is an older
+    /// copy, whose end was not known at the start, because it has a gap: the next generation begins, and the call fails.
     pub async fn reserve(&self, number: u64) -> Result<()> {
         let Some(registration) = &self.registration else { return Ok(()) };
         if let Some(reason) = registration.replaced() {
@@ -223,6 +222,8 @@ impl LogState {
         }
         let reached = registration.log.lock().reached;
         if last_position(number) <= reached {
+            // Its end is unknown while an outage interrupts the reading.
+            self.catch_up(Instant::now()).await?;
             let _tail = self.tail.lock().await;
             if self.check_end().await? {
                 return Err(IncomingError::Unavailable("the next log begins".to_owned()));
