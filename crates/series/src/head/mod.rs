@@ -13,7 +13,7 @@
 //!
 //! Parts: [`grain`] one granularity's rows, [`fold`] applying a request, [`marks`] state of earlier passes
 //! for rates and percentiles, [`archive`] raw points outside the window and [`late`] late points if the
-//! policy keeps raw points, [`added`] late points otherwise, [`removal`] removing points and buckets,
+//! policy keeps raw points, [`late_update`] late points otherwise, [`removal`] removing points and buckets,
 //! [`conversion`] changing the layout, [`import`] a head from another store, [`codec`] the stored form.
 
 mod archive;
@@ -80,7 +80,7 @@ pub struct Head {
     /// Not stored: the result of [`Head::take_sealed`].
     sealed: Vec<SealedBlock>,
     /// Not stored: points before the window that are to be merged, ordered by time ([`late`]); without raw
-    /// points in order of arrival ([`added`]).
+    /// points in order of arrival ([`late_update`]).
     late: Vec<Measure>,
     /// Not stored: the result of [`Head::take_removed`].
     removed: Vec<(Timespan, BlockSpan)>,
