@@ -76,7 +76,7 @@ async fn a_refresh_waits_for_the_right_sack_when_a_split_ends_meanwhile() {
         assert!(!incoming.settle().await.unwrap().draining);
     };
     let metrics = [1, 18].map(metric);
-    let (refreshed, ()) = tokio::join!(api.refresh(&metrics, Duration::from_millis(500)), end);
+    let (refreshed, ()) = tokio::join!(api.refresh(&metrics, Duration::from_secs(2)), end);
     let refused = refreshed.unwrap_err();
     assert!(matches!(refused, EngineError::RefreshTimeout(id) if id == metric(18)), "{refused}");
 }
