@@ -291,7 +291,8 @@ def prometheus():
     for path in ["query", "query_exemplars", "format_query", "parse_query", "metadata", "targets", "rules", "alerts", "read", "status/buildinfo",
                  "status/runtimeinfo", "status/flags", "status/config", "status/tsdb", "admin/tsdb/clean_tombstones", "none"]:
         yield request(f"prometheus: PATCH {path}", (404, 405), "PATCH", f"/api/v1/{path}", b"[" * DEEP)
-    yield request("prometheus: federate nothing", 400, "GET", "/federate?match[]={}")
+    for match in ["{}", "{__aggregation__=%22mean%22}", "{__aggregation__=%22mean%22,job=~%22.*%22}"]:
+        yield request(f"prometheus: federate {match}", 400, "GET", f"/federate?match[]={match}")
     for name, body in {"nothing": b"", "no Snappy": b"hello", "4 GB promised": b"\xff\xff\xff\xff\x0f\x00", "no protobuf": b"\x05\x10hello",
                        "a length beyond the end": b"\x04\x0c\x0a\xff\xff\x0f"}.items():
         yield request(f"prometheus: read {name}", (400, 413), "POST", "/api/v1/read", body, kind=b"Content-Type: application/x-protobuf\r\n")

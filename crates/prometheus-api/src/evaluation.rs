@@ -18,7 +18,7 @@ use crate::{
     call::Call,
     failure::Failure,
     long_work::{self, StopOnDrop, TIMEOUT},
-    selected::Reader,
+    selected::{Reader, check_restricts},
 };
 
 /// The default lookback of instant vectors. Prometheus' default.
@@ -173,6 +173,7 @@ pub async fn newest(
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<Newest>, Failure> {
+    sets.iter().try_for_each(|matchers| check_restricts(matchers))?;
     let now_ms = call.now_ms();
     let selection = |matchers| Selection {
         matchers,

@@ -54,8 +54,9 @@ fn chooses(matcher: &Matcher) -> bool {
     matcher.name == AGGREGATION || matcher.name == GRANULARITY
 }
 
-/// Refuses matchers that all match an absent label, as Prometheus does in queries and lists.
-fn check_restricts(matchers: &[Matcher]) -> Result<(), Failure> {
+/// Refuses a selector whose matchers all match an absent label, as Prometheus does in queries and lists. Those that choose aggregates
+/// do not count.
+pub fn check_restricts(matchers: &[Matcher]) -> Result<(), Failure> {
     if matchers.iter().all(|matcher| chooses(matcher) || matcher.matches("")) {
         let text = "parse error: vector selector must contain at least one non-empty matcher";
         return Err(Failure::bad_data(text));
