@@ -44,7 +44,7 @@ const UNITS: [(&str, i64); 7] = [
 /// Durations are 64 bits of nanoseconds.
 const DURATION_MAX_MS: i64 = i64::MAX / 1_000_000;
 
-/// Milliseconds of a duration like `1h30m`: each unit once, the longer ones first. An empty text has none. At most 64 bits of nanoseconds.
+/// Milliseconds of a duration like `1h30m`: each unit once, the longer ones first; 0 of an empty text. At most 64 bits of nanoseconds.
 ///
 /// # Errors
 /// Prometheus' error text, if it is not a valid duration or too long.
