@@ -177,8 +177,10 @@ test("Enter in the search waits for all answers", async () => {
   const search = page.getByRole("combobox", { name: /Search/ });
   await search.fill("cpu_util");
   await page.locator('[data-for="cpu_util"] .hit').first().waitFor();
+  let answer = () => undefined;
+  const answered = new Promise((done) => (answer = done));
   await page.route(/\/v1\/(metric|search)/, async (route) => {
-    await new Promise((done) => setTimeout(done, 500));
+    await answered;
     await route.continue().catch(() => undefined); // Aborted meanwhile.
   });
   await search.fill("memory");
@@ -188,8 +190,12 @@ test("Enter in the search waits for all answers", async () => {
   await page.locator('[data-for="instance"] .hit').first().waitFor();
   await search.press("Enter");
   assert.match(await page.evaluate(() => location.hash), /^#\/query/);
-  await page.waitForTimeout(1200);
-  await search.press("Enter");
-  await page.waitForURL(/#\/resources\/instance/);
+  answer();
+  const isThere = () => /#\/resources\/instance/.test(page.url());
+  for (let tries = 0; tries < 100 && !isThere(); tries++) {
+    await search.press("Enter");
+    await page.waitForTimeout(100);
+  }
+  assert.ok(isThere(), page.url());
   await close(page);
 });
