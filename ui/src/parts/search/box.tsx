@@ -34,6 +34,8 @@ export function SearchBox() {
   const [chosenKey, setChosen] = useState<string | null>(null);
   const chosen = results.hits.findIndex((hit) => keyOf(hit) === chosenKey);
   const input = useRef<HTMLInputElement>(null);
+  /** Whether Enter waits for all answers. */
+  const isEntered = useRef(false);
   const query = params.get("q") ?? "";
 
   // A link or "back" changes the search in the address; on other views the text stays as typed.
@@ -43,6 +45,7 @@ export function SearchBox() {
 
   useEffect(() => {
     const wanted = text.trim();
+    isEntered.current = false;
     if (!wanted || !isOpen) {
       setResults(NONE);
       return;
@@ -77,8 +80,15 @@ export function SearchBox() {
     input.current?.blur();
     go(parse(hit.href));
   };
+  // Until all answers are there, another hit may come first, or the hits are those of an earlier text.
+  const isFirstKnown = results.isDone && results.text === text.trim();
+  useEffect(() => {
+    const [first] = results.hits;
+    if (isEntered.current && isFirstKnown && first) take(first);
+  }, [results]);
   const key = (event: KeyboardEvent) => {
     const { hits } = results;
+    isEntered.current = false;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       const step = event.key === "ArrowDown" ? 1 : -1;
       // One more place than hits: none is chosen.
@@ -87,10 +97,9 @@ export function SearchBox() {
       setChosen(next ? keyOf(next) : null);
       event.preventDefault();
     } else if (event.key === "Enter") {
-      // Until all answers are there, another hit may come first, or the hits are those of an earlier text.
-      const isFirstKnown = results.isDone && results.text === text.trim();
-      const hit = chosen < 0 && !isFirstKnown ? undefined : hits[Math.max(chosen, 0)];
+      const hit = hits[Math.max(chosen, 0)];
       if (chosen < 0 && isOnGrid) setOpen(false);
+      else if (chosen < 0 && !isFirstKnown) isEntered.current = true;
       else if (hit) take(hit);
     } else if (event.key === "Escape") {
       if (isOpen && results.text) setOpen(false);
