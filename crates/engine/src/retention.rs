@@ -134,9 +134,14 @@ impl Engine {
         let mut marker = None;
         let mut ended = 0;
         while go_on() {
+            let damaged = self.indexer.damaged();
             let resources = self.resources_behind(marker, &goes_on, now).await?;
             let Some(last) = resources.last() else { break };
             marker = Some(ResourceMarker::Listed(last.clone()));
+            // A metric that is damaged in the index is left out here, and may be active.
+            if self.indexer.damaged() != damaged {
+                continue;
+            }
             let metrics: Vec<_> = resources.iter().flat_map(|resource| resource.metrics.iter()).collect();
             let active = self.active(&metrics, begin, created_before).await?;
             let inactive: Vec<_> = resources
