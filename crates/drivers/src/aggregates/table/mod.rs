@@ -229,11 +229,19 @@ impl<S: Site> Table<S> {
     }
 }
 
-/// Unix time in ms, the latest if one of these metrics was created later than now: the clock is behind.
+/// By how much the clocks of the machines that create metrics may differ.
+const CLOCKS_DIFFER_MS: u64 = 5 * 60 * 1000;
+
+/// Unix time in ms. Later if one of these metrics was created later than now: the clock is behind, by an unknown time if by
+/// more than [`CLOCKS_DIFFER_MS`].
 fn opened_ms(known: impl IntoIterator<Item = MetricId>) -> u64 {
     let now_ms = UNIX_EPOCH.elapsed().map_or(u64::MAX, |time| time.as_millis() as u64);
-    let is_later = |metric| created_ms(metric).is_some_and(|made| made > now_ms);
-    if known.into_iter().any(is_later) { u64::MAX } else { now_ms }
+    let newest_ms = known.into_iter().filter_map(created_ms).max().unwrap_or(0);
+    match newest_ms.saturating_sub(now_ms) {
+        0 => now_ms,
+        1..=CLOCKS_DIFFER_MS => now_ms + CLOCKS_DIFFER_MS,
+        _ => u64::MAX,
+    }
 }
 
 /// Unix time in ms at which a metric was created, if its id has it.
@@ -349,6 +357,9 @@ mod tests {
         let whole = table(metric(-day));
         assert!(whole.may_have_lost(metric(-week)) && !whole.may_have_lost(metric(week)));
         assert!(table(metric(day)).may_have_lost(metric(week)));
+        // Another machine's clock is a little ahead.
+        let shared = table(metric(100));
+        assert!(shared.may_have_lost(metric(200)) && !shared.may_have_lost(metric(week)));
         let gone = |known: i64| Table::gone(Nowhere, [metric(-week), metric(known)]);
         assert!(!gone(-day).may_have_lost(metric(week)) && gone(day).may_have_lost(metric(week)));
     }
