@@ -64,6 +64,8 @@ pub struct Report {
     pub buckets_finalised: u64,
     /// What was skipped, and why.
     pub skipped: Vec<String>,
+    /// Where Gnocchi's storage lacks the series of a metric, if it has none of any metric whose measures do not all wait.
+    pub empty_storage: Option<String>,
 }
 
 /// Why an import stopped. Imported data stays, and a repeated import continues there.

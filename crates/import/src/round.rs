@@ -129,7 +129,7 @@ impl<'a> Import<'a> {
         });
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
         if !self.has_series {
-            report.skipped.extend(without_series(&*self.source.storage, &metrics, &series.backlog));
+            report.empty_storage = without_series(&*self.source.storage, &metrics, &series.backlog);
         }
         let Import { metrics, resources, .. } = &*self;
         let is_there = |id: &Uuid| metrics.contains_key(&MetricId(*id)) || resources.contains_key(id);
@@ -410,20 +410,15 @@ fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Opti
     last_measures.filter(|last| *last < limit)
 }
 
-/// Reports that the storage has no series of any metric, except for those whose measures all wait: it may be another
-/// Gnocchi's, or another pool, database or folder than the one that is meant.
+/// Where the storage, which has no series of any metric, lacks that of a metric whose measures do not all wait. It may be
+/// another Gnocchi's, or another pool, database or folder than the one that is meant.
 fn without_series(
     storage: &dyn Storage,
     metrics: &[MetricState],
     backlog: &HashSet<MetricId>,
 ) -> Option<String> {
-    let mut processed = metrics.iter().map(|state| state.id).filter(|id| !backlog.contains(id));
-    let first = processed.next()?;
-    let count = 1 + processed.count();
-    let place = storage.points_place(first);
-    Some(format!(
-        "all {count} metrics without waiting measures: Gnocchi's storage has no series of them, such as {place}: is it the storage of this Gnocchi?"
-    ))
+    let processed = metrics.iter().find(|state| !backlog.contains(&state.id))?;
+    Some(storage.points_place(processed.id))
 }
 
 /// Adds those reasons of `all` that `skipped` lacks.

@@ -41,7 +41,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     let mut import = Import::new(source, target).await?;
     let (report, elapsed) = round(&mut import, !follow).await?;
     print(&report, elapsed);
-    let mut named: HashSet<String> = report.skipped.into_iter().collect();
+    let mut named: HashSet<String> = remarks(&report).collect();
     if !follow {
         return Ok(());
     }
@@ -104,7 +104,16 @@ fn stop_signal() -> Result<watch::Receiver<()>> {
     Ok(stop)
 }
 
-/// A round of `--follow` in one line, and one for each thing that was left out and is not `named` yet.
+/// A Gnocchi that never had measures looks the same as one whose storage was configured wrongly.
+const EMPTY_STORAGE: &str = "no metric has points in Gnocchi's storage: make sure that it is this Gnocchi's";
+
+/// What a round left out, and an empty storage.
+fn remarks(report: &Report) -> impl Iterator<Item = String> {
+    let skipped = report.skipped.iter().map(|reason| format!("left out: {reason}"));
+    skipped.chain(report.empty_storage.iter().map(|_| EMPTY_STORAGE.to_owned()))
+}
+
+/// A round of `--follow` in one line, and one for each remark that is not `named` yet.
 fn followed(report: &Report, elapsed: Duration, named: &mut HashSet<String>) -> String {
     let Report {
         metrics,
@@ -120,8 +129,9 @@ fn followed(report: &Report, elapsed: Duration, named: &mut HashSet<String>) -> 
         "{:.1} s: {read} of {metrics_total} metrics read, {measures} measures; {resources_deleted} resources and {metrics_deleted} metrics deleted",
         elapsed.as_secs_f64()
     )];
-    let new = report.skipped.iter().filter(|reason| named.insert((*reason).clone()));
-    lines.extend(new.map(|reason| format!("    left out: {reason}")));
+    lines.extend(
+        remarks(report).filter(|remark| named.insert(remark.clone())).map(|new| format!("    {new}")),
+    );
     lines.join("\n")
 }
 
@@ -147,6 +157,7 @@ fn print(report: &Report, elapsed: Duration) {
         measures,
         buckets_finalised,
         skipped,
+        empty_storage,
     } = report;
     say(format_args!("imported in {:.1} s", elapsed.as_secs_f64()));
     say(format_args!(
@@ -171,6 +182,9 @@ fn print(report: &Report, elapsed: Duration) {
     for reason in skipped {
         say(format_args!("    {reason}"));
     }
+    if let Some(place) = empty_storage {
+        say(format_args!("  {EMPTY_STORAGE}: there is no {place}"));
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +194,7 @@ mod tests {
     #[test]
     fn what_a_round_leaves_out_is_named_once() {
         let report = Report { skipped: vec!["a".to_owned(), "b".to_owned()], ..Report::default() };
-        let mut named = HashSet::from(["a".to_owned()]);
+        let mut named = HashSet::from(["left out: a".to_owned()]);
         let mut lines = || followed(&report, Duration::from_secs(1), &mut named).lines().count();
         assert_eq!((lines(), lines()), (2, 1));
     }
