@@ -148,20 +148,18 @@ impl Validator {
         let flight = SharedEntry::new(&self.flights, hash, Flight::new);
         let ask = || async {
             // Another caller may have cached it meanwhile.
-            match self.cached(&hash, now) {
-                Some(known) => known,
-                None => {
-                    let turns = peer.map(|peer| {
-                        let new = || Semaphore::new(QUESTIONS_OF_PEER_MAX);
-                        SharedEntry::new(&self.turns_of_peers, peer, new)
-                    });
-                    let _turn_of_peer = match &turns {
-                        Some(turns) => Some(turn(turns.value()).await),
-                        None => None,
-                    };
-                    self.request_and_cache(token, &hash, ends, now).await
-                }
+            if let Some(known) = self.cached(&hash, now) {
+                return known;
             }
+            let turns = peer.map(|peer| {
+                let new = || Semaphore::new(QUESTIONS_OF_PEER_MAX);
+                SharedEntry::new(&self.turns_of_peers, peer, new)
+            });
+            let _turn_of_peer = match &turns {
+                Some(turns) => Some(turn(turns.value()).await),
+                None => None,
+            };
+            self.request_and_cache(token, &hash, ends, now).await
         };
         flight.value().get_or_init(ask).await.clone()
     }
