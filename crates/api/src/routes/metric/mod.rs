@@ -127,7 +127,7 @@ impl MetricWriter {
         add(&mut behind);
         Value::object(before_policy(metric, resource)).write_json(out);
         join_next(out);
-        out.extend_from_slice(self.policies[&metric.archive_policy_name][1..].as_bytes());
+        out.extend_from_slice(&self.policies[&metric.archive_policy_name].as_bytes()[1..]);
         join_next(out);
         out.extend_from_slice(&behind.to_json().as_bytes()[1..]);
     }

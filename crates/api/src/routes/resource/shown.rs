@@ -228,8 +228,8 @@ mod tests {
             r#"{"id": "00000000-0000-0000-0000-000000000001", "s": "\u00e9"}"#
         );
         assert_eq!(text(&["foo"]), "{}");
-        let bare = Resource { metrics: Arc::default(), ..resource() };
-        let ReplyBody::Whole(Some(list)) = list(vec![Arc::new(bare); 2], vec!["metrics".to_owned()]) else {
+        let bare = Arc::new(Resource { metrics: Arc::default(), ..resource() });
+        let ReplyBody::Whole(Some(list)) = list(vec![bare.clone(), bare], vec!["metrics".to_owned()]) else {
             panic!("it is short")
         };
         assert_eq!(list, r#"[{"metrics": {}}, {"metrics": {}}]"#);
