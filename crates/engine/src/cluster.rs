@@ -43,7 +43,7 @@ pub struct SplitProgress {
 pub struct Process {
     pub name: String,
     #[serde(flatten)]
-    pub about: ProcessStatus,
+    pub status: ProcessStatus,
     /// Number of its leases, according to the coordinator.
     pub leases: usize,
 }
@@ -109,8 +109,8 @@ impl Engine {
         let old_sacks = usize::from(units.get());
         let processes = processes(&members, &owned);
         let (measures_set_aside, damaged) = if self.coordinator.is_some() {
-            let abouts = processes.iter().map(|process| &process.about);
-            abouts.fold((0, 0), |sum, about| (sum.0 + about.measures_set_aside, sum.1 + about.damaged))
+            let statuses = processes.iter().map(|process| &process.status);
+            statuses.fold((0, 0), |sum, status| (sum.0 + status.measures_set_aside, sum.1 + status.damaged))
         } else {
             let figures = self.figures();
             (figures.measures_set_aside.load(Relaxed), figures.damaged.load(Relaxed))
@@ -137,7 +137,7 @@ fn processes(members: &[Member], owned: &[Ownership]) -> Vec<Process> {
     let leases = |session| owned.iter().filter(|owned| owned.session == session).count();
     let process = |member: &Member| Process {
         name: member.name.clone(),
-        about: ProcessStatus::read(&member.about),
+        status: ProcessStatus::read(&member.about),
         leases: leases(member.session),
     };
     members.iter().map(process).collect()

@@ -57,14 +57,14 @@ impl ProcessStatus {
 /// Computes an engine's rates between two calls.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    about: ProcessStatus,
+    status: ProcessStatus,
     seen: Option<(tokio::time::Instant, u64, u64)>,
 }
 
 impl Observer {
     pub(crate) fn new(kind: ProcessKind, workers: usize, now: Timestamp) -> Self {
         let since = now.secs();
-        Observer { about: ProcessStatus { kind, workers, since, ..ProcessStatus::default() }, seen: None }
+        Observer { status: ProcessStatus { kind, workers, since, ..ProcessStatus::default() }, seen: None }
     }
 
     /// The current information; rates are since the last call. Waits for the store at most for `limit`.
@@ -74,18 +74,18 @@ impl Observer {
         let (passes, measures) = (passes.load(Relaxed), measures_folded.load(Relaxed));
         if let Some((at, passes_then, measures_then)) = self.seen.replace((now, passes, measures)) {
             let seconds = (now - at).max(Duration::from_millis(1)).as_secs_f64();
-            self.about.passes_per_second = (passes - passes_then) as f64 / seconds;
-            self.about.measures_per_second = (measures - measures_then) as f64 / seconds;
+            self.status.passes_per_second = (passes - passes_then) as f64 / seconds;
+            self.status.measures_per_second = (measures - measures_then) as f64 / seconds;
         }
-        self.about.units = engine.units.len();
-        self.about.measures_set_aside = engine.figures().measures_set_aside.load(Relaxed);
-        self.about.damaged = engine.figures().damaged.load(Relaxed);
+        self.status.units = engine.units.len();
+        self.status.measures_set_aside = engine.figures().measures_set_aside.load(Relaxed);
+        self.status.damaged = engine.figures().damaged.load(Relaxed);
         // An outage of the store must not end the membership.
         let asked = tokio::time::timeout(limit, engine.backlog());
         if let Ok(Ok(backlog)) = asked.await {
-            (self.about.backlog_measures, self.about.backlog_bytes) = (backlog.measures, backlog.bytes);
+            (self.status.backlog_measures, self.status.backlog_bytes) = (backlog.measures, backlog.bytes);
         }
-        self.about.write()
+        self.status.write()
     }
 }
 
@@ -95,14 +95,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let about = ProcessStatus {
+        let status = ProcessStatus {
             kind: ProcessKind::Metricd,
             workers: 3,
             units: 7,
             passes_per_second: 0.5,
             ..ProcessStatus::default()
         };
-        assert_eq!(ProcessStatus::read(&about.write()), about);
+        assert_eq!(ProcessStatus::read(&status.write()), status);
     }
 
     #[test]

@@ -47,10 +47,10 @@ async fn an_api_process_refreshes_what_others_process() {
     until("each has its share", async || owners(&api).await.len() == 3).await;
     let status = api.cluster().await.unwrap();
     let kinds: Vec<_> =
-        status.processes.iter().map(|process| (process.name.as_str(), process.about.kind)).collect();
+        status.processes.iter().map(|process| (process.name.as_str(), process.status.kind)).collect();
     let metricd = ProcessKind::Metricd;
     assert_eq!(kinds, [("api", ProcessKind::Api), ("one", metricd), ("three", metricd), ("two", metricd)]);
-    assert_eq!(status.processes[0].about.since, 7);
+    assert_eq!(status.processes[0].status.since, 7);
     assert_eq!(status.processes.iter().map(|process| process.leases).sum::<usize>(), usize::from(SACKS));
     presence.stop().await;
     for worker in workers {

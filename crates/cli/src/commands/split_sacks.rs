@@ -130,7 +130,7 @@ impl ProgressLine {
         let Some(split) = status.split else { return };
         let mut line =
             format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
-        if !status.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd) {
+        if !status.processes.iter().any(|process| process.status.kind == ProcessKind::Metricd) {
             line += "; no metricd is running: start one";
         }
         self.print(&line);

@@ -144,7 +144,7 @@ async fn look(client: &Client, observer: &mut Observer) -> Result<StatusReport> 
 impl StatusReport {
     /// Whether anybody processes measures.
     pub fn is_processed(&self) -> bool {
-        self.cluster.processes.iter().any(|process| process.about.kind == ProcessKind::Metricd)
+        self.cluster.processes.iter().any(|process| process.status.kind == ProcessKind::Metricd)
             || self.server.as_ref().is_some_and(|server| !server.processors.is_empty())
     }
 
@@ -153,7 +153,7 @@ impl StatusReport {
             return server.processors.iter().map(String::as_str).collect();
         }
         let processes = self.cluster.processes.iter();
-        let with_workers = processes.filter(|process| process.about.kind == ProcessKind::Metricd);
+        let with_workers = processes.filter(|process| process.status.kind == ProcessKind::Metricd);
         with_workers.map(|process| process.name.as_str()).collect()
     }
 

@@ -88,30 +88,30 @@ fn processes(status: &ClusterStatus) -> String {
     let mut rows = vec![heads];
     let mut total = ProcessStatus::default();
     for process in &status.processes {
-        let about = &process.about;
-        if about.kind != ProcessKind::Metricd {
-            let kind = if about.kind == ProcessKind::Api { "api" } else { "?" };
+        let state = &process.status;
+        if state.kind != ProcessKind::Metricd {
+            let kind = if state.kind == ProcessKind::Api { "api" } else { "?" };
             rows.push([process.name.as_str(), kind, "", "", "", ""].map(str::to_owned));
             continue;
         }
-        total.workers += about.workers;
+        total.workers += state.workers;
         total.units += process.leases;
-        total.passes_per_second += about.passes_per_second;
-        total.measures_per_second += about.measures_per_second;
-        rows.push(row(&process.name, "metricd", about, process.leases));
+        total.passes_per_second += state.passes_per_second;
+        total.measures_per_second += state.measures_per_second;
+        rows.push(row(&process.name, "metricd", state, process.leases));
     }
     rows.push(row("all", "", &total, total.units));
     aligned(&rows)
 }
 
-fn row(name: &str, kind: &str, about: &ProcessStatus, leases: usize) -> [String; 6] {
+fn row(name: &str, kind: &str, status: &ProcessStatus, leases: usize) -> [String; 6] {
     [
         name.to_owned(),
         kind.to_owned(),
-        about.workers.to_string(),
+        status.workers.to_string(),
         leases.to_string(),
-        format!("{:.1}", about.passes_per_second),
-        grouped(about.measures_per_second.round() as u64),
+        format!("{:.1}", status.passes_per_second),
+        grouped(status.measures_per_second.round() as u64),
     ]
 }
 
