@@ -16,7 +16,7 @@ use crate::{
     page,
     peers::Peer,
     results::{Results, ServerNote, write_file},
-    rows::Bench,
+    rows::{self, Bench},
     versions,
 };
 
@@ -55,9 +55,8 @@ impl Default for ReportOptions {
 impl ReportOptions {
     /// Whether a row was selected.
     pub fn wants(&self, key: &str) -> bool {
-        let first_word = key.split('-').next();
-        self.only.is_empty()
-            || self.only.iter().any(|wanted| key == wanted || first_word == Some(wanted.as_str()))
+        let names = [Some(key), key.split('-').next()];
+        self.only.is_empty() || self.only.iter().any(|wanted| names.contains(&Some(wanted.as_str())))
     }
 
     /// Duration of a load with a fixed time.
@@ -74,6 +73,12 @@ pub fn run(options: &ReportOptions, context: &Context) -> Result<()> {
         write_page(&results, &options.page)?;
         println!("page: {}", options.page.display());
         return update_documents(&results, options);
+    }
+    let of_experiments = experiments::all().map(|experiment| experiment.key().to_owned());
+    let keys: Vec<String> = rows::all().map(|row| row.key.to_owned()).chain(of_experiments).collect();
+    let one = |name: &String| ReportOptions { only: vec![name.clone()], ..options.clone() };
+    if let Some(unknown) = options.only.iter().find(|name| !keys.iter().any(|key| one(name).wants(key))) {
+        bail!("--only {unknown}: no such row or experiment, there are {}", keys.join(", "));
     }
     println!("{}", preface(options));
     let start = Instant::now();
