@@ -11,7 +11,7 @@ use gnudi_model::{
 };
 use hyper::{HeaderMap, Method, header::HeaderValue, http::request::Parts};
 
-use super::{Peer, ProcessSecret, passwords::network};
+use super::{Peer, ProcessSecret, network};
 use crate::{
     error::{AccessError, Challenge},
     policy::Caller,

@@ -93,3 +93,30 @@ fn named(user: String) -> Caller {
     let roles = if user == ADMIN { [ADMIN.to_owned()].into() } else { Caller::default().roles };
     Caller { user, roles, ..Caller::default() }
 }
+
+/// The smallest IPv6 network that one customer has.
+const IPV6_PREFIX_BITS: u32 = 64;
+
+/// The network of an address that counts as one client.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let mask = u128::MAX << (u128::BITS - IPV6_PREFIX_BITS);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_in_a_network_of_ipv6_are_one() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

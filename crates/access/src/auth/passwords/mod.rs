@@ -20,14 +20,13 @@ use std::{
 use gnudi_server::Followed;
 use parking_lot::RwLock;
 
-pub(super) use self::queue::network;
 use self::queue::{CheckOrigin, CheckQueue};
 pub use self::{
     file::{PasswordFile, PasswordsError, check_name},
     hash::{Hash, SALT_BYTES},
     queue::Busy,
 };
-use super::ProcessSecret;
+use super::{ProcessSecret, network};
 
 /// How many credentials are cached; when the cache is full it is cleared.
 const REMEMBERED_MAX: usize = 100_000;

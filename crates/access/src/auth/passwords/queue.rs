@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -29,9 +28,6 @@ const FAILURES_LIFETIME: Duration = Duration::from_mins(1);
 /// none, all.
 const FAILURES_MAX: usize = 20_000;
 
-/// The smallest IPv6 network that one customer has.
-const IPV6_PREFIX_BITS: u32 = 64;
-
 /// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -41,17 +37,6 @@ pub struct Busy;
 pub struct CheckOrigin {
     pub address: u64,
     pub name: u64,
-}
-
-/// The network of an address that counts as one client.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let mask = u128::MAX << (u128::BITS - IPV6_PREFIX_BITS);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
 }
 
 /// The queue. Clones share it.
@@ -235,13 +220,5 @@ mod tests {
             failures.add(key, now);
         }
         assert!(failures.0.len() <= FAILURES_MAX);
-    }
-
-    #[test]
-    fn neighbours_in_a_network_of_ipv6_are_one() {
-        let of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }
