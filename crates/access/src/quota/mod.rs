@@ -454,14 +454,21 @@ mod tests {
         assert_eq!((slower.done(), slower.uncounted(0)), (2, 3));
     }
 
+    /// An index with a policy, and new metrics of it.
+    async fn index_with_policy() -> (MemoryIndexer, impl Fn(u128) -> NewMetric) {
+        let indexer = MemoryIndexer::default();
+        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
+        indexer.create_archive_policy(low.clone()).await.unwrap();
+        let metric =
+            move |number| NewMetric::new(MetricId(Uuid::from_u128(number)), "a", &low.name, second(0));
+        (indexer, metric)
+    }
+
     #[tokio::test]
     async fn what_was_created_during_a_count_is_not_counted_twice() {
         let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
         let quotas = Arc::<Quotas>::default();
-        let indexer = MemoryIndexer::default();
-        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
-        indexer.create_archive_policy(low.clone()).await.unwrap();
-        let metric = |number| NewMetric::new(MetricId(Uuid::from_u128(number)), "a", &low.name, second(0));
+        let (indexer, metric) = index_with_policy().await;
         let caller = named("a");
         let admit = async |at, new| quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
         let first = admit(0, 2).await.unwrap();
@@ -501,10 +508,7 @@ mod tests {
     async fn metrics_are_counted_by_the_index_and_remembered() {
         let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
         let quotas = Arc::<Quotas>::default();
-        let indexer = MemoryIndexer::default();
-        let low = ArchivePolicy::defaults(&ArchivePolicy::default_methods()).swap_remove(1);
-        indexer.create_archive_policy(low.clone()).await.unwrap();
-        let metric = |number| NewMetric::new(MetricId(Uuid::from_u128(number)), "a", &low.name, second(0));
+        let (indexer, metric) = index_with_policy().await;
         assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
         let caller = named("a");
         let admit = async |at, new| {
