@@ -176,7 +176,7 @@ fn negotiate(parts: &Parts, offers: &[&str]) -> Result<()> {
 const METRIC: &str = "/v1/metric/:id";
 
 /// Looks up a metric; the id may have any form that Python's `uuid.UUID` accepts. Of a damaged one only the id is known:
-/// whoever may delete all metrics may delete it, too.
+/// a caller who may delete all metrics may delete it, too.
 async fn find_metric(call: &Call<'_>, found: &RouteMatch<'_>) -> Result<Arc<Metric>> {
     let text = call.parameter("id");
     let unknown = || ApiError::not_found(format!("Metric {text} does not exist"));

@@ -131,7 +131,7 @@ impl SearchPath {
         }
     }
 
-    /// Of Gnocchi's metricd, whoever this process is.
+    /// Gnocchi's metricd's, whichever program this is.
     fn of_metricd() -> Self {
         SearchPath { program: Some("gnocchi-metricd"), ..SearchPath::of_process(Project::Gnocchi) }
     }
