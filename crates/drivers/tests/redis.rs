@@ -381,6 +381,19 @@ async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
     assert!(next > position, "{next:?} is not above {position:?}");
 }
 
+/// A master that took over lacks the acknowledgement, and perhaps the newest records.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_acknowledgement_is_repeated() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let log = incoming(&server.url(), setup, "again").await;
+    let position = append(&log).await;
+    let sack = Sack::of(METRIC, log.numbering().count);
+    log.acknowledge_again(sack, Position(position.0 + 1)).await.unwrap();
+    assert_eq!(log.positions(&[sack]).await.unwrap()[0].acknowledged, position);
+    assert_eq!(log.backlog().await.unwrap().measures, 0);
+}
+
 /// In a cluster the record may be lost with its node, and the sacks on other nodes not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_split_whose_record_is_lost_is_resumed() {

@@ -15,7 +15,7 @@ use std::{
 
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, BlockRange, Fence, MetricWrite, StoreError},
-    incoming::{Consume, Pending, Position, Positions, Record},
+    incoming::{Consume, Pending, Position, Record},
 };
 use gnudi_indexer::{Indexer, IndexerError, MeasuredResources, revive_measured};
 use gnudi_model::{ArchivePolicy, Measure, Metric, MetricId, Sack, Text, Timestamp};
@@ -217,7 +217,8 @@ impl Processor {
         let after = self.taken(sack, progress).await?;
         let Pending { mut records, more } = self.incoming.pending(sack, after, PASS_BYTES_MAX).await?;
         let Some(up_to) = records.last().map(|record| record.position) else {
-            self.acknowledge_again(sack, after).await?;
+            // Otherwise the sack would not be idle before its next record, and a split never, since an old sack gets no more.
+            self.incoming.acknowledge_again(sack, after).await?;
             return Ok(PassOutcome::default());
         };
         let measures = records.iter().map(|record| u64::from(record.measures)).sum();
@@ -242,17 +243,6 @@ impl Processor {
         self.incoming.acknowledge(sack, up_to).await?;
         progress.taken.insert(sack, up_to);
         Ok(PassOutcome { measures, more })
-    }
-
-    /// A shared store may have lost the acknowledgement of what this process has taken: a failover of Redis. Otherwise the
-    /// sack would not be idle before its next record, and a split never, since an old sack gets no more.
-    async fn acknowledge_again(&self, sack: Sack, taken: Position) -> Result<()> {
-        let Positions { acknowledged, newest } = self.incoming.positions(&[sack]).await?[0];
-        let up_to = taken.min(newest);
-        if acknowledged < up_to {
-            self.incoming.acknowledge(sack, up_to).await?;
-        }
-        Ok(())
     }
 
     /// Counts a failed pass, and closes the unit if another process has it.

@@ -70,6 +70,10 @@ impl Consume for Forgetful {
         self.driver.acknowledge(sack, up_to).await
     }
 
+    async fn acknowledge_again(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
+        self.acknowledge(sack, up_to).await
+    }
+
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
         self.driver.trim(up_to).await
     }

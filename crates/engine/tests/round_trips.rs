@@ -10,14 +10,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_drivers::incoming::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions,
-    memory::MemoryIncoming,
+use gnudi_drivers::{
+    aggregates::memory::MemoryAggregates,
+    incoming::{
+        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions,
+        memory::MemoryIncoming,
+    },
 };
-use gnudi_engine::Engine;
+use gnudi_engine::{Engine, Metricd, MetricdOptions};
 use gnudi_model::{Measure, MetricId, Numbering, Sack, Timestamp};
 use parking_lot::Mutex;
-use support::{batch_of, indexer_of_sums, metric, point, sacks, store::Tapped};
+use support::{batch_of, indexer, indexer_of_sums, metric, options, point, sacks, store::Tapped, until};
 
 /// The number of calls by name.
 #[derive(Default)]
@@ -75,6 +78,10 @@ impl Consume for Counted {
         self.driver.trim(up_to).await
     }
 
+    fn wants_trim(&self) -> bool {
+        false
+    }
+
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
         self.calls.count("positions");
         self.driver.positions(sacks).await
@@ -128,4 +135,25 @@ async fn a_pass_makes_as_many_calls_for_many_metrics_as_for_few() {
         }
         assert!(pass.get("list_blocks").is_none_or(|calls| *calls == 1), "{few:?}");
     }
+}
+
+/// With `greedy` off each sack is polled. On a store of objects the positions take a request for each process.
+#[tokio::test]
+async fn a_pass_over_nothing_asks_for_records_only() {
+    let calls = Arc::new(Calls::default());
+    let incoming = Counted { driver: MemoryIncoming::new(sacks(1), u64::MAX), calls: calls.clone() };
+    let (indexer, store) = (indexer(0, "low").await, MemoryAggregates::default());
+    let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store), || Timestamp::EPOCH);
+    let options = MetricdOptions {
+        greedy: false,
+        processing_delay: Duration::from_millis(2),
+        ..options("test", Duration::from_hours(1))
+    };
+    let metricd = Metricd::start(Arc::new(engine), &options);
+    // The first pass looks for the position to begin with.
+    until("a pass", async || calls.take().contains_key("pending")).await;
+    calls.take();
+    until("more passes", async || calls.0.lock().get("pending").is_some_and(|passes| *passes > 2)).await;
+    assert_eq!(calls.take().get("positions"), None);
+    metricd.stop().await;
 }

@@ -165,6 +165,12 @@ pub trait Consume: Send + Sync + 'static {
     /// newest record. Other processes see the acknowledgement soon.
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()>;
 
+    /// Repeats an acknowledgement, which the store may have lost: a failover of Redis. Unlike that one `up_to` may
+    /// exceed the newest record, which may be lost, too.
+    async fn acknowledge_again(&self, _sack: Sack, _up_to: Position) -> Result<()> {
+        Ok(())
+    }
+
     /// The aggregates are durable up to these positions: the records' space may be reused. Called from time
     /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()>;

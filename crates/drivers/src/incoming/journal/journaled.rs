@@ -90,6 +90,10 @@ impl Consume for Journaled {
         self.store.acknowledge(sack, up_to).await
     }
 
+    async fn acknowledge_again(&self, sack: Sack, up_to: Position) -> Result<()> {
+        self.store.acknowledge_again(sack, up_to).await
+    }
+
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         self.store.trim(up_to).await
     }

@@ -157,6 +157,11 @@ impl Consume for RedisIncoming {
         Ok(())
     }
 
+    async fn acknowledge_again(&self, sack: Sack, up_to: Position) -> Result<()> {
+        // The script goes no further than the newest record.
+        self.acknowledge(sack, up_to).await
+    }
+
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         let store = &*self.store;
         let mut calls: Vec<Call> = Vec::new();
