@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{io::ErrorKind, path::Path, sync::Arc, time::Duration};
 
 use gnudi_drivers::{
     aggregates::{
@@ -18,7 +18,7 @@ use gnudi_model::MetricId;
 use support::{
     aggregate_items::{LARGE_HEAD_BYTES, is_large_there as is_there, metric, write_large as write},
     local::{ONLY_SACK, append, open_log, small_aggregates, small_log, waiting},
-    sim_disk::SimDisk,
+    sim_disk::{Operation, SimDisk},
     wait::until,
 };
 
@@ -150,4 +150,30 @@ async fn acknowledgements_go_on_while_nothing_new_is_taken() {
     until("the reserve to be taken again", async || reserve.is_held()).await;
     append(&log, 100, LARGE_HEAD_BYTES).await.expect("space for what is new");
     assert_eq!(waiting(&log).await, [100]);
+}
+
+/// File systems that copy on write need space to cut a file.
+#[tokio::test]
+async fn files_are_cut_with_space_of_the_reserve() {
+    let disk = SimDisk::default();
+    let reserve = reserve(&disk, 100_000);
+    let store = open(&disk, &reserve);
+    let no_space = || disk.fail(Operation::Truncate, 0, ErrorKind::StorageFull, false);
+    no_space();
+    // More than a file of the log.
+    let deleted: Vec<MetricId> = (0..800).map(metric).collect();
+    for answer in store.delete(Fence::EVERYTHING, &deleted).await {
+        answer.unwrap();
+    }
+    assert!(disk.is_healed());
+    let options = LocalIncomingOptions { reserve: reserve.clone(), ..small_log(1) };
+    let log = open_log(&disk, &options).unwrap();
+    until("the reserve to be taken again", async || reserve.is_held()).await;
+    append(&log, 1, 1000).await.unwrap();
+    disk.fail_batch_write(ErrorKind::StorageFull);
+    no_space();
+    assert!(matches!(append(&log, 2, 1000).await, Err(IncomingError::NoSpace(_))));
+    until("the reserve to be taken again", async || reserve.is_held()).await;
+    append(&log, 3, 1000).await.unwrap();
+    assert_eq!(waiting(&log).await, [1, 3]);
 }

@@ -295,7 +295,9 @@ impl SegmentLog {
     /// Removes what a failed write left, so that no later recovery finds a refused frame.
     fn undo<T>(&mut self, error: io::Error) -> Result<T, WriteError> {
         let file = &self.active.segment.file;
-        file.truncate(u64::from(self.active.end))
+        // On file systems that copy on write even that takes space.
+        self.reserve
+            .with_room(|| file.truncate(u64::from(self.active.end)))
             .and_then(|()| self.active.segment.sync())
             .map_err(WriteError::Broken)?;
         self.active.allocated = self.active.end;
@@ -337,7 +339,9 @@ impl SegmentLog {
             return Err(self.refused());
         }
         let previous_end = self.active.end;
-        self.active.segment.file.truncate(u64::from(previous_end)).map_err(WriteError::of)?;
+        let truncate = || self.active.segment.file.truncate(u64::from(previous_end));
+        let truncated = if claim == Claim::New { truncate() } else { self.reserve.with_room(truncate) };
+        truncated.map_err(WriteError::of)?;
         self.active.allocated = previous_end;
         if self.options.sync_full {
             self.sync().map_err(WriteError::Broken)?;
