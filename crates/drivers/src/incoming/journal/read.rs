@@ -240,12 +240,12 @@ impl JournalReader {
             let end = next.map(|(next, _)| next).or(current.next.map(|_| current.limit));
             let unreadable = current.reader.check_read(offset..end.unwrap_or(current.limit));
             // The writer may have written between the two reads. It writes in order, so read again.
-            current.forget_read();
+            current.reader.forget_bytes();
             if matches!(current.look(offset)?, Sight::Whole(..)) {
                 continue;
             }
             if unreadable.is_err() && self.patience.wait() {
-                current.forget_read();
+                current.reader.read_again();
                 continue;
             }
             let Some(end) = end else {
@@ -267,11 +267,6 @@ impl JournalReader {
 impl Current {
     fn look(&mut self, offset: u32) -> Result<Sight, OpenError> {
         self.reader.look(offset).map_err(OpenError::io(&self.segment.path))
-    }
-
-    /// Drops the read buffer.
-    fn forget_read(&mut self) {
-        self.reader = SegmentReader::new(Arc::clone(&self.segment), self.limit);
     }
 
     /// Whether the bytes at `hole` may have been acknowledged: the file is complete, or a frame at `next` or later was
