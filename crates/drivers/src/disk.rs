@@ -187,9 +187,12 @@ pub(crate) fn read_id(disk: &dyn Disk, path: &Path, what: &str) -> Result<Option
 pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = with_suffix(path, ".tmp");
     let file = disk.create(&temporary)?;
-    write_all_at(&*file, &mut [IoSlice::new(bytes)], 0)?;
-    file.sync_data()?;
-    disk.rename(&temporary, path)?;
+    let written = write_all_at(&*file, &mut [IoSlice::new(bytes)], 0).and_then(|()| file.sync_data());
+    if let Err(error) = written.and_then(|()| disk.rename(&temporary, path)) {
+        // Free the space: what is set aside of a damaged file may be large.
+        disk.remove(&temporary).ok();
+        return Err(error);
+    }
     disk.sync_dir(parent_of(path))
 }
 

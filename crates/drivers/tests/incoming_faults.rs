@@ -2,10 +2,14 @@
 
 mod support;
 
-use std::{io::ErrorKind, path::PathBuf, sync::Arc};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use gnudi_drivers::{
-    disk::Disk as _,
+    disk::{Disk as _, replace_file},
     incoming::{
         Append as _, Consume as _, Incoming, IncomingError, Position,
         log::{Durability, LocalIncoming, LocalIncomingOptions},
@@ -156,6 +160,16 @@ async fn a_full_disk_refuses_and_recovers() {
     assert_eq!(waiting(&log).await, [99]);
     drop(log);
     assert_eq!(waiting(&open(&disk)).await, [99]);
+}
+
+/// Otherwise a part of what is set aside of a damaged file takes the last space.
+#[test]
+fn a_file_without_room_leaves_nothing() {
+    let disk = SimDisk::default();
+    disk.set_capacity(Some(1000));
+    replace_file(&disk, Path::new("/file"), &[1; 600]).unwrap();
+    replace_file(&disk, Path::new("/file"), &[2; 600]).unwrap_err();
+    assert_eq!((disk.paths(), disk.used()), (vec![PathBuf::from("/file")], 600));
 }
 
 #[tokio::test]
