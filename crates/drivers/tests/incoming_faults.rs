@@ -126,6 +126,23 @@ async fn a_file_that_is_gone_does_not_keep_the_others() {
     }
 }
 
+/// Nothing else would remove them before the next start.
+#[tokio::test]
+async fn what_is_not_used_again_is_removed_though_names_cannot_be_synced() {
+    let (disk, log) = fresh();
+    for id in 1..14 {
+        append(&log, id, 30_000).await.unwrap();
+    }
+    let before = files(&disk, ".log");
+    assert!(before.len() > 5, "{before:?}");
+    // The first sync is that of the checkpoint's name.
+    disk.fail(Operation::SyncDir, 1, ErrorKind::StorageFull, false);
+    trim_all(&log).await.unwrap_err();
+    assert_eq!(files(&disk, ".log"), before[before.len() - 1..]);
+    append(&log, 14, 30_000).await.unwrap();
+    assert_eq!(waiting(&log).await, [14]);
+}
+
 #[tokio::test]
 async fn a_failed_write_poisons_too() {
     let (disk, log) = fresh();

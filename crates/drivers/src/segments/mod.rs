@@ -30,7 +30,7 @@ pub(crate) use self::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, if_there, is_no_space, is_out_of_files, with_suffix, write_all_at},
+    disk::{Disk, LocalDisk, if_there, is_no_space, is_out_of_files, remove_all, with_suffix, write_all_at},
     quarantine::Quarantine,
     reserve::Reserve,
 };
@@ -419,8 +419,9 @@ impl SegmentLog {
         if self.spares.len() > kept
             && let Err(error) = self.disk.sync_dir(&self.dir)
         {
-            // The next start finds the files.
+            // The next start finds these files. The others are not written again, so their names need no sync.
             self.spares.truncate(kept);
+            remove_all(&*self.disk, &to_remove).ok();
             return Err(error);
         }
         Ok(to_remove)
