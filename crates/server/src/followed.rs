@@ -4,7 +4,7 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -13,8 +13,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The interval between polls of the files.
 const LOOK_DELAY: Duration = Duration::from_secs(5);
 
-/// Modification time, size and inode of a file; `None` if it cannot be read.
-type Stamp = Option<(SystemTime, u64, u64)>;
+/// Time of the last change, size and inode of a file; `None` if there is none. The time is that of the inode: a file that
+/// only gets another mode or owner may become readable by that, and its content keeps its time.
+type Stamp = Option<(i64, i64, u64, u64)>;
 
 /// Watched files, with their stamps as of the last load, whether or not it succeeded.
 #[derive(Debug)]
@@ -51,7 +52,28 @@ impl Followed {
 fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
     let stamp = |path: &PathBuf| {
         let metadata = fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        Some((metadata.ctime(), metadata.ctime_nsec(), metadata.len(), metadata.ino()))
     };
     paths.iter().map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_becomes_readable_has_changed() {
+        let path = std::env::temp_dir().join(format!("gnudi-followed-{}", std::process::id()));
+        fs::write(&path, "a certificate").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        let before = stamps(std::slice::from_ref(&path));
+        assert_eq!(stamps(std::slice::from_ref(&path)), before);
+        // Longer than the kernel's clock for files stands still.
+        thread::sleep(Duration::from_millis(50));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_ne!(stamps(std::slice::from_ref(&path)), before);
+        fs::remove_file(&path).unwrap();
+    }
 }
