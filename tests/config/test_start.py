@@ -1,10 +1,15 @@
-"""Failing starts leave nothing behind, and report the error once."""
+"""Failing starts leave nothing behind, and report the error once. A start can be stopped."""
 
+import os
+import pathlib
+import signal
 import socket
+import subprocess
 
 import pytest
 
-from support import gnudi as program
+from support import gnudi as program, mounts
+from support.process import free_port, wait_until
 
 
 def serve(tmp_path, *arguments, config=""):
@@ -52,6 +57,24 @@ def test_a_configuration_file_that_cannot_be_read_is_told_once(tmp_path):
     done = program.run("serve", "--config-file", tmp_path, "--data-dir", tmp_path / "data")
     assert done.returncode == 1
     assert done.stderr.count("(os error ") == 1, done.stderr
+
+
+@pytest.mark.skipif(not mounts.possible(), reason="needs root, for a namespace of process ids")
+@pytest.mark.parametrize("command", ["serve", "metricd"])
+def test_the_first_process_of_a_container_can_be_stopped_while_it_starts(tmp_path, command):
+    """The kernel ignores the default actions of signals for it."""
+    config, log = tmp_path / "gnocchi.conf", tmp_path / "log"
+    config.write_text(f"[api]\nport = 0\n[indexer]\nurl = postgresql://nobody@127.0.0.1:{free_port()}/none\n"
+                      f"[storage]\ndriver = file\nfile_basepath = {tmp_path / 'store'}\n")
+    words = ["unshare", "--pid", "--fork", "--kill-child", program.binary(), command, "--config-file", config]
+    with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as holder:
+        try:
+            wait_until(lambda: "tried again" in log.read_text(), 10, "the database is waited for")
+            (inner,) = pathlib.Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
+            os.kill(int(inner), signal.SIGTERM)
+            assert holder.wait(10) == 0, log.read_text()
+        finally:
+            holder.kill()
 
 
 #: A pipeline into one sink.

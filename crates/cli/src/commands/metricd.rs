@@ -24,6 +24,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     logging::start_service(&config, "metricd")?;
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
+        let starting = super::Starting::begin()?;
         let figures = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
         let retry = RetryPolicy::configured(&config);
         let store = Store::open(&args.store, &config, None, retry).await?;
@@ -31,6 +32,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());
         let stopped = super::stopped();
+        drop(starting);
         let mut tasks = JoinSet::new();
         if let Some(listener) = figures {
             tasks.spawn(metrics::serve(listener, None, Arc::new(registry(&store))));

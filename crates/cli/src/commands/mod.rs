@@ -35,7 +35,7 @@ use gnudi_model::{Fault, Timespan, Timestamp};
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
 };
 
 use uuid::Uuid;
@@ -210,6 +210,28 @@ fn stopped() -> impl Future<Output = std::io::Result<()>> {
     async {
         signals?.recv().await;
         Ok(())
+    }
+}
+
+/// Until it is dropped, a stop signal ends the process at once: while a program starts. By default these signals do that by
+/// themselves, but not in the first process of a container, for which the kernel ignores them.
+struct Starting(JoinHandle<()>);
+
+impl Starting {
+    /// Must be called within a Tokio runtime.
+    fn begin() -> std::io::Result<Self> {
+        let mut signals = stop_signals()?;
+        Ok(Starting(tokio::spawn(async move {
+            signals.recv().await;
+            tracing::info!("stopped while starting");
+            std::process::exit(0);
+        })))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

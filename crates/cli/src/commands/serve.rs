@@ -94,6 +94,7 @@ fn allow_files(config: &Config) {
 
 async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) -> Result<()> {
     super::ignore_hangup()?;
+    let starting = super::Starting::begin()?;
     let own_password = Uuid::new_v4().to_string();
     let auth_mode = super::api::auth_mode(config, args, ProcessSecret::new(own_password.clone()))?;
     let tls = super::api::tls(config)?;
@@ -136,6 +137,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     };
     let collectors = Collectors::start(args, config, &sink, host, &mut registry).await?;
     let stopped = super::collectors::until_stopped();
+    drop(starting);
     // Collectors post their last measures while requests are still served.
     let stop = async {
         stopped.await;
