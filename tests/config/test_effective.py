@@ -75,6 +75,10 @@ def test_one_section_alone(tmp_path):
     ("[api]\nhost = 0.0.0.0\n", ["is not loopback"]),
     (CONFIG + "[amqp1d]\nurl = ://\n", [":12: [amqp1d] url"]),
     (CONFIG.replace("ceph\n", "s3\n"), ["s3_access_key_id: must be set"]),
+    ("[api]\nmetrics_listen = 9102\n[metricd]\nmetrics_listen = ::1:9102\n",
+     [":2: [api] metrics_listen = 9102: must be HOST:PORT", ":4: [metricd] metrics_listen = ::1:9102: must be HOST:PORT"]),
+    ("[DEFAULT]\nlog_date_format = %!\n", []),
+    ("[DEFAULT]\nlog_file = log\nlog_date_format = %!\n", [":3: [DEFAULT] log_date_format"]),
 ])
 def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     done = show(tmp_path, text, "--check")
@@ -97,6 +101,7 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     (STORE + "[compute]\ninstance_discovery_method = naive\n", "needs [service_credentials] auth_url"),
     (STORE + "[DEFAULT]\npolling_namespaces = central\n[compute]\nfetch_extra_metadata = true\n", None),
     (STORE + "[polling]\nenable_prometheus_exporter = true\nprometheus_tls_enable = true\n", "[polling] prometheus_tls_enable: needs prometheus_tls_certfile"),
+    (STORE + "[agent]\nmetrics_listen = 9102\n", "[agent] metrics_listen = 9102: must be HOST:PORT"),
     (STORE + "[coordination]\nbackend_url = zookeeper://h\n", "[coordination] backend_url: redis:// and etcd3+http:// coordinate"),
 ])
 def test_the_same_of_an_agent(tmp_path, text, reason):

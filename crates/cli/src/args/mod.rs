@@ -292,7 +292,7 @@ pub struct ServeArgs {
 }
 
 /// Validates an argument such as `localhost:8041`, `127.0.0.1:8041` or `[::1]:8041`.
-fn host_and_port(text: &str) -> Result<String, String> {
+pub fn host_and_port(text: &str) -> Result<String, String> {
     let (host, port) = text.rsplit_once(':').ok_or("must be HOST:PORT")?;
     if host.is_empty() || port.parse::<u16>().is_err() {
         return Err("must be HOST:PORT".to_owned());

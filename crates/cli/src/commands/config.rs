@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, bail};
 use gnudi_endpoint::output;
 
-use super::{agent, messages::note};
+use super::{agent, messages::note, metrics};
 use crate::{
     args::{ConfigArgs, ConfigGeneratorArgs, ServeArgs},
     config::{
@@ -74,6 +74,9 @@ fn faults_of_server(config: &Config) -> Vec<anyhow::Error> {
         super::api::check(config, &args),
         super::default_methods(config).map(drop),
         super::collectors::check(config),
+        metrics::check(config, "api"),
+        metrics::check(config, "metricd"),
+        logging::check(config),
     ];
     checks.into_iter().filter_map(Result::err).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use gnudi_app::App;
 use gnudi_server::Tls;
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -14,7 +14,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::config::Config;
+use crate::{args::host_and_port, config::Config};
 
 /// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -60,10 +60,21 @@ pub fn address<'a>(argument: Option<&'a str>, config: &'a Config, section: &str)
     argument.or(config.text(section, "metrics_listen"))
 }
 
+/// Whether `[section] metrics_listen` is an address, if it is set. Binds nothing.
+pub fn check(config: &Config, section: &str) -> Result<()> {
+    let Some(text) = config.text(section, "metrics_listen") else { return Ok(()) };
+    let place = || config.place(section, "metrics_listen");
+    host_and_port(text).map(drop).map_err(|reason| anyhow!("{} = {text}: {reason}", place()))
+}
+
 /// Binds [`address`], if there is one; [`serve`] accepts its connections. Must be called within a Tokio runtime.
 pub fn bind(argument: Option<&str>, config: &Config, section: &str) -> Result<Option<TcpListener>> {
     let Some(address) = address(argument, config, section) else { return Ok(None) };
-    let (listener, at) = bound(address)?;
+    let option = || match argument {
+        Some(_) => "--metrics-listen".to_owned(),
+        None => config.place(section, "metrics_listen"),
+    };
+    let (listener, at) = bound(address).with_context(option)?;
     tracing::info!(address = %at, "showing figures at /metrics");
     Ok(Some(listener))
 }

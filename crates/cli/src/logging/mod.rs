@@ -111,8 +111,7 @@ fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 }
 
 fn start_in_file(path: &Path, config: &Config) -> Result<()> {
-    let date_format = config.text("DEFAULT", "log_date_format").unwrap_or_default();
-    let format = OsloFormat::new(date_format).with_context(|| config.place("DEFAULT", "log_date_format"))?;
+    let format = oslo_format(config)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter(level(config)))
         .with_writer(LogFile::open(path)?)
@@ -124,6 +123,16 @@ fn start_in_file(path: &Path, config: &Config) -> Result<()> {
     let _ = LOGS_TO_FILE.set(());
     warn_of(config);
     Ok(())
+}
+
+fn oslo_format(config: &Config) -> Result<OsloFormat> {
+    let date_format = config.text("DEFAULT", "log_date_format").unwrap_or_default();
+    OsloFormat::new(date_format).with_context(|| config.place("DEFAULT", "log_date_format"))
+}
+
+/// Whether a service could write the lines of its log file, if it has one. Opens nothing.
+pub fn check(config: &Config) -> Result<()> {
+    log_path(config, "").map_or(Ok(()), |_| oslo_format(config).map(drop))
 }
 
 fn warn_of(config: &Config) {

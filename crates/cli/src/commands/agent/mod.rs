@@ -19,6 +19,7 @@ use gnudi_telemetry::meters::ReservedMetadata;
 
 use crate::{
     args::CheckedAgents,
+    commands::metrics,
     config::{Config, Project},
     logging,
     program_args::ProgramArgs,
@@ -33,7 +34,11 @@ fn prepare(args: &ProgramArgs, command: &str) -> Result<Config> {
 
 /// All errors that would prevent the agents' start with these files, found without network access.
 pub fn faults(config: &Config, agents: CheckedAgents) -> Vec<anyhow::Error> {
-    let mut checks = vec![credentials::keystone(config, "service_credentials").map(drop)];
+    let mut checks = vec![
+        credentials::keystone(config, "service_credentials").map(drop),
+        metrics::check(config, "agent"),
+        logging::check(config),
+    ];
     if agents != CheckedAgents::Polling {
         checks.extend([broker::brokers(config, "check").map(drop), notification::check(config)]);
     }
