@@ -285,8 +285,8 @@ pub struct ServeArgs {
     /// notifications of services, `polling`: polls instances and services.
     #[arg(long, value_name = "COLLECTOR", value_delimiter = ',', value_parser = ["statsd", "amqpd", "notification", "polling"])]
     pub with: Vec<String>,
-    /// With `--with notification` or `polling`: Ceilometer's configuration file [default:
-    /// /etc/ceilometer/ceilometer.conf].
+    /// With `--with notification` or `polling`: Ceilometer's configuration file [default: those of oslo.config, such as
+    /// /etc/gnudi/ceilometer.conf or /etc/ceilometer/ceilometer.conf].
     #[arg(long, value_name = "FILE")]
     pub ceilometer_config_file: Vec<PathBuf>,
 }
