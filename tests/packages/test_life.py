@@ -43,6 +43,16 @@ def check_installed(tree):
     assert tree.shell("gnudi --version").startswith("gnudi ")
 
 
+def test_a_purge_empties_a_disk_of_its_own(tree, built):
+    """The mount point itself cannot be removed."""
+    tree.shell("mkdir -p /var/lib/gnudi; mount -t tmpfs tmpfs /var/lib/gnudi")
+    tree.install(built["gnudi"])
+    tree.write("/var/lib/gnudi/aggregates/run", "")
+    tree.shell("echo gnudi gnudi/purge-data boolean true | debconf-set-selections")
+    tree.run("apt-get", "purge", "--yes", "gnudi")
+    assert tree.shell("ls -A /var/lib/gnudi") == ""
+
+
 @pytest.mark.long
 def test_a_package_lives_on_a_fresh_debian(fresh_tree, built, tmp_path):
     tree = fresh_tree
