@@ -97,6 +97,9 @@ def test_it_is_shown_over_tls(bus, tmp_path):
     try:
         wait_until(lambda: len(scraped(port, "https", context)) > 20, 40, "series")
         assert scraped(port) == {}
+        before = ssl.get_server_certificate(("127.0.0.1", port))
+        certificates.renew()
+        wait_until(lambda: ssl.get_server_certificate(("127.0.0.1", port)) != before, 20, "the renewed certificate")
     finally:
         agent.kill()
 

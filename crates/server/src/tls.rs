@@ -63,7 +63,7 @@ impl Tls {
     }
 
     /// Reloads the files on SIGHUP and when they change; never returns.
-    pub(crate) async fn follow(&self) -> io::Result<()> {
+    pub async fn follow(&self) -> io::Result<()> {
         self.followed.follow(|| self.reload()).await
     }
 }

@@ -75,6 +75,13 @@ impl Exports {
     /// Serves until the returned tasks are dropped.
     pub fn serve(self) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
+        if let Some(tls) = self.tls.clone() {
+            tasks.spawn(async move {
+                if let Err(error) = tls.follow().await {
+                    tracing::error!(%error, "a renewed certificate needs a restart");
+                }
+            });
+        }
         if let Some(exporter) = self.exporter {
             let page = Arc::new(ExporterPage(exporter));
             for listener in self.listeners {

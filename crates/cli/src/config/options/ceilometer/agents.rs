@@ -85,7 +85,8 @@ pub const OPTIONS: &[Spec] = &options! {
     option prometheus_listen_addresses(Kind::List, "127.0.0.1:9101",
         "Addresses with ports of that export.");
     option prometheus_tls_enable(Kind::Bool, "false", "Use TLS for it.");
-    text prometheus_tls_certfile("", "File of the certificate, in PEM, for prometheus_tls_enable.");
+    text prometheus_tls_certfile("",
+        "File of the certificate, in PEM, for prometheus_tls_enable. Read again on SIGHUP and when the file changes.");
     text prometheus_tls_keyfile("", "File of its key.");
     option jitter(Kind::Pause, "30",
         "gnudi: the first round begins within this many seconds, so that agents that start together do not poll \
