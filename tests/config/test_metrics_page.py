@@ -52,6 +52,7 @@ def test_figures_have_an_address_of_their_own(gnudi):
     assert scrape(figures)[counted] == 1
     for path in ("/", "/v1/status", "/metrics/", "/metric"):
         figures.get(path).expect(404)
+    figures.get("/metrics?collect=all").expect(200)
 
 
 def test_workers_show_figures(tmp_path):

@@ -137,6 +137,8 @@ async fn respond<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page:
     let mut words = request.split(u8::is_ascii_whitespace);
     let is_read = matches!(words.next(), Some(b"GET" | b"HEAD"));
     let target = words.next().filter(|_| is_read).and_then(|target| str::from_utf8(target).ok());
+    // Prometheus' `params` make no difference.
+    let target = target.and_then(|target| target.split('?').next());
     let found = match target {
         Some(target) => page.text(target).await,
         None => None,
