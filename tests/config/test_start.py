@@ -30,6 +30,15 @@ def test_a_port_that_is_taken_leaves_nothing_behind(tmp_path, names_directory):
     assert [path.name for path in tmp_path.iterdir()] == ["gnocchi.conf"]
 
 
+@pytest.mark.parametrize("words, config, named", [
+    (["--host", "no..host"], "[api]\nhost = 127.0.0.1\n", "gnudi: --host no..host: "),
+    ([], "[api]\nhost = no..host\n", "gnocchi.conf:2: [api] host = no..host: "),
+])
+def test_a_host_without_an_address_is_named_where_it_was_set(tmp_path, words, config, named):
+    done = serve(tmp_path, *words, "--data-dir", tmp_path / "data", config=config)
+    assert done.returncode == 1 and named in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("part", ["", "/sub"])
 def test_a_data_directory_that_cannot_be_made_is_told_once(tmp_path, part):
     (tmp_path / "file").write_text("no directory")

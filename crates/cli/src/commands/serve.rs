@@ -158,7 +158,11 @@ async fn address(args: &ServeArgs, config: &Config, auth_mode: &AuthMode) -> Res
     } else {
         let host = args.host.as_deref().or(config.text("api", "host")).unwrap_or("127.0.0.1").to_owned();
         let port = args.port.unwrap_or(config.size("api", "port") as u16);
-        resolve((host.as_str(), port), &format!("{} = {host}", config.place("api", "host"))).await?
+        let option = match &args.host {
+            Some(host) => format!("--host {host}"),
+            None => format!("{} = {host}", config.place("api", "host")),
+        };
+        resolve((host.as_str(), port), &option).await?
     };
     super::api::refuse_open_access(address.ip(), args, auth_mode)?;
     Ok(address)
