@@ -33,13 +33,13 @@ pub fn run(args: &StoreArgs) -> Result<()> {
 pub fn run_to_size(args: &SackSizeArgs) -> Result<()> {
     let wanted = args.requested_count().context("the new number of sacks is missing")?;
     with_store(&args.store, async |store| {
-        let present = store.engine.numbering().count;
-        let times = doublings(present, wanted)?;
-        if times == 0 {
+        let present = store.engine.numbering();
+        if doublings(present.count, wanted)? == 0 {
             say(format_args!("there are {wanted} sacks already"));
-            return if store.engine.numbering().draining { split(&store, true).await } else { Ok(()) };
+            return if present.draining { split(&store, true).await } else { Ok(()) };
         }
-        for _ in 0..times {
+        // Counted anew each time: a call completes a split that an interrupted run has begun, and doubles nothing then.
+        while doublings(store.engine.numbering().count, wanted)? > 0 {
             split(&store, false).await?;
         }
         Ok(())
