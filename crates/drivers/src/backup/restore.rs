@@ -10,7 +10,9 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-use super::{Figures, MANIFEST, OnProgress, copy::copy_whole, make_dir, manifest::Manifest, sync_dir};
+use super::{
+    Figures, MANIFEST, OnProgress, PARTIAL_SUFFIX, copy::copy_whole, make_dir, manifest::Manifest, sync_dir,
+};
 use crate::{
     OpenError,
     data_dir::RESTORING,
@@ -28,7 +30,9 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
     let mut backups = Vec::new();
     for entry in fs::read_dir(path).map_err(OpenError::io(path))? {
         let backup = entry.map_err(OpenError::io(path))?.path();
-        if backup.join(MANIFEST).is_file() {
+        // The manifest of an interrupted one may be cut short.
+        let is_interrupted = backup.to_string_lossy().ends_with(PARTIAL_SUFFIX);
+        if !is_interrupted && backup.join(MANIFEST).is_file() {
             backups.push(backup);
         }
     }
@@ -201,6 +205,16 @@ mod tests {
             assert_eq!(fs::read_to_string(data_dir.join("format-version")).unwrap(), "1\n", "{name}");
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 4, "nothing is left over");
+    }
+
+    #[test]
+    fn an_interrupted_backup_is_not_the_newest() {
+        let root = tempfile::tempdir().unwrap();
+        let backup = make_backup(root.path());
+        let partial = root.path().join("backup.partial");
+        fs::create_dir(&partial).unwrap();
+        fs::write(partial.join(MANIFEST), "{").unwrap();
+        assert_eq!(newest(root.path()).unwrap(), backup);
     }
 
     #[test]
