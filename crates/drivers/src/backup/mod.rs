@@ -69,7 +69,7 @@ pub struct Figures {
 /// Called after each file, and each mebibyte of it.
 pub type OnProgress<'a> = &'a mut dyn FnMut(&Figures);
 
-/// A backup being made. If dropped before [`Backup::finish`], its directory is removed by the next one.
+/// A backup being made. If dropped before [`Backup::finish`], only what the next one reuses stays, and is removed by that.
 pub struct Backup {
     place: PathBuf,
     name: String,
@@ -136,7 +136,10 @@ impl Backup {
         self.copy_runs(data_dir, &runs_dir(aggregates), progress)?;
         // After the runs, so that they do not describe an older state of the store.
         self.copy_plain_files(data_dir, aggregates, progress)?;
-        segments::continue_behind(&data_dir.join(incoming), &self.partial().join(incoming))
+        segments::continue_behind(&data_dir.join(incoming), &self.partial().join(incoming))?;
+        // Their runs are in this one. Also if this one fails: otherwise each that fails would leave some space less.
+        drop(self.earlier.remove_interrupted());
+        Ok(())
     }
 
     /// The small files in the folder `dir` that are replaced atomically: versions, identities, checkpoints.
@@ -317,6 +320,19 @@ impl Backup {
     }
 }
 
+impl Drop for Backup {
+    /// Removes what another backup copies again: this one may have failed because the disk is full.
+    fn drop(&mut self) {
+        // If it is finished, there is no such directory any more.
+        let partial = self.partial();
+        let log = log_dir(Path::new(data_dir::AGGREGATES));
+        for copied in [Path::new(data_dir::INCOMING), log.as_path()] {
+            drop(fs::remove_dir_all(partial.join(copied)));
+        }
+        drop(fs::remove_file(self.index()));
+    }
+}
+
 /// The paths of all files below a directory, relative to it.
 fn collect(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()> {
     let dir = root.join(below);
@@ -372,6 +388,20 @@ mod tests {
 
     const SACK: Sack = Sack { count: SackCount(NonZeroU16::MIN), id: SackId(0) };
 
+    fn open(dir: &Path) -> (Arc<LocalAggregates>, Arc<LocalIncoming>) {
+        let aggregates = dir.join(data_dir::AGGREGATES);
+        let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
+        let store = LocalAggregates::open(&aggregates, &options).unwrap();
+        let options = LocalIncomingOptions {
+            sack_count: SACK.count,
+            segment_bytes: 1 << 16,
+            spare_segments_max: 0,
+            followed_in: Some(aggregates),
+            ..LocalIncomingOptions::default()
+        };
+        (store, LocalIncoming::open(&dir.join(data_dir::INCOMING), &options).unwrap())
+    }
+
     async fn append(log: &LocalIncoming, bytes: usize) {
         let mut batch = Batch::default();
         batch.push(MetricId(Uuid::from_u128(1)), 1, |out| out.resize(out.len() + bytes, 7));
@@ -384,22 +414,33 @@ mod tests {
         log.trim(&[(SACK, newest)]).await.unwrap();
     }
 
+    #[tokio::test]
+    async fn backups_that_fail_leave_only_what_the_next_one_reuses() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, place) = (root.path().join("data"), root.path().join("backups"));
+        let (_store, log) = open(&dir);
+        append(&log, 10).await;
+        fs::write(dir.join(data_dir::VERSION_FILE), "1\n").unwrap();
+        let fail = |name| {
+            let mut backup = Backup::begin(&place, name).unwrap();
+            backup.copy_store(&dir, &mut |_| {}).unwrap();
+            fs::write(backup.index(), "a part of it").unwrap();
+            assert!(backup.partial().join(data_dir::INCOMING).exists());
+            backup.partial()
+        };
+        let (first, second) = (fail("one"), fail("two"));
+        assert!(!first.exists());
+        let aggregates = second.join(data_dir::AGGREGATES);
+        assert!(runs_dir(&aggregates).exists() && !log_dir(&aggregates).exists());
+        assert!(!second.join(data_dir::INCOMING).exists() && !second.join(data_dir::INDEX).exists());
+    }
+
     /// What is trimmed while the log is copied is in the aggregates.
     #[tokio::test(flavor = "multi_thread")]
     async fn segments_that_are_trimmed_meanwhile_are_not_lost() {
         let root = tempfile::tempdir().unwrap();
         let (dir, place) = (root.path().join("data"), root.path().join("backups"));
-        let aggregates = dir.join(data_dir::AGGREGATES);
-        let options = LocalAggregatesOptions { segment_bytes: 1 << 16, ..LocalAggregatesOptions::default() };
-        let _store = LocalAggregates::open(&aggregates, &options).unwrap();
-        let options = LocalIncomingOptions {
-            sack_count: SACK.count,
-            segment_bytes: 1 << 16,
-            spare_segments_max: 0,
-            followed_in: Some(aggregates),
-            ..LocalIncomingOptions::default()
-        };
-        let log = LocalIncoming::open(&dir.join(data_dir::INCOMING), &options).unwrap();
+        let (_store, log) = open(&dir);
         append(&log, 10).await;
         trim(&log).await;
         for _ in 0..30 {
