@@ -111,10 +111,12 @@ def test_a_storage_without_any_series_is_reported(world, tmp_path):
     store = f"file_basepath = {world.server.directory}/store"
     conf = changed(world, tmp_path, (store, f"file_basepath = {tmp_path}/other\n[incoming]\ndriver = file\n{store}"))
     done = imported(conf, tmp_path / "data")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    # Said at the start, too.
+    assert f"the first metrics have no points in Gnocchi's storage, there is no {tmp_path}/other/" in done.stderr, done.stderr
     assert "no metric has points in Gnocchi's storage" in done.stdout and f"there is no {tmp_path}/other/" in done.stdout, done.stdout
     again = imported(world.server.directory / "gnocchi.conf", tmp_path / "data")
-    assert again.returncode == 0 and "no metric has points" not in again.stdout, again.stdout + again.stderr
+    assert (again.returncode, again.stderr) == (0, "") and "no metric has points" not in again.stdout, again.stdout + again.stderr
 
 
 def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):

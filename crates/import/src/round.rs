@@ -94,6 +94,20 @@ impl<'a> Import<'a> {
         })
     }
 
+    /// Where Gnocchi's storage lacks points, if it has none of the first metrics, except for those whose measures may all
+    /// wait: see [`Report::empty_storage`], which is known only once all metrics are read.
+    pub async fn missing_points(&self) -> Result<Option<String>, ImportError> {
+        let backlog = self.backlog().await?;
+        let mut first = Index::open(&self.source.index).await?.metrics_behind(None, self.target.now).await?;
+        first.retain(|metric| !backlog.contains(&metric.id));
+        for metric in &first {
+            if self.source.storage.points(metric.id).await?.is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(first.first().map(|metric| self.source.storage.points_place(metric.id)))
+    }
+
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
     /// imports both. The last report names what all rounds have left out.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {

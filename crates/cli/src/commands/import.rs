@@ -39,6 +39,12 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
     claim(&source.index.place(), store, target).await?;
     let mut import = Import::new(source, target).await?;
+    // Before the first round, which may take hours.
+    if let Some(place) = import.missing_points().await? {
+        note(format_args!(
+            "import: the first metrics have no points in Gnocchi's storage, there is no {place}: {IS_IT}"
+        ));
+    }
     let (report, elapsed) = round(&mut import, !follow).await?;
     print(&report, elapsed);
     let mut named: HashSet<String> = remarks(&report).collect();
@@ -105,12 +111,13 @@ fn stop_signal() -> Result<watch::Receiver<()>> {
 }
 
 /// A Gnocchi that never had measures looks the same as one whose storage was configured wrongly.
-const EMPTY_STORAGE: &str = "no metric has points in Gnocchi's storage: make sure that it is this Gnocchi's";
+const EMPTY_STORAGE: &str = "no metric has points in Gnocchi's storage";
+const IS_IT: &str = "make sure that it is this Gnocchi's";
 
 /// What a round left out, and an empty storage.
 fn remarks(report: &Report) -> impl Iterator<Item = String> {
     let skipped = report.skipped.iter().map(|reason| format!("left out: {reason}"));
-    skipped.chain(report.empty_storage.iter().map(|_| EMPTY_STORAGE.to_owned()))
+    skipped.chain(report.empty_storage.iter().map(|_| format!("{EMPTY_STORAGE}: {IS_IT}")))
 }
 
 /// A round of `--follow` in one line, and one for each remark that is not `named` yet.
@@ -183,7 +190,7 @@ fn print(report: &Report, elapsed: Duration) {
         say(format_args!("    {reason}"));
     }
     if let Some(place) = empty_storage {
-        say(format_args!("  {EMPTY_STORAGE}: there is no {place}"));
+        say(format_args!("  {EMPTY_STORAGE}, there is no {place}: {IS_IT}"));
     }
 }
 
