@@ -3,7 +3,7 @@
 //! Gnocchi stamps revisions with its own time: their contents are transferred, their times are not.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -33,6 +33,8 @@ const PAGE_ROWS: usize = 5_000;
 struct Theirs<'a> {
     index: &'a mut Index,
     of: Option<&'a SourceType>,
+    /// The next ones, of which a page has a group.
+    groups: VecDeque<Vec<Uuid>>,
     behind: Option<Uuid>,
 }
 
@@ -43,9 +45,18 @@ impl Rows for Theirs<'_> {
 
     async fn page(&mut self) -> Result<Vec<SourceResource>, ExportError> {
         let Some(of) = self.of else { return Ok(Vec::new()) };
-        let some = self.index.resources_behind(of, self.behind).await?;
-        self.behind = some.last().map(|last| last.id).or(self.behind);
-        Ok(some)
+        loop {
+            if self.groups.is_empty() {
+                self.groups = self.index.groups_behind(of, self.behind).await?.into();
+            }
+            let Some(group) = self.groups.pop_front() else { return Ok(Vec::new()) };
+            self.behind = group.last().copied();
+            // None of them if Gnocchi has deleted the attributes of all.
+            let found = self.index.resources(of, &group).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
     }
 
     fn id(row: &SourceResource) -> Uuid {
@@ -110,7 +121,7 @@ fn listings<'a>(
     of: &'a Types,
     history: bool,
 ) -> (Listing<Theirs<'a>>, Listing<Ours<'a>>) {
-    let theirs = Theirs { index: gnocchi, of: of.gnocchi.as_ref(), behind: None };
+    let theirs = Theirs { index: gnocchi, of: of.gnocchi.as_ref(), groups: VecDeque::new(), behind: None };
     let name = of.gnudi.as_ref().map(|of| of.name.as_str());
     let ours = Ours { indexer: gnudi, of: name, marker: None, history, rest: Vec::new() };
     (Listing::new(theirs), Listing::new(ours))

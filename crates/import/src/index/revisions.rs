@@ -38,27 +38,18 @@ impl Index {
         Ok(with_revisions(current, earlier))
     }
 
-    /// A page of the resources of a type (not of types that share its attributes) after an id, sorted by id; empty at
-    /// the end.
-    pub async fn resources_behind(
+    /// The ids of the next resources of a type (not of types that share its attributes) after an id, in groups whose
+    /// revisions fit into memory; empty at the end.
+    pub async fn groups_behind(
         &mut self,
         of: &SourceType,
-        mut behind: Option<Uuid>,
-    ) -> Result<Vec<SourceResource>, IndexError> {
-        loop {
-            let mut select =
-                self.once(format!("SELECT {} FROM resource WHERE type = ", self.column("id", Form::Id)));
-            self.push_text(&mut select, &of.resource_type.name);
-            let ids = self.ids_behind(select, behind).await?;
-            let groups = self.groups_of_resources(&ids).await?;
-            let Some(first) = groups.first() else { return Ok(Vec::new()) };
-            // None of them if Gnocchi has deleted the attributes of all.
-            let found = self.resources(of, first).await?;
-            if !found.is_empty() {
-                return Ok(found);
-            }
-            behind = first.last().copied();
-        }
+        behind: Option<Uuid>,
+    ) -> Result<Vec<Vec<Uuid>>, IndexError> {
+        let mut select =
+            self.once(format!("SELECT {} FROM resource WHERE type = ", self.column("id", Form::Id)));
+        self.push_text(&mut select, &of.resource_type.name);
+        let ids = self.ids_behind(select, behind).await?;
+        Ok(self.groups_of_resources(&ids).await?.into_iter().map(<[_]>::to_vec).collect())
     }
 
     /// Splits ids of resources into groups whose revisions fit into memory, of at most [`IDS_AT_ONCE`] ids each.
