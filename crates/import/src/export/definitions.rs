@@ -59,6 +59,13 @@ impl Types {
         self.same_kind(self.expected.as_ref()?, name)
     }
 
+    /// Whether Gnocchi accepts the value. The type's bounds may have been narrowed since it was stored, or widened since the
+    /// type was listed.
+    pub fn accepts(&self, name: &str, value: &AttributeValue) -> bool {
+        let attribute = self.gnudi.as_ref().and_then(|ours| ours.attributes.get(name));
+        attribute.is_some_and(|attribute| fits(attribute.kind, value))
+    }
+
     fn same_kind<'a>(&self, theirs: &'a BTreeMap<Text, Attribute>, name: &str) -> Option<&'a Attribute> {
         let theirs = theirs.get(name)?;
         let ours = self.gnudi.as_ref()?.attributes.get(name)?;
@@ -287,8 +294,24 @@ async fn write_attributes(
     Ok(())
 }
 
-/// A valid fill value, for attributes that no resource lacks: Gnocchi demands one for each required attribute.
-fn neutral(kind: AttributeKind) -> AttributeValue {
+/// Whether a value is of a kind, and within its bounds.
+pub(super) fn fits(kind: AttributeKind, value: &AttributeValue) -> bool {
+    match (kind, value) {
+        (AttributeKind::String { min_length, max_length }, AttributeValue::String(text)) => {
+            (min_length as usize..=max_length as usize).contains(&text.as_str().chars().count())
+        }
+        (AttributeKind::Number { min, max }, AttributeValue::Number(number)) => {
+            min.is_none_or(|min| min <= *number) && max.is_none_or(|max| *number <= max)
+        }
+        (AttributeKind::Uuid, AttributeValue::Uuid(_))
+        | (AttributeKind::Bool, AttributeValue::Bool(_))
+        | (AttributeKind::Datetime, AttributeValue::Datetime(_)) => true,
+        _ => false,
+    }
+}
+
+/// A valid value, for attributes that no resource lacks: Gnocchi demands one for each required attribute.
+pub(super) fn neutral(kind: AttributeKind) -> AttributeValue {
     match kind {
         AttributeKind::String { min_length, .. } => {
             AttributeValue::String(" ".repeat(min_length as usize).as_str().into())

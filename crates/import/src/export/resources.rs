@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     Export, ExportError,
-    definitions::Types,
+    definitions::{Types, fits, neutral},
     earlier::{Earlier, ExportedRevisions},
     line::{ExportedRevision, Line},
     refuse_damage,
@@ -304,7 +304,13 @@ impl Changes<'_> {
             return;
         }
         let state = State::of(first, self.of);
+        self.report_unfit(first);
         let mut body = state.body(&[State::default()], |_| {});
+        // Gnocchi demands them. A later export sets the value that is left out now.
+        let own = self.of.gnudi.iter().flat_map(|of| &of.attributes);
+        for (name, attribute) in own.filter(|(_, attribute)| attribute.required) {
+            body.entry(name.as_str()).or_insert_with(|| value_of(&neutral(attribute.kind)));
+        }
         // Posting an id that is not a UUID creates a resource that belongs to the caller.
         let is_own = first.creator == *self.creator;
         let id = if is_own { first.original_resource_id.to_string() } else { first.id.to_string() };
@@ -315,11 +321,27 @@ impl Changes<'_> {
         self.follow(vec![state], revisions, first.revision_start);
     }
 
+    /// Reports values that are left out, since they are not within the bounds of their attributes.
+    fn report_unfit(&mut self, revision: &Resource) {
+        let Some(of) = &self.of.gnudi else { return };
+        for (name, value) in with_value(&revision.attributes) {
+            let reason =
+                format!("resource {}: its {name} does not fit the type: it is left out", revision.id);
+            let is_unfit = of.attributes.get(&name).is_some_and(|attribute| !fits(attribute.kind, &value));
+            if is_unfit && !self.skipped.contains(&reason) {
+                self.skipped.push(reason);
+            }
+        }
+    }
+
     /// Transfers the revisions after `until`, and finally any remaining difference. `before`: the resource in Gnocchi's
     /// index, and then as the file of earlier runs leaves it, which may not be posted yet.
     fn follow(&mut self, mut before: Vec<State>, revisions: &Revisions, until: Timestamp) {
         let later = revisions.iter().filter(|revision| revision.revision_start > until);
         for revision in later.chain(revisions.last()) {
+            if revision.revision_start > until {
+                self.report_unfit(revision);
+            }
             let next = State::of(revision, self.of);
             let mut lost = Vec::new();
             let body = next.body(&before, |field| lost.push(field.to_owned()));
@@ -359,11 +381,11 @@ struct State {
 }
 
 impl State {
-    /// A resource of gnudi. An attribute that its type got after that was listed is left to the next export.
+    /// A resource of gnudi. What its type got after that was listed, attributes or wider bounds, is left to the next export.
     fn of(resource: &Resource, of: &Types) -> Self {
         let text = |text: &Option<Text>| text.as_ref().map(ToString::to_string);
         let mut attributes = with_value(&resource.attributes);
-        attributes.retain(|name, _| of.gnudi.as_ref().is_some_and(|of| of.attributes.contains_key(name)));
+        attributes.retain(|name, value| of.accepts(name, value));
         Self {
             started_at: Some(resource.started_at),
             ended_at: resource.ended_at,
@@ -376,7 +398,7 @@ impl State {
     /// A resource of gnudi as the file of earlier runs leaves it, after its type was changed to gnudi's.
     fn of_file(resource: &Resource, of: &Types) -> Self {
         let mut state = Self::of(resource, of);
-        state.attributes.retain(|name, _| of.expected(name).is_some());
+        state.attributes.retain(|name, value| of.expected(name).is_some_and(|of| fits(of.kind, value)));
         state.fill(of);
         state
     }
@@ -385,7 +407,7 @@ impl State {
     fn of_source(revision: Option<&SourceRevision>, of: &Types) -> Self {
         let Some(revision) = revision else { return Self::default() };
         let mut attributes = with_value(&revision.attributes);
-        attributes.retain(|name, _| of.kept(name).is_some());
+        attributes.retain(|name, value| of.kept(name).is_some() && of.accepts(name, value));
         let mut state = Self {
             started_at: Some(revision.started_at),
             ended_at: revision.ended_at,
@@ -519,5 +541,33 @@ mod tests {
         // The file of earlier runs had not the new one yet, as this run has not the late one.
         let body = state.body(&[State::of_file(&resource, &of)], |_| panic!("nothing is lost"));
         assert_eq!(Value::from(body), serde_json::json!({"new": true}));
+    }
+
+    #[test]
+    fn a_value_beyond_the_bounds_is_left_to_the_next_export() {
+        let host = |max_length| {
+            let kind = AttributeKind::String { min_length: 1, max_length };
+            BTreeMap::from([(Text::from("host"), Attribute { kind, required: true, fill: None })])
+        };
+        let types = |expected, listed| {
+            let theirs = ExpectedType { stored: None, attributes: host(expected), replaced: BTreeSet::new() };
+            Types::new(
+                Some(theirs),
+                Some(Arc::new(ResourceType { name: "machine".into(), attributes: host(listed) })),
+            )
+        };
+        let attributes = BTreeMap::from([("host".into(), AttributeValue::String("twelve".into()))]);
+        let resource = Arc::new(Resource { attributes, ..Resource::new(Uuid::from_u128(1), "machine") });
+        // The bounds were widened since the type was listed.
+        let of = types(5, 5);
+        let mut changes = Changes { creator: "", of: &of, skipped: Vec::new(), lines: Vec::new() };
+        changes.make(&vec![resource.clone()], &Earlier::default());
+        let [line] = &changes.lines[..] else { panic!("one request") };
+        assert!(line.body.as_ref().unwrap().get().contains(r#""host":" ""#));
+        assert_eq!(changes.skipped.len(), 1);
+        let of = types(5, 12);
+        let body =
+            State::of(&resource, &of).body(&[State::of_file(&resource, &of)], |_| panic!("nothing is lost"));
+        assert_eq!(Value::from(body), serde_json::json!({"host": "twelve"}));
     }
 }
