@@ -25,7 +25,7 @@ pub(super) struct Known {
     /// Resources that Gnocchi has, or the file of earlier runs creates, and those of them that this run deletes.
     pub kept_resources: HashSet<Uuid>,
     pub deleted_resources: BTreeSet<Uuid>,
-    /// Gnocchi's metrics of resources, by their place there, unless they are deleted.
+    /// Metrics of resources that Gnocchi has, unless they are deleted, or that this run creates, by their place there.
     pub kept_metrics: HashMap<MetricPlace, MetricId>,
     /// Metrics that the file of earlier runs creates, and this run deletes.
     pub deleted_metrics: HashSet<Uuid>,
@@ -38,6 +38,14 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Notes a metric that the file creates.
+    pub fn make(&mut self, new: &Metric) {
+        if let (Some(_), Some(name)) = (new.resource_id, &new.name) {
+            self.kept_metrics.insert(MetricPlace::of(new.resource_id, Some(name.as_str())), new.id);
+        }
+        self.made.insert(new.id, Place::of(new));
+    }
+
     /// Whether the policy and the resource of a new metric are known.
     pub fn has_owners_of(&self, new: &Metric) -> bool {
         let policy = new.archive_policy_name.as_str();
@@ -134,7 +142,7 @@ mod tests {
     fn a_place_in_gnocchi_has_one_metric() {
         let [resource, gone] = [1, 2].map(Uuid::from_u128);
         let [imported, created, deleted, other] = [11, 12, 13, 14].map(id);
-        let known = Known {
+        let mut known = Known {
             deleted_resources: BTreeSet::from([gone]),
             kept_metrics: HashMap::from([(MetricPlace::of(Some(resource), Some("cpu")), imported)]),
             deleted_metrics: HashSet::from([deleted.0]),
@@ -146,10 +154,18 @@ mod tests {
         {
             earlier.metrics.insert(metric.0, Place::Of(of, name.to_owned()));
         }
-        let holder = |metric: MetricId, resource_id: Option<Uuid>, name: &str| {
-            let new = Metric { name: Some(name.into()), resource_id, ..Metric::new(metric) };
-            known.holder_of_place(&new, &earlier)
+        let named = |metric: MetricId, resource_id: Option<Uuid>, name: &str| Metric {
+            name: Some(name.into()),
+            resource_id,
+            ..Metric::new(metric)
         };
+        // It is deleted while the metrics are listed, and another one gets its name.
+        known.make(&named(id(15), Some(resource), "load"));
+        let holder = |metric: MetricId, resource_id: Option<Uuid>, name: &str| {
+            known.holder_of_place(&named(metric, resource_id, name), &earlier)
+        };
+        assert_eq!(holder(id(20), Some(resource), "load"), Some(id(15)));
+        assert_eq!(holder(id(15), Some(resource), "load"), None);
         assert_eq!(holder(id(20), Some(resource), "cpu"), Some(imported));
         assert_eq!(holder(id(20), Some(resource), "disk"), Some(created));
         assert_eq!(holder(created, Some(resource), "disk"), None);

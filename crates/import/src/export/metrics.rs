@@ -203,7 +203,8 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
             (theirs, Some(new)) => {
                 if let Some(holder) = known.holder_of_place(&new, earlier) {
                     // The next export deletes the former one, unless it has only left its place, as imported ones may.
-                    let is_imported = earlier.metrics.place(holder.0).is_none();
+                    let is_imported =
+                        earlier.metrics.place(holder.0).is_none() && !known.made.contains_key(&holder);
                     if is_imported && gnudi.metrics(&[holder]).await?[0].is_some() {
                         report.skipped.push(format!(
                             "metric {}: metric {holder}, which had its name before, keeps that in Gnocchi: it is left out with its measures",
@@ -219,7 +220,7 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
                         new.id
                     ));
                 }
-                known.made.insert(new.id, Place::of(&new));
+                known.make(&new);
                 if !is_created_there(&new, earlier) {
                     if earlier.metrics.place(new.id.0).is_some() {
                         report.skipped.push(format!(
