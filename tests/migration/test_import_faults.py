@@ -1,6 +1,9 @@
 """When `gnudi import gnocchi` refuses, what it leaves out, and imports that are killed and repeated."""
 
+import contextlib
+import json
 import random
+import signal
 import subprocess
 import time
 
@@ -11,7 +14,7 @@ from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
 from support.gnocchi import Gnocchi
 from support.http import create_policy
-from support.process import free_port
+from support.process import free_port, wait_until
 
 REQUESTS = 4
 KILLS = 8
@@ -142,6 +145,48 @@ def test_damaged_files_are_named_and_left_out(world, gnudi, tmp_path):
     without_points = damaged[2].parent.name
     found = series(ours.client(), {without_points: world.metrics[without_points]})
     check_same(found, series(world.client, {without_points: world.metrics[without_points]}), "series without points")
+
+
+@contextlib.contextmanager
+def unreadable(path, away):
+    """A folder in place of a file, or the reverse, stands for an engine that does not respond."""
+    make, remove = (path.mkdir, path.rmdir) if path.is_file() else (path.touch, path.unlink)
+    if path.exists():
+        path.rename(away)
+    make()
+    yield
+    remove()
+    if away.exists():
+        away.rename(path)
+
+
+def test_outages_in_the_first_and_in_the_last_round_are_waited_for(world, tmp_path):
+    store, log, away = tmp_path / "store", tmp_path / "log", tmp_path / "away"
+    subprocess.run(["cp", "-a", world.server.directory / "store", store], check=True)
+    conf = changed(world, tmp_path, (f"{world.server.directory}/store", str(store)))
+    points = max(store.rglob("none_v3"), key=lambda path: path.parent.name)
+    sack = store / f"incoming{json.loads((store / 'tmp' / 'gnocchi-config').read_text())['sacks']}-0"
+    command = [program.binary(), "import", "gnocchi", "--config-file", conf, "--data-dir", tmp_path / "data", "--follow"]
+
+    def wait_for(text, count=1):
+        wait_until(lambda: log.read_text(encoding="utf-8").count(text) >= count or process.poll() is not None, 60, text)
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        return log.read_text(encoding="utf-8").count("trying again")
+
+    with log.open("wb") as out, unreadable(points, away):
+        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=subprocess.STDOUT)
+        wait_for("trying again")
+    try:
+        wait_for("following Gnocchi")
+        with unreadable(sack, away):
+            process.send_signal(signal.SIGINT)
+            noticed = wait_for("import: the last round")
+            wait_for("trying again", noticed + 1)
+        assert process.wait(60) == 0, log.read_text(encoding="utf-8")
+        assert "0 left out" in log.read_text(encoding="utf-8").splitlines()[-1]
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_times_that_are_moved_are_named_by_each_import(world, tmp_path):

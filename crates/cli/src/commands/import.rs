@@ -45,7 +45,15 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
             "import: the first metrics have no points in Gnocchi's storage, there is no {place}: {IS_IT}"
         ));
     }
-    let (report, elapsed) = round(&mut import, !follow).await?;
+    let (report, elapsed) = loop {
+        match round(&mut import, !follow).await {
+            Err(error) if follow && error.is_outage() => {
+                note_outage(&error);
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => break done?,
+        }
+    };
     print(&report, elapsed);
     let mut named: HashSet<String> = remarks(&report).collect();
     if !follow {
@@ -55,24 +63,27 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     say(
         "following Gnocchi: interrupt (ctrl-C, SIGTERM) once nothing posts to it any more; a last round follows",
     );
+    let mut is_last = false;
     loop {
-        let is_last = tokio::select! {
-            _ = stop.changed() => true,
-            () = tokio::time::sleep(PAUSE) => false,
-        };
+        tokio::select! {
+            _ = stop.changed(), if !is_last => is_last = true,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
         match round(&mut import, is_last).await {
             Ok((report, elapsed)) if is_last => {
                 print(&report, elapsed);
                 return Ok(());
             }
             Ok((report, elapsed)) => say(followed(&report, elapsed, &mut named)),
-            // A restarting database must not end a migration that takes days.
-            Err(error) if error.is_outage() && !is_last => {
-                note(format_args!("import: {error}: trying again"));
-            }
+            Err(error) if error.is_outage() => note_outage(&error),
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// A restarting database must not end a migration that takes days, and not its last round while nothing runs.
+fn note_outage(error: &ImportError) {
+    note(format_args!("import: {error}: trying again"));
 }
 
 /// Runs one round, and prints its duration.
