@@ -1,7 +1,7 @@
 //! Copies Gnocchi's archive policies, rules and resource types to the target: creates, changes and deletes them there.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -338,9 +338,11 @@ impl<'a> Revisions<'a> {
         self.marker = Some(ResourceMarker::Listed(last.clone()));
         let mut ids: Vec<Uuid> = ours.iter().map(|revision| revision.id).collect();
         ids.dedup();
+        let on_page: HashSet<(Uuid, Timestamp)> =
+            ours.iter().map(|revision| (revision.id, revision.revision_start)).collect();
         let unread = self.theirs.turn_to(&ids);
-        if !unread.is_empty() {
-            self.theirs.insert(self.index.resources(self.source, unread).await?);
+        for some in self.index.groups_of_resources(unread).await? {
+            self.theirs.insert(self.index.resources(self.source, some).await?, &on_page);
         }
         let both = ours.into_iter().filter_map(|ours| {
             let theirs = self.theirs.revisions.remove(&(ours.id, ours.revision_start))?;
@@ -368,10 +370,13 @@ impl Histories {
         &ids[usize::from(continued.is_some())..]
     }
 
-    fn insert(&mut self, resources: Vec<SourceResource>) {
+    /// Keeps the revisions that are on the page, and all of its last resource. Gnocchi may have got many more since the
+    /// target's were imported.
+    fn insert(&mut self, resources: Vec<SourceResource>, on_page: &HashSet<(Uuid, Timestamp)>) {
+        let last = self.last;
         for SourceResource { id, revisions } in resources {
             let by_start = revisions.into_iter().map(|revision| ((id, revision.revision_start), revision));
-            self.revisions.extend(by_start);
+            self.revisions.extend(by_start.filter(|(key, _)| Some(id) == last || on_page.contains(key)));
         }
     }
 }
@@ -464,7 +469,8 @@ mod tests {
         let mut histories = Histories::default();
         assert_eq!(histories.turn_to(&[one, long]), [one, long]);
         let history = |id| SourceResource { id, revisions: vec![revision(1), revision(2)] };
-        histories.insert(vec![history(one), history(long)]);
+        histories.insert(vec![history(one), history(long)], &HashSet::from([(one, Timestamp(2))]));
+        assert_eq!(histories.revisions.len(), 3, "one has another that is not on the page");
         assert!(histories.turn_to(&[long]).is_empty());
         assert!(histories.revisions.keys().all(|(id, _)| *id == long) && histories.revisions.len() == 2);
         assert_eq!(histories.turn_to(&[long, other]), [other]);
