@@ -188,6 +188,7 @@ impl From<IndexerError> for ApiError {
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
             IndexerError::DamagedResource { .. }
             | IndexerError::DamagedMetric { .. }
+            | IndexerError::DamagedItem { .. }
             | IndexerError::NoSpace(_)
             | IndexerError::Unavailable(_)
             | IndexerError::Contended(_)

@@ -4,11 +4,20 @@ use std::collections::BTreeSet;
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyRule};
 
-use crate::{Indexer, Result};
+use crate::{Indexer, IndexerError, Result};
 
-/// Whether the index has neither policies nor rules: then a server creates the defaults.
+/// Whether the index has neither policies nor rules, damaged ones included: then a server creates the defaults.
 pub async fn has_no_archive_policies(indexer: &dyn Indexer) -> Result<bool> {
-    Ok(indexer.archive_policies().await?.is_empty() && indexer.archive_policy_rules().await?.is_empty())
+    let has_none = match indexer.archive_policies().await {
+        Ok(policies) if policies.is_empty() => {
+            indexer.archive_policy_rules().await.map(|rules| rules.is_empty())
+        }
+        policies => policies.map(|_| false),
+    };
+    match has_none {
+        Err(IndexerError::DamagedItem { .. }) => Ok(false),
+        has_none => has_none,
+    }
 }
 
 /// Creates those of the policies `bool`, `low`, `medium`, `high` with the methods, and of the rule `default`: `*` ->

@@ -72,6 +72,9 @@ pub enum IndexerError {
     /// Its row cannot be read (503).
     #[error("metric {id} is damaged in the index: {reason}")]
     DamagedMetric { id: MetricId, reason: String },
+    /// The row of an archive policy, a rule or an annotation cannot be read (503). `item` is its kind and name.
+    #[error("{item} is damaged in the index: {reason}")]
+    DamagedItem { item: String, reason: String },
     /// Out of space: nothing was changed (503).
     #[error("the index has no space left: {0}")]
     NoSpace(String),

@@ -414,6 +414,8 @@ async fn damaged_definitions_and_annotations_are_named() {
     ] {
         assert!(error.to_string().contains(&named), "{error}");
     }
+    // A server starts all the same.
+    assert_eq!(has_no_archive_policies(&indexer).await, Ok(false));
 }
 
 /// What a deleted attribute has left behind does not become the value of a later one.

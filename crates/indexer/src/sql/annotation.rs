@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    failure::{Failure, Refusals, damaged, execute_checked},
+    failure::{Failure, Refusals, execute_checked, text_of},
     id_at,
     writer::{Applied, Change, Context},
 };
@@ -62,10 +62,7 @@ fn list(dialect: Dialect, listing: &AnnotationListing, marker: Option<&Annotatio
 
 fn decode(row: &Row) -> Result<Annotation> {
     let id = id_at(row, 0)?;
-    let text = |column| {
-        let text: Result<String, gnudi_sql::Error> = row.try_get(column);
-        text.map_err(|error| damaged(format_args!("annotation {id}"), &error))
-    };
+    let text = |column| text_of(format_args!("annotation {id}"), row, column);
     Ok(Annotation {
         id,
         resource_id: id_at(row, 1)?,

@@ -5,7 +5,7 @@ use gnudi_model::ArchivePolicyRule;
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, Refusals, damaged, execute_checked},
+    failure::{Failure, Refusals, execute_checked, text_of},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
@@ -113,9 +113,6 @@ impl Change for DeleteRule {
 
 fn decode(row: &Row) -> Result<ArchivePolicyRule> {
     let name: &str = row.try_get(0)?;
-    let text = |column| {
-        let text: Result<String, gnudi_sql::Error> = row.try_get(column);
-        text.map_err(|error| damaged(format_args!("archive policy rule {name}"), &error))
-    };
+    let text = |column| text_of(format_args!("archive policy rule {name}"), row, column);
     Ok(ArchivePolicyRule { name: name.to_owned(), metric_pattern: text(1)?, archive_policy_name: text(2)? })
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use gnudi_sql::{Class, class, is_foreign_key_violation, is_unique_violation, reason};
 
-use super::{Connection, Statement};
+use super::{Connection, Row, Statement};
 use crate::IndexerError;
 
 /// Why a statement failed inside a transaction.
@@ -51,7 +51,12 @@ pub(super) async fn execute_checked(
 
 /// The error for an item, given by its kind and name, whose row cannot be read.
 pub(super) fn damaged(item: impl Display, error: &dyn Display) -> IndexerError {
-    IndexerError::Database(format!("{item} is damaged: {error}"))
+    IndexerError::DamagedItem { item: item.to_string(), reason: error.to_string() }
+}
+
+/// The text in a column of an item, given by its kind and name.
+pub(super) fn text_of(item: impl Display, row: &Row, column: usize) -> Result<String, IndexerError> {
+    row.try_get(column).map_err(|error| damaged(item, &error))
 }
 
 impl From<gnudi_sql::Error> for IndexerError {
