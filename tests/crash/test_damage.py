@@ -130,14 +130,43 @@ def test_a_torn_tail_of_the_log_is_cut(gnudi):
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
 
 
-def damage_in_the_index(server, metric):
-    """Restarts the server; the metric's creator is not UTF-8 then."""
+def damage_in_the_index(server, *fields):
+    """Restarts the server; these fields, each a column of a row, are not UTF-8 then."""
     server.kill()
     with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
-        damage = "UPDATE metric SET creator = CAST(X'FF' AS TEXT) WHERE id = ?"
-        assert connection.execute(damage, [uuid.UUID(metric).bytes]).rowcount == 1
+        for table, column, key, value in fields:
+            damage = f"UPDATE {table} SET {column} = CAST(X'FF' AS TEXT) WHERE {key} = ?"
+            assert connection.execute(damage, [value]).rowcount == 1
     connection.close()
     server.start()
+
+
+def creator_of(metric):
+    return "metric", "creator", "id", uuid.UUID(metric).bytes
+
+
+def test_damaged_definitions_and_annotations_are_named_and_can_be_deleted(gnudi):
+    server = gnudi()
+    author = server.client("author")
+    resource = author.post("/v1/resource/generic", {"id": str(uuid.uuid4())}).expect(201).json()["id"]
+    annotations = f"/v1/resource/generic/{resource}/annotation"
+    annotation = author.post(annotations, {"text": "moved"}).expect(201).json()["id"]
+    damage_in_the_index(server,
+                        ("archive_policy", "definition", "name", "bool"),
+                        ("archive_policy_rule", "metric_pattern", "name", "default"),
+                        ("resource_annotation", "content", "id", uuid.UUID(annotation).bytes))
+    client = server.client()
+    # Who wrote an annotation is unknown: only an administrator may delete it.
+    server.client("author").delete(f"{annotations}/{annotation}").expect(503)
+    client.post("/v1/metric", {"name": "m"}).expect(503)
+    for listing, name in [("/v1/archive_policy", "bool"), ("/v1/archive_policy_rule", "default"), (annotations, annotation)]:
+        path = f"{listing}/{name}"
+        for asked in [listing, path]:
+            assert f"{name} is damaged" in client.get(asked).expect(503).body.decode(), asked
+        client.delete(path).expect(204)
+        client.get(path).expect(404)
+        client.delete(path).expect(404)
+        client.get(listing).expect(200)
 
 
 def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
@@ -151,7 +180,7 @@ def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
 
     write().expect(204)
     metric = server.client().get("/v1/resource/db/h").expect(200).json()["metrics"]["m.f"]
-    damage_in_the_index(server, metric)
+    damage_in_the_index(server, creator_of(metric))
     assert metric in write().expect(503).body.decode()
     server.client().delete(f"/v1/metric/{metric}").expect(204)
     write().expect(204)
@@ -161,7 +190,7 @@ def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
     """Its measures wait in the sack of all others."""
     server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])
     metrics = fill(server)
-    damage_in_the_index(server, metrics[-1])
+    damage_in_the_index(server, creator_of(metrics[-1]))
     right, errors = read_all(server, metrics)
     assert right == (METRICS - 1) * PUSHES
     assert [answer.status for answer in errors] == [503]

@@ -112,8 +112,12 @@ async fn find_named(call: &Call<'_>, found: &RouteMatch<'_>) -> Result<Named> {
         Lookup::Nothing => {}
         Lookup::ArchivePolicyRule => {
             let name = call.parameter("name");
-            let rule = call.indexer().archive_policy_rule(name).await?;
-            rule.ok_or_else(|| IndexerError::NoSuchArchivePolicyRule(name.to_owned()))?;
+            match call.indexer().archive_policy_rule(name).await {
+                // A damaged one can be deleted; handlers that need it fail.
+                Ok(Some(_)) | Err(IndexerError::DamagedItem { .. }) => {}
+                Ok(None) => return Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned()).into()),
+                Err(error) => return Err(error.into()),
+            }
         }
         Lookup::Metric => named.metric = Some(find_metric(call, found).await?),
         Lookup::ResourceType => named.resource_type = Some(find_resource_type(call).await?),
