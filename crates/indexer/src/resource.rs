@@ -285,6 +285,11 @@ pub trait Resources {
     /// [`IndexerError::NoSuchResourceType`].
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>>;
 
+    /// Like [`Resources::resource`], past any cache.
+    async fn current_resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>> {
+        self.resource(resource_type, id).await
+    }
+
     async fn update_resource(
         &self,
         resource_type: &str,

@@ -7,11 +7,12 @@ use std::sync::{Arc, atomic::Ordering};
 use futures_util::future::join_all;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
-    Metrics, Touched,
-    conformance::{new_metric, with_back_window},
+    Metrics, Resources, SqlIndexer, SqliteOptions, Touched,
+    conformance::{new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, resource_type::GENERIC};
+use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use support::Gated;
 use uuid::Uuid;
 
@@ -218,4 +219,20 @@ async fn warming_loads_as_much_as_fits() {
     let reads = gated.reads.load(Ordering::Relaxed);
     assert_eq!(cache.archive_policy_name_for_metric("cpu").await, Ok("low".to_owned()));
     assert_eq!(gated.reads.load(Ordering::Relaxed), reads);
+}
+
+/// What is cached does not hide that it is damaged.
+#[tokio::test]
+async fn a_current_resource_is_read_past_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cache = CachedIndexer::new(index, &options);
+    let id = cache.create_resources(vec![new_resource(1)]).await.remove(0).unwrap().id;
+    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    raw.execute("UPDATE resource SET creator = CAST(X'FF' AS TEXT)").await.unwrap();
+    assert!(cache.resource(GENERIC, id).await.unwrap().is_some());
+    let read = cache.current_resource(GENERIC, id).await;
+    assert!(matches!(read, Err(IndexerError::DamagedResource { id: named, .. }) if named == id), "{read:?}");
 }

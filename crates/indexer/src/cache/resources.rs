@@ -100,6 +100,10 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         Ok(resource)
     }
 
+    async fn current_resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>> {
+        self.index.resource(resource_type, id).await
+    }
+
     async fn update_resource(
         &self,
         resource_type: &str,

@@ -75,9 +75,7 @@ async fn find_on_conditions(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource
 /// [`find_on_conditions`] in the index itself.
 async fn find_past_cache(call: &Call<'_>, rule: Rule) -> Result<(Arc<Resource>, Verdict)> {
     let id = call.resource_id();
-    let filter = Some(Filter::equal("id", FilterValue::Uuid(id)));
-    let of_type = ResourceListing::of(&call.resource_type().name, call.resource_now());
-    let found = call.indexer().list_resources(&ResourceListing { filter, ..of_type }).await?.pop();
+    let found = call.indexer().current_resource(&call.resource_type().name, id).await?;
     let resource = found.ok_or(IndexerError::NoSuchResource(id))?;
     call.enforce(rule, Target::Resource(&resource))?;
     let verdict = Version::of(&resource).check(call.parts)?;
