@@ -61,13 +61,18 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Whether something does not respond, for now.
+    /// Whether something that many passes need does not respond, or cannot be read, for now.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
             EngineError::Incoming(IncomingError::Unavailable(_))
                 | EngineError::Store(StoreError::Unavailable(_))
-                | EngineError::Indexer(IndexerError::Database(_))
+                | EngineError::Indexer(
+                    IndexerError::Unavailable(_)
+                        | IndexerError::Contended(_)
+                        | IndexerError::Database(_)
+                        | IndexerError::DamagedItem { .. }
+                )
                 | EngineError::Coordination(CoordinationError::Unavailable(_))
         )
     }
@@ -366,5 +371,17 @@ impl Engine {
     /// Waiting measures and bytes; cheap.
     pub async fn backlog(&self) -> Result<gnudi_drivers::incoming::Backlog> {
         Ok(self.incoming.backlog().await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_does_not_respond_is_an_outage() {
+        let is_outage = |error: IndexerError| EngineError::from(error).is_outage();
+        assert!(is_outage(IndexerError::Unavailable("no answer within 10 ms".to_owned())));
+        assert!(!is_outage(IndexerError::NoSuchResourceType("x".to_owned())));
     }
 }
