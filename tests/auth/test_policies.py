@@ -70,6 +70,19 @@ def test_things_are_asked_for_what_they_have(gnudi, tmp_path):
     assert [jd.get(f"/v1/archive_policy/{name}").status for name in ["low", "high", "none"]] == [200, 403, 404]
 
 
+def test_a_new_resource_is_asked_for_its_attributes(gnudi, tmp_path):
+    server = gnudi(config=with_rules(tmp_path, '"create resource": "role:admin or not \'red\':%(colour)s"\n'))
+    colour = {"colour": {"type": "string", "required": False}}
+    server.client().post("/v1/resource_type", {"name": "painted", "attributes": colour}).expect(201)
+    jd = server.client("jd")
+    jd.post("/v1/resource/painted", {"id": "a", "colour": "red"}).expect(403)
+    jd.post("/v1/resource/painted", {"id": "a"}).expect(201)
+    jd.post("/v1/resource/painted", {"id": "b", "colour": "blue"}).expect(201)
+    # One that moves to another project, as it will be there.
+    jd.patch("/v1/resource/painted/b", {"project_id": "p", "colour": "red"}).expect(403)
+    jd.patch("/v1/resource/painted/b", {"project_id": "p"}).expect(200)
+
+
 def test_lists_are_cut_where_the_file_says_so(gnudi, tmp_path):
     rules = '''
 "list metric": "rule:admin_or_creator"

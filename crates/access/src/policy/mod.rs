@@ -119,6 +119,10 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use gnudi_model::AttributeValue;
+
     use super::*;
 
     fn member(user: &str, project: &str) -> Caller {
@@ -259,6 +263,18 @@ mod tests {
         let policy = Policy::of(&overrides, DEFAULT_RULE).unwrap();
         assert!(policy.depends_on_resource(Rule::GetMeasures, true));
         assert!(policy.is_overridden(Rule::GetMeasures) && !policy.is_overridden(Rule::GetMetric));
+    }
+
+    #[test]
+    fn a_new_resource_is_asked_for_its_attributes() {
+        let overrides = [("create resource".to_owned(), Source::Text("not 'red':%(colour)s".to_owned()))];
+        let policy = Policy::of(&overrides, DEFAULT_RULE).unwrap();
+        let may = |colour: &str| {
+            let attributes = BTreeMap::from([("colour".into(), AttributeValue::String(colour.into()))]);
+            let target = Target::NewResource(&[("user_id", None)], &attributes);
+            policy.allows(Rule::CreateResource, &Caller::default(), target)
+        };
+        assert!(may("blue") && !may("red"));
     }
 
     #[test]

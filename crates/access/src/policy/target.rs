@@ -1,9 +1,9 @@
 //! Targets of rules, and the attributes that rules can refer to.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyRule, AttributeValue, Metric, Resource, python::text_of_float,
+    ArchivePolicy, ArchivePolicyRule, AttributeValue, Metric, Resource, Text, python::text_of_float,
 };
 
 use super::{Caller, language::Facts};
@@ -20,6 +20,8 @@ pub enum Target<'a> {
     ArchivePolicyRule(&'a ArchivePolicyRule),
     /// Attributes of an object that does not exist yet, from the request; `None` is Python's `None`.
     Given(&'a [(&'a str, Option<&'a str>)]),
+    /// The same for a resource, with the attributes of its type.
+    NewResource(&'a [(&'a str, Option<&'a str>)], &'a BTreeMap<Text, AttributeValue>),
 }
 
 /// A caller and a target.
@@ -57,9 +59,9 @@ impl Facts for Question<'_> {
                 "archive_policy_name" => Some(rule.archive_policy_name.as_str().into()),
                 _ => None,
             },
-            Target::Given(values) => {
-                let given = values.iter().find(|(given, _)| *given == name);
-                given.map(|(_, value)| Cow::Borrowed(value.unwrap_or(NONE)))
+            Target::Given(values) => of_request(values, name),
+            Target::NewResource(values, attributes) => {
+                of_request(values, name).or_else(|| of_attribute(attributes.get(name)?))
             }
         }
     }
@@ -92,16 +94,25 @@ fn of_resource<'a>(resource: &'a Resource, name: &str) -> Option<Cow<'a, str>> {
         "id" => resource.id.to_string().into(),
         "original_resource_id" => resource.original_resource_id.as_str().into(),
         "type" => resource.resource_type.as_str().into(),
-        name => match resource.attributes.get(name)? {
-            AttributeValue::Null => NONE.into(),
-            AttributeValue::String(text) => text.as_str().into(),
-            AttributeValue::Uuid(id) => id.to_string().into(),
-            AttributeValue::Number(number) => text_of_float(*number).into(),
-            AttributeValue::Bool(true) => "True".into(),
-            AttributeValue::Bool(false) => "False".into(),
-            AttributeValue::Datetime(_) => return None,
-        },
+        name => return of_attribute(resource.attributes.get(name)?),
     })
+}
+
+fn of_attribute(value: &AttributeValue) -> Option<Cow<'_, str>> {
+    Some(match value {
+        AttributeValue::Null => NONE.into(),
+        AttributeValue::String(text) => text.as_str().into(),
+        AttributeValue::Uuid(id) => id.to_string().into(),
+        AttributeValue::Number(number) => text_of_float(*number).into(),
+        AttributeValue::Bool(true) => "True".into(),
+        AttributeValue::Bool(false) => "False".into(),
+        AttributeValue::Datetime(_) => return None,
+    })
+}
+
+fn of_request<'a>(values: &[(&'a str, Option<&'a str>)], name: &str) -> Option<Cow<'a, str>> {
+    let given = values.iter().find(|(given, _)| *given == name);
+    given.map(|(_, value)| Cow::Borrowed(value.unwrap_or(NONE)))
 }
 
 /// The user and the project of a creator. A name has no project, which is the empty text.

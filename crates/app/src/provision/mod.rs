@@ -179,7 +179,7 @@ async fn step(
             ("creator", Some(call.caller.user.as_str())),
             ("original_resource_id", Some(parcel.original_resource_id.as_str())),
         ];
-        call.enforce(Rule::CreateResource, Target::Given(&given))?;
+        call.enforce(Rule::CreateResource, Target::NewResource(&given, &parcel.attributes))?;
         let new = Resource {
             creator: call.caller.user.as_str().into(),
             original_resource_id: parcel.original_resource_id.as_str().into(),

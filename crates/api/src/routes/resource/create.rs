@@ -32,7 +32,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         _ => true,
     };
     let target: Vec<_> = target.iter().filter(is_given).copied().collect();
-    call.enforce(Rule::CreateResource, Target::Given(&target))?;
+    call.enforce(Rule::CreateResource, Target::NewResource(&target, &given.attributes))?;
     let started_at = given.started_at.unwrap_or(now);
     if given.ended_at.is_some_and(|ended_at| ended_at < started_at) {
         return Err(ApiError::bad_request("Start timestamp cannot be after end timestamp"));

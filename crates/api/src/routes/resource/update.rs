@@ -1,7 +1,5 @@
 //! `PATCH /v1/resource/{type}/{id}`
 
-use std::mem;
-
 use gnudi_indexer::{IndexerError, NewRevision, ResourceChange};
 use gnudi_model::Resource;
 use hyper::StatusCode;
@@ -48,7 +46,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         project_id: given.project_id.clone(),
         started_at: given.started_at,
         ended_at: given.ended_at.map(Some),
-        attributes: mem::take(&mut given.attributes),
+        attributes: given.attributes.clone(),
         metrics,
         append_metrics: false,
         // Only if a value changes: the index knows.
@@ -86,7 +84,9 @@ fn enforce_move(call: &Call<'_>, resource: &Resource, given: &ResourceFields) ->
         ("user_id", given.user_id.as_ref().map_or(own_user, Option::as_deref)),
         ("project_id", project_id),
     ];
-    call.enforce(Rule::CreateResource, Target::Given(&target))
+    let mut attributes = resource.attributes.clone();
+    attributes.extend(given.attributes.clone());
+    call.enforce(Rule::CreateResource, Target::NewResource(&target, &attributes))
 }
 
 /// Whether any of these values differs from the resource's; metrics are ignored.
