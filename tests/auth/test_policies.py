@@ -128,9 +128,10 @@ def test_nobody_takes_a_metric_or_a_resource_of_others(gnudi):
     two.post(path, measures).expect(202)
 
 
-def test_measures_that_a_rule_refuses_create_no_metric(gnudi, tmp_path):
-    """Gnocchi refuses them, too, once it has created the metric."""
-    server = gnudi(config=with_rules(tmp_path, '"post measures": "not \'denied.f\':%(name)s"\n'))
+@pytest.mark.parametrize("rule", ["post measures", "create metric"])
+def test_measures_that_a_rule_refuses_create_no_metric(gnudi, tmp_path, rule):
+    """Gnocchi refuses them, too, by `post measures` once it has created the metric."""
+    server = gnudi(config=with_rules(tmp_path, f'"{rule}": "not \'denied.f\':%(name)s"\n'))
     jd = server.client("jd")
     server.client().post("/v1/resource_type", {"name": "host"}).expect(201)
     write = lambda line: jd.post("/v1/influxdb/write?db=host", line)

@@ -203,7 +203,7 @@ async fn step(
     })
 }
 
-/// The metrics to create of a resource, with their archive policies; the caller may post to them.
+/// The metrics to create of a resource, with their archive policies; the caller may create them, and post to them.
 async fn new_metrics(
     call: &Call<'_>,
     to: Destination<'_>,
@@ -221,6 +221,14 @@ async fn new_metrics(
             Some(policy) => policy.clone(),
             None => call.archive_policy_for(Some(name)).await?,
         };
+        let given = [
+            ("creator", Some(call.caller.user.as_str())),
+            ("archive_policy_name", Some(archive_policy_name.as_str())),
+            ("resource_id", None),
+            ("name", Some(name)),
+            ("unit", None),
+        ];
+        call.enforce(Rule::CreateMetric, Target::Given(&given))?;
         let id = call.new_metric_id();
         let metric = Metric {
             creator: resource.creator.clone(),
