@@ -415,3 +415,20 @@ async fn a_split_whose_record_is_lost_is_resumed() {
     let numbering = log.settle().await.unwrap();
     assert_eq!((numbering.count.get(), numbering.draining), (8, false));
 }
+
+/// The same before a start, which takes the count from the registry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_whose_record_is_lost_is_resumed_by_a_start() {
+    let server = RedisServer::start(&[]);
+    let registry = Arc::<MemoryLogRegistry>::default();
+    let log = registered(&server.url(), &registry).await;
+    append(&log).await;
+    let sack = Sack::of(METRIC, log.numbering().count);
+    log.split().await.unwrap();
+    // A start tells the registry how many sacks there are.
+    drop((log, registered(&server.url(), &registry).await));
+    assert_eq!(server.ask::<u64>(&["del", "{registered:in}:r"]), 1);
+    let log = registered(&server.url(), &registry).await;
+    assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
+    assert_eq!(log.pending(sack, Position(0), usize::MAX).await.unwrap().records.len(), 1);
+}

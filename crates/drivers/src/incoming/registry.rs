@@ -41,7 +41,7 @@ pub struct RegisteredLog {
     pub identity: Uuid,
     /// The store, for messages.
     pub place: String,
-    /// The sack count of the next log, should this one be lost.
+    /// The sack count of the next log, should this one be lost; in Redis, during a split, that from before it.
     pub sacks: SackCount,
     /// Positions begin above this one.
     pub first: Position,

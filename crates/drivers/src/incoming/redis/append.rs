@@ -240,7 +240,7 @@ impl Store {
         let since = *refused_since.get_or_insert_with(Instant::now);
         if root.numbering.count < taken {
             // A failover has lost the beginning of a split.
-            self.adopt(taken).await
+            self.carry_on(root.numbering.count).await
         } else if root.numbering.count != used {
             Ok(())
         } else if since.elapsed() > REFUSED_FOR_MAX {

@@ -90,7 +90,7 @@ pub(super) fn root_call(scripts: &Scripts, tag: &Tag, cluster: Uuid, groups: u16
 
 impl Store {
     async fn root(&self, step: Step) -> Result<Root> {
-        // A lost record of a split is created as from before it: a group that has the new count resumes the split (`adopt`).
+        // A lost record of a split is created as from before it: a group that has the new count resumes the split (`carry_on`).
         let known = self.numbering().units();
         let mut call = root_call(&self.scripts, &self.root_tag, self.cluster, self.groups(), known);
         step.add_to(&mut call);
@@ -119,26 +119,35 @@ impl Store {
         self.root(Step::Read).await
     }
 
-    /// Updates the record to a higher count that a group has.
-    pub(super) async fn adopt(&self, count: SackCount) -> Result<()> {
-        self.root(Step::Adopt(count)).await?;
-        self.carry_on(count).await
-    }
-
-    /// Does the steps 2 to 4.
-    pub(super) async fn carry_on(&self, count: SackCount) -> Result<()> {
-        let seal = |tag: &Tag| Call::script(&self.scripts.seal, tag).key(tag.key(":m")).arg(count.get());
-        let mut last = 0;
-        for answer in self.every_group(seal).await? {
-            let (_, of_group): (String, u64) = redis::from_redis_value(answer)
-                .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
-            last = last.max(of_group);
-        }
+    /// Does the steps 2 to 4. A higher count that a group has is adopted: the record of its split was lost.
+    pub(super) async fn carry_on(&self, mut count: SackCount) -> Result<()> {
+        let last = loop {
+            let (highest, last) = self.seal(count).await?;
+            if highest <= count {
+                break last;
+            }
+            // A group opened by the lower count would put new entries before those that wait in the new sacks.
+            self.root(Step::Adopt(highest)).await?;
+            count = highest;
+        };
         let open =
             |tag: &Tag| Call::script(&self.scripts.open, tag).key(tag.key(":m")).arg(count.get()).arg(last);
         self.every_group(open).await?;
         self.root(Step::Opened(count)).await?;
         Ok(())
+    }
+
+    /// Seals each group by a count; returns the highest count and the highest position of all groups.
+    async fn seal(&self, count: SackCount) -> Result<(SackCount, u64)> {
+        let seal = |tag: &Tag| Call::script(&self.scripts.seal, tag).key(tag.key(":m")).arg(count.get());
+        let (mut highest, mut last) = (count, 0);
+        for answer in self.every_group(seal).await? {
+            let (of_group, position): (String, u64) = redis::from_redis_value(answer)
+                .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
+            highest = highest.max(layout::parse_count(&of_group).unwrap_or(count));
+            last = last.max(position);
+        }
+        Ok((highest, last))
     }
 
     pub(super) async fn split(&self) -> Result<Numbering> {

@@ -41,7 +41,7 @@ impl Store {
                     succeed(registry, &log, &log.successor(identity, place.clone()), &found).await?;
                 }
                 None => {
-                    let (place, sacks) = (place.clone(), self.numbering().count);
+                    let (place, sacks) = (place.clone(), self.numbering().units());
                     let log = RegisteredLog::beginning(identity, place, sacks, Position(0));
                     registry.register_log(&log).await?;
                 }
@@ -75,7 +75,8 @@ impl Store {
         }
         self.passed.fetch_max(reached, Ordering::Relaxed);
         let floor = Position(reached + AHEAD_OF_CLOCK.as_micros() as u64).max(above_clock());
-        let (reached, sacks) = (Position(reached), self.numbering().count);
+        // During a split that from before it: a start that finds no record must not take the split for settled.
+        let (reached, sacks) = (Position(reached), self.numbering().units());
         let raised = registry.raise_log(&RegisteredLog { sacks, floor, reached, ..log.clone() }).await?;
         if !raised && self.replaced.get().is_none() {
             let reason = format!("another log has replaced log {log}");
