@@ -201,6 +201,15 @@ async fn a_master_that_was_replaced_is_left() {
     let stream = format!("{{replaced:in:0}}:s:4:{}", sack.id.0);
     let entries = || sentinels.servers[1].ask::<u64>(&["XLEN", &stream]);
     assert_eq!(entries(), 1, "the replica has what was acknowledged");
+    // It keeps a replica of its own.
+    let former = &sentinels.servers[0];
+    let _replica = RedisServer::start(&["--replicaof", "127.0.0.1", &former.port.to_string()]);
+    let replicas = || former.ask::<String>(&["INFO", "replication"]).matches("state=online").count();
+    let started = Instant::now();
+    while replicas() < 2 {
+        assert!(started.elapsed() < Duration::from_secs(30), "there is no replica");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     sentinels.replace_master();
     let asked = Instant::now();
     while entries() == 1 {

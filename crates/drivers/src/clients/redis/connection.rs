@@ -40,6 +40,43 @@ pub(super) async fn first_answer<T>(
     }
 }
 
+/// The answer that most servers give: one that is cut off from the others may be outdated. Once one has answered, the others
+/// have a head start's time, unless more than half agree before. `none` is the error if there are no requests.
+pub(super) async fn common_answer<T: PartialEq>(
+    requests: Vec<impl Future<Output = Result<T, ClientError>>>,
+    none: ClientError,
+) -> Result<T, ClientError> {
+    let half = requests.len() / 2;
+    let mut running: FuturesUnordered<_> = requests.into_iter().collect();
+    let mut answers: Vec<T> = Vec::new();
+    let (mut last, mut until) = (none, None);
+    loop {
+        let next = match until {
+            None => running.next().await,
+            Some(until) => tokio::time::timeout_at(until, running.next()).await.ok().flatten(),
+        };
+        match next {
+            Some(Ok(answer)) => answers.push(answer),
+            Some(Err(error)) => {
+                last = error;
+                continue;
+            }
+            None => break,
+        }
+        until = until.or_else(|| Some(tokio::time::Instant::now() + HEAD_START));
+        if answers.iter().any(|answer| times(&answers, answer) > half) {
+            break;
+        }
+    }
+    // The first one of several that are equally frequent.
+    let most = (0..answers.len()).rev().max_by_key(|index| times(&answers, &answers[*index]));
+    most.map(|index| answers.swap_remove(index)).ok_or(last)
+}
+
+fn times<T: PartialEq>(answers: &[T], answer: &T) -> usize {
+    answers.iter().filter(|other| *other == answer).count()
+}
+
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -333,16 +370,33 @@ mod tests {
         assert_eq!([told(["online"; 2]), told(["online", "wait_bgsave"]), told(["send_bulk"; 2])], [2, 1, 0]);
     }
 
+    /// Server 0 hangs, server 1 is down.
+    async fn ask(server: u32) -> Result<u32, ClientError> {
+        match server {
+            0 => std::future::pending().await,
+            1 => Err(ClientError::Unavailable("down".to_owned())),
+            server => Ok(server),
+        }
+    }
+
+    fn none() -> ClientError {
+        ClientError::Unavailable("none".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_server_does_not_outvote_the_others() {
+        let began = tokio::time::Instant::now();
+        assert_eq!(common_answer(Vec::from([2, 0, 3, 3, 1, 3, 3].map(ask)), none()).await, Ok(3));
+        assert_eq!(common_answer(Vec::from([2, 3, 1, 3].map(ask)), none()).await, Ok(3));
+        assert!(began.elapsed().is_zero(), "nobody waits for more");
+        assert_eq!(common_answer(Vec::from([0, 0, 1, 2].map(ask)), none()).await, Ok(2));
+        assert_eq!(began.elapsed().as_millis() / 100, 2);
+        assert_eq!(common_answer(Vec::from([1].map(ask)), none()).await.unwrap_err().to_string(), "down");
+        assert_eq!(common_answer(Vec::from([0; 0].map(ask)), none()).await, Err(none()));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_server_that_hangs_takes_no_others_time() {
-        async fn ask(server: u32) -> Result<u32, ClientError> {
-            match server {
-                0 => std::future::pending().await,
-                1 => Err(ClientError::Unavailable("down".to_owned())),
-                server => Ok(server),
-            }
-        }
-        let none = || ClientError::Unavailable("none".to_owned());
         let began = tokio::time::Instant::now();
         let answer = first_answer(Vec::from([0, 0, 1, 2, 3].map(ask)), none()).await;
         assert_eq!((answer, began.elapsed().as_millis() / 100), (Ok(2), 4));

@@ -8,14 +8,14 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    connection::{Connection, Connector, Place, Server, first_answer, replication},
+    connection::{Connection, Connector, Place, Server, common_answer, replication},
     error::ClientError,
     url::{Address, RedisUrl, Servers},
 };
 
 /// For this long a failed attempt to connect fails the following ones, too.
 const FAILURE_COUNTS_FOR: Duration = Duration::from_millis(100);
-/// How often the sentinels are asked whether there is another master than one without replicas.
+/// How often the sentinels are asked whether there is another master.
 const SENTINELS_ASKED_EVERY: Duration = Duration::from_secs(2);
 
 /// A server, or the current master.
@@ -67,12 +67,10 @@ impl Node {
         }
     }
 
-    /// Leaves a master without replicas if the sentinels have made another one, which responds. The former may be cut off
-    /// from the others: it ends no connection, and what it accepts is lost once it follows the new one.
+    /// Leaves a master if the sentinels have made another one, which responds. The former may be cut off from the others,
+    /// even with a replica of its own: it ends no connection, and what it accepts is lost once it follows the new one.
     pub(super) async fn leave_deposed(&self, connector: &Connector, url: &RedisUrl) {
-        let Some(server) = self.server().filter(|server| self.place.is_none() && server.replicas == 0) else {
-            return;
-        };
+        let Some(server) = self.server().filter(|_| self.place.is_none()) else { return };
         {
             let mut asked = self.asked.lock();
             if asked.is_some_and(|at| at.elapsed() < SENTINELS_ASKED_EVERY) {
@@ -156,7 +154,7 @@ impl Node {
     }
 }
 
-/// Queries the sentinels, the first one first.
+/// The master that most sentinels name.
 pub(super) async fn master(connector: &Connector, url: &RedisUrl) -> Result<Address, ClientError> {
     let Servers::Sentinels { sentinels, master, tls } = &url.servers else {
         return Err(ClientError::Refused(format!("{url} has no sentinels")));
@@ -166,5 +164,5 @@ pub(super) async fn master(connector: &Connector, url: &RedisUrl) -> Result<Addr
         let found = connector.master(url, sentinel, master, *tls).await?;
         found.ok_or_else(unknown)
     });
-    first_answer(requests.collect(), unknown()).await
+    common_answer(requests.collect(), unknown()).await
 }
