@@ -28,7 +28,7 @@ use gnudi_drivers::{
         registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },
 };
-use gnudi_model::{MetricId, Sack, SackCount};
+use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use server::fresh_name;
 use uuid::Uuid;
 
@@ -440,4 +440,19 @@ async fn a_split_whose_record_is_lost_is_resumed_by_a_start() {
     let log = registered(&server.url(), &registry).await;
     assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
     assert_eq!(log.pending(sack, Position(0), usize::MAX).await.unwrap().records.len(), 1);
+}
+
+/// Until then other processes may append to them: a worker must not take one for drained.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_begins_once_the_old_sacks_are_sealed() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let log = incoming(&server.url(), setup, "unsealed").await;
+    // The process that splits has ended after its first step.
+    server.ask::<u64>(&["hset", "{unsealed:in}:r", "count", "8", "draining", "1", "opened", "0"]);
+    // Reads the record.
+    assert!(log.settle().await.unwrap().draining);
+    assert_eq!(log.numbering(), Numbering::settled(setup.sack_count));
+    log.append(one_record()).await.unwrap();
+    assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
 }

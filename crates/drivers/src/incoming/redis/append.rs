@@ -160,6 +160,7 @@ impl Store {
             let error = match answer.map(parse) {
                 Ok(Some(Answer::Taken { position })) => {
                     self.passed.fetch_max(position, Ordering::Relaxed);
+                    self.note_opened(count);
                     continue;
                 }
                 Ok(Some(Answer::Closed { count })) => {

@@ -104,7 +104,7 @@ struct Store {
     cluster: Uuid,
     root_tag: Tag,
     tags: Vec<Tag>,
-    numbering: RwLock<Numbering>,
+    numbering: RwLock<KnownNumbering>,
     /// Why this log is no longer the followed one.
     replaced: OnceLock<String>,
     /// Whether the engine lost the record: set from the first read that finds it so until the record is complete again.
@@ -112,6 +112,14 @@ struct Store {
     /// The log begins above this position, or has reached it. Appends go on above it whatever the engine has lost.
     passed: AtomicU64,
     backlog: Mutex<Option<(Instant, Backlog)>>,
+}
+
+/// What a process knows of the sack count.
+#[derive(Clone, Copy)]
+struct KnownNumbering {
+    numbering: Numbering,
+    /// Whether groups accept appends by this count: all were sealed before.
+    opened: bool,
 }
 
 impl Store {
@@ -128,14 +136,33 @@ impl Store {
     }
 
     fn numbering(&self) -> Numbering {
-        *self.numbering.read()
+        self.numbering.read().numbering
     }
 
-    fn set_numbering(&self, numbering: Numbering) {
-        let before = std::mem::replace(&mut *self.numbering.write(), numbering);
-        if before != numbering {
+    /// The numbering for those who read: a split has not begun before the old sacks are sealed. Until then another process
+    /// may append to one that is idle, behind which records in the new sacks must wait.
+    fn sealed_numbering(&self) -> Numbering {
+        let KnownNumbering { numbering, opened } = *self.numbering.read();
+        if opened { numbering } else { Numbering::settled(numbering.units()) }
+    }
+
+    fn set_numbering(&self, numbering: Numbering, opened: bool) {
+        let mut known = self.numbering.write();
+        let is_same = known.numbering == numbering;
+        *known = KnownNumbering { numbering, opened: opened || is_same && known.opened };
+        drop(known);
+        if !is_same {
             let (count, draining) = (numbering.count.get(), numbering.draining);
             tracing::info!(count, draining, "the numbering of the sacks has changed");
+        }
+    }
+
+    /// A group has accepted an append by this count.
+    fn note_opened(&self, count: SackCount) {
+        if !self.numbering.read().opened {
+            let mut known = self.numbering.write();
+            let is_known = known.numbering.count == count;
+            known.opened |= is_known;
         }
     }
 
@@ -209,7 +236,7 @@ impl RedisIncoming {
             cluster,
             root_tag,
             tags: layout::group_tags(&options.prefix, root.groups),
-            numbering: RwLock::new(root.numbering),
+            numbering: RwLock::new(KnownNumbering { numbering: root.numbering, opened: root.opened }),
             replaced: OnceLock::new(),
             is_lost: AtomicBool::new(false),
             passed: AtomicU64::new(0),

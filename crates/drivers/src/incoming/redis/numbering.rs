@@ -4,7 +4,7 @@
 //! 2. Each group is sealed: it rejects appends by the old count, and by the new one still.
 //! 3. Each group is opened, with the highest position of all groups: new entries are behind all earlier
 //!    ones.
-//! 4. The record is marked as opened.
+//! 4. The record is marked as opened: workers consider the split as begun.
 //!
 //! Each step is idempotent and may be done by any process at any time: a group knows its count and never goes
 //! back. So a process that finds a stalled split does all the steps.
@@ -110,7 +110,7 @@ impl Store {
         if !self.is_lost.swap(is_lost, Ordering::Relaxed) && is_lost {
             tracing::error!("{} has lost all its data: the store is created again", self.client.place());
         }
-        self.set_numbering(root.numbering);
+        self.set_numbering(root.numbering, root.opened);
         Ok(root)
     }
 

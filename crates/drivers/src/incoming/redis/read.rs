@@ -113,7 +113,7 @@ impl RedisIncoming {
 #[async_trait]
 impl Consume for RedisIncoming {
     fn numbering(&self) -> Numbering {
-        self.store.numbering()
+        self.store.sealed_numbering()
     }
 
     async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending> {
