@@ -456,3 +456,19 @@ async fn a_split_begins_once_the_old_sacks_are_sealed() {
     log.append(one_record()).await.unwrap();
     assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
 }
+
+/// Although the limit of the backlog is checked on all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
+    let mut cluster = RedisCluster::start(&["--cluster-require-full-coverage", "no"]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    // With this prefix the metric's sack lies on the third node.
+    let log = incoming(&cluster.url(), setup, "gnudi").await;
+    cluster.nodes[1].process.stop();
+    let accepted = async {
+        while log.append(one_record()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), accepted).await.expect("nothing is accepted");
+}

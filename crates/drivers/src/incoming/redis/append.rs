@@ -256,7 +256,7 @@ impl Store {
     async fn room_for(&self, batches: &[&Batch]) -> Result<()> {
         let own: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
         let limit = self.options.backlog_bytes_max;
-        let bytes = self.recent_backlog().await?.bytes + own;
+        let bytes = self.recent_backlog_bytes().await + own;
         if bytes > limit { Err(IncomingError::BacklogFull { bytes, limit }) } else { Ok(()) }
     }
 }

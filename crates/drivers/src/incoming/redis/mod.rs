@@ -111,7 +111,7 @@ struct Store {
     is_lost: AtomicBool,
     /// The log begins above this position, or has reached it. Appends go on above it whatever the engine has lost.
     passed: AtomicU64,
-    backlog: Mutex<Option<(Instant, Backlog)>>,
+    backlog_bytes: Mutex<Option<(Instant, u64)>>,
 }
 
 /// What a process knows of the sack count.
@@ -170,17 +170,18 @@ impl Store {
         self.options.redis.timeout
     }
 
-    /// The backlog, possibly cached.
-    async fn recent_backlog(&self) -> Result<Backlog> {
-        let mut known = self.backlog.lock().await;
-        if let Some((at, backlog)) = &*known
+    /// The bytes of the backlog, possibly cached. Without those of groups whose node does not respond: the others accept
+    /// measures nevertheless.
+    async fn recent_backlog_bytes(&self) -> u64 {
+        let mut known = self.backlog_bytes.lock().await;
+        if let Some((at, bytes)) = *known
             && at.elapsed() < self.options.backlog_age_max
         {
-            return Ok(backlog.clone());
+            return bytes;
         }
-        let backlog = self.backlog().await?;
-        *known = Some((Instant::now(), backlog.clone()));
-        Ok(backlog)
+        let bytes: u64 = self.backlogs().await.iter().flatten().map(|backlog| backlog.bytes).sum();
+        *known = Some((Instant::now(), bytes));
+        bytes
     }
 
     /// Polls the numbering until the driver is dropped.
@@ -240,7 +241,7 @@ impl RedisIncoming {
             replaced: OnceLock::new(),
             is_lost: AtomicBool::new(false),
             passed: AtomicU64::new(0),
-            backlog: Mutex::new(None),
+            backlog_bytes: Mutex::new(None),
             options,
         });
         if !root.opened {

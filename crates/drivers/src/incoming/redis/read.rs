@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::{RedisIncoming, Store, layout, numbering::LANE};
 use crate::{
-    clients::redis::{Call, Confirm, Tag},
+    clients::redis::{Call, ClientError, Confirm, Tag},
     incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions, Result},
 };
 
@@ -81,17 +81,26 @@ impl Store {
     }
 
     pub(super) async fn backlog(&self) -> Result<Backlog> {
-        let call = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("total");
-        let answers = self.all(Confirm::Master, self.tags.iter().map(call).collect()).await?;
         let mut backlog = Backlog::default();
-        for answer in answers {
-            let packed: Option<Vec<u8>> = redis::from_redis_value(answer).map_err(|_| self.nonsense())?;
-            let number =
-                |index| packed.as_deref().and_then(|packed| layout::number_at(packed, index)).unwrap_or(0);
-            backlog.measures += number(0);
-            backlog.bytes += number(1);
+        for of_group in self.backlogs().await {
+            let Backlog { measures, bytes } = of_group?;
+            backlog.measures += measures;
+            backlog.bytes += bytes;
         }
         Ok(backlog)
+    }
+
+    /// Of each group.
+    pub(super) async fn backlogs(&self) -> Vec<Result<Backlog>> {
+        let call = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("total");
+        let answers = self.client.call(LANE, Confirm::Master, self.tags.iter().map(call).collect()).await;
+        let backlog = |answer: Result<Value, ClientError>| -> Result<Backlog> {
+            let packed: Option<Vec<u8>> = redis::from_redis_value(answer?).map_err(|_| self.nonsense())?;
+            let number =
+                |index| packed.as_deref().and_then(|packed| layout::number_at(packed, index)).unwrap_or(0);
+            Ok(Backlog { measures: number(0), bytes: number(1) })
+        };
+        answers.into_iter().map(backlog).collect()
     }
 
     fn nonsense(&self) -> IncomingError {
