@@ -247,15 +247,20 @@ impl Engine {
     }
 
     async fn refresh_unit(&self, unit: Sack) -> Result<()> {
-        if !self.processor.process_all(unit).await? {
+        loop {
             let numbering = self.incoming.numbering();
-            // A unit of an earlier, lower count has the metrics of both its halves.
-            let units = numbering.units().get();
-            let units = (unit.id.0 % units..units).step_by(unit.count.get().into());
-            let sacks = units.flat_map(|unit| numbering.sacks_of_unit(SackId(unit)));
-            self.watcher.processed(sacks.collect()).await?;
+            if !self.processor.process_all(unit).await? {
+                // A unit of an earlier, lower count has the metrics of both its halves.
+                let units = numbering.units().get();
+                let units = (unit.id.0 % units..units).step_by(unit.count.get().into());
+                let sacks = units.flat_map(|unit| numbering.sacks_of_unit(SackId(unit)));
+                self.watcher.processed(sacks.collect()).await?;
+            }
+            // Of a split this process may have learned just now: what was accepted before may be in the new sacks.
+            if self.incoming.numbering().count == numbering.count {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Doubles the sack count during operation. The workers drain the old sacks.

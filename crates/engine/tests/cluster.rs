@@ -8,10 +8,17 @@ use std::{
     time::Duration,
 };
 
-use gnudi_drivers::incoming::{Consume as _, Topology as _};
+use gnudi_drivers::{
+    incoming::{
+        Append as _, Consume as _, Topology as _,
+        objects::{ObjectIncoming, ObjectIncomingOptions},
+    },
+    objects::memory::MemoryObjects,
+};
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, process_status::ProcessKind};
 use gnudi_model::{Sack, Timestamp};
 use support::{Cluster, batch, metric, options, sacks, store::Tapped, until};
+use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(600);
 const SACKS: u16 = 16;
@@ -79,6 +86,29 @@ async fn a_refresh_waits_for_the_right_sack_when_a_split_ends_meanwhile() {
     let (refreshed, ()) = tokio::join!(api.refresh(&metrics, Duration::from_secs(2)), end);
     let refused = refreshed.unwrap_err();
     assert!(matches!(refused, EngineError::RefreshTimeout(id) if id == metric(18)), "{refused}");
+}
+
+/// Another process has split the sacks, and accepted a measure, since this one read the log.
+#[tokio::test]
+async fn a_refresh_waits_for_new_sacks_of_a_split_that_it_learns_of_itself() {
+    let (cluster, objects) = (Cluster::new(METRICS, SACKS).await, MemoryObjects::default());
+    let open = async || {
+        let never = Duration::from_hours(1);
+        let options = ObjectIncomingOptions {
+            sack_count: sacks(SACKS),
+            look_delay_idle: never,
+            ..ObjectIncomingOptions::default()
+        };
+        let objects = Arc::new(objects.clone());
+        ObjectIncoming::open(objects, Uuid::nil(), Uuid::new_v4(), options).await.unwrap()
+    };
+    let (own, others) = (open().await, open().await);
+    let api = cluster.engine_on(own, cluster.store.clone(), cluster.coordinator.clone());
+    others.split().await.unwrap();
+    others.append(batch(1..2, 0)).await.unwrap();
+    assert!(!api.numbering().draining);
+    let refused = api.refresh(&[metric(1)], Duration::from_secs(1)).await.unwrap_err();
+    assert!(matches!(refused, EngineError::RefreshTimeout(_)), "{refused}");
 }
 
 /// Of one worker, in processes that share the store and in one that does not.
