@@ -173,8 +173,12 @@ async fn a_split_keeps_everything([api, worker]: &[Arc<dyn SharedIncoming>; 2]) 
     assert_eq!(drain(&**worker, high).await, [(5, 4, "d".to_owned())]);
     assert_eq!(api.backlog().await.unwrap(), crate::incoming::Backlog::default());
     // And once more.
-    assert_eq!(api.split().await.unwrap().count, new.doubled().unwrap());
-    assert_eq!(api.settle().await.unwrap(), Numbering::settled(new.doubled().unwrap()));
+    let twice = new.doubled().unwrap();
+    assert_eq!(api.split().await.unwrap().count, twice);
+    // Whoever asks for positions learns of it.
+    positions(&**worker, low).await;
+    assert_eq!(worker.numbering().count, twice);
+    assert_eq!(api.settle().await.unwrap(), Numbering::settled(twice));
 }
 
 /// A split may be aborted at any point; another process completes it.

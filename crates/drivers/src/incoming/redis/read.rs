@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gnudi_model::{Numbering, Sack};
 use redis::Value;
 
-use super::{RedisIncoming, Store, layout, numbering::LANE};
+use super::{KnownNumbering, RedisIncoming, Store, layout, numbering::LANE};
 use crate::{
     clients::redis::{Call, ClientError, Confirm, Tag},
     incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions, Result},
@@ -202,7 +202,7 @@ impl Consume for RedisIncoming {
         of_groups.retain(|indexes| !indexes.is_empty());
         let call = |indexes: &Vec<usize>| {
             let tag = store.tag_of(sacks[indexes[0]]);
-            let mut call = Call::command("HMGET", tag).key(tag.key(":m"));
+            let mut call = Call::command("HMGET", tag).key(tag.key(":m")).arg("count");
             for index in indexes {
                 let member = layout::member(sacks[*index]);
                 call.push(format!("n{member}"));
@@ -212,15 +212,25 @@ impl Consume for RedisIncoming {
         };
         let answers = store.all(Confirm::Master, of_groups.iter().map(call).collect()).await?;
         let mut positions = vec![Positions::default(); sacks.len()];
+        let KnownNumbering { numbering, opened } = *store.numbering.read();
+        let mut is_outdated = !opened;
         for (indexes, answer) in of_groups.iter().zip(answers) {
             let values: Vec<Option<Vec<u8>>> =
                 redis::from_redis_value(answer).map_err(|_| store.nonsense())?;
+            let (count, values) = values.split_first().ok_or_else(|| store.nonsense())?;
+            let count =
+                count.as_deref().and_then(|count| layout::parse_count(std::str::from_utf8(count).ok()?));
+            is_outdated |= count.is_some_and(|count| count > numbering.count);
             let first = |value: &Option<Vec<u8>>| {
                 Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
             };
             for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
                 positions[*index] = Positions { newest: first(&pair[0]), acknowledged: first(&pair[1]) };
             }
+        }
+        if is_outdated {
+            // Whoever waits for these sacks must wait for those of a split, too.
+            store.refresh().await?;
         }
         Ok(positions)
     }
