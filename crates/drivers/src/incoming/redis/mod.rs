@@ -186,14 +186,26 @@ impl Store {
 
     /// Polls the numbering until the driver is dropped.
     async fn watch(store: Weak<Store>, interval: Duration) {
+        let mut was_opened = true;
         loop {
             tokio::time::sleep(interval).await;
             let Some(store) = store.upgrade() else { return };
-            if let Err(error) = store.refresh().await {
-                tracing::debug!(%error, "the numbering of the sacks is not known");
+            match store.poll(was_opened).await {
+                Ok(opened) => was_opened = opened,
+                Err(error) => tracing::debug!(%error, "the numbering of the sacks is not known"),
             }
             store.client.refresh_replicas().await;
         }
+    }
+
+    /// Reads the numbering. Carries on a split that stands still since the last poll, or a lost record: without appends
+    /// nobody else would. Returns whether all groups are opened.
+    async fn poll(&self, was_opened: bool) -> Result<bool> {
+        let root = self.refresh().await?;
+        if !root.opened && !was_opened {
+            self.carry_on(root.numbering.count).await?;
+        }
+        Ok(root.opened)
     }
 }
 
