@@ -84,6 +84,28 @@ test("metrics of one name and several policies are grouped at a granularity that
   await close(page);
 });
 
+test("groups of metrics moved to a finer granularity show the coarser one where that begins later", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const definition = [{ granularity: "5 minutes", timespan: "30 days" }];
+  await server.post("v1/archive_policy", { name: "five minutes", back_window: 0, definition, aggregation_methods: ["mean"] });
+  await server.post("v1/resource_type", { name: "engine", attributes: { hall: { type: "string", required: false } } });
+  const { metrics } = await server.post("v1/resource/engine", { id: "engine", hall: "east", metrics: { power: { archive_policy_name: "five minutes" } } });
+  const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
+  await server.post(`v1/metric/${metrics.power}/measures`, minutes(now - 10_800, now - 3600));
+  await folded(server);
+  await server.request("PATCH", `v1/metric/${metrics.power}`, { archive_policy_name: "cloud" });
+  await server.post(`v1/metric/${metrics.power}/measures`, minutes(now - 3600, now));
+  await folded(server);
+  const shown = (more) => `${server.url}#/chart?m=${metrics.power}&by=hall&${more}`;
+  const page = await open(browser, shown("last=2h"));
+  const title = page.locator(".groups").getByRole("heading");
+  await title.getByText("5 minutes a point").waitFor();
+  // What the user chose stays.
+  await page.goto(shown("last=2h&gran=60"));
+  await title.getByText("1 minute a point").waitFor();
+  await close(page);
+});
+
 test("a counter without a point in between does not change the rate of its group", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });

@@ -25,7 +25,7 @@ export function beforeFirst({ times }: Columns, { from, to }: Range): Range {
 }
 
 /** The coarser granularities, finest first, that have a whole bucket in a range: only these can prove that a finer one lacks points there. */
-export function coarserIn(grains: Grain[], grain: number, { from, to }: Range): number[] {
+export function coarserIn(grains: Pick<Grain, "seconds">[], grain: number, { from, to }: Range): number[] {
   return grains.map(({ seconds }) => seconds).filter((seconds) => seconds > grain && (Math.ceil(from / seconds) + 1) * seconds <= to);
 }
 

@@ -12,7 +12,7 @@ import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { perSecond } from "../../series/format";
-import { chooseGrain } from "../../series/grain";
+import { beforeFirst, chooseGrain, coarserIn, hasPointsIn } from "../../series/grain";
 import { type Range, inWords } from "../../series/range";
 import { change } from "../../state/address";
 import { useCell } from "../../state/cell";
@@ -67,6 +67,8 @@ interface Found {
   total: number;
   /** `null` if each group has its own. */
   grain: Granularity;
+  /** Where the fitting granularity begins, if that is too late for the range; else -Infinity. */
+  until: number;
 }
 
 /** Seconds; `null` for all. */
@@ -87,15 +89,19 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const { owner, error: ownerError } = useOwner(metric);
   const range = useCell(shownRange);
   const live = useCell(isLive);
-  const [found, setFound] = useState<Found | null>(null);
+  const [found, setFound] = useState<(Found & { key: string }) | null>(null);
   const [error, setError] = useState("");
   const newest = useNewest();
   const returned = useReturn(error !== "");
   const lastAt = useRef(0);
   const grains = useMemo(() => grainsOf(metric.archive_policy), [metric.archive_policy]);
   const now = Date.now() / 1000;
-  const grain = grains.find(({ seconds }) => seconds === settings.grain)?.seconds ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
-  const how: How = { type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, isRate, grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain) };
+  const wished = grains.find(({ seconds }) => seconds === settings.grain)?.seconds;
+  const grain = wished ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
+  const how: How = {
+    type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, isRate, isFixed: wished !== undefined,
+    grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain),
+  };
   const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
   const lastKey = useRef("");
   useEffect(() => {
@@ -103,9 +109,10 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
     // An update while live neither aborts a request nor follows at once.
     if (lastKey.current === key && (newest.isRunning || range.to - lastAt.current < LIVE_PERIOD_MIN_S)) return;
     [lastKey.current, lastAt.current] = [key, range.to];
+    const before = found?.key === key ? found : null;
     newest.start(
-      (signal) => fetchGroups(how, range, signal),
-      (next) => (setFound(next), setError("")),
+      (signal) => fetchGroups(how, range, before, signal),
+      (next) => (setFound({ ...next, key }), setError("")),
       (failure) => setError(explain(failure)),
     );
   }, [key, live ? range.to : 0]);
@@ -134,6 +141,8 @@ interface How {
   by: string;
   method: string;
   isRate: boolean;
+  /** Whether the user chose the first of `grains`. */
+  isFixed: boolean;
   /** Seconds, finest first: the one to show, and the coarser ones that have a point in the range. */
   grains: number[];
 }
@@ -161,23 +170,49 @@ function queryOf(how: How, range: Range, grain: Granularity, search: Record<stri
   };
 }
 
-/** There may be many groups: first loads all with few points, then the largest with all points. */
-async function fetchGroups(how: How, range: Range, signal: AbortSignal): Promise<Found> {
+/** There may be many groups: first loads all with few points, then the largest with all points. `before` is what a live chart shows already. */
+async function fetchGroups(how: How, range: Range, before: Found | null, signal: AbortSignal): Promise<Found> {
+  const least = before?.grain && range.from < before.until ? before.grain : 0;
+  const grains = how.grains.filter((seconds) => seconds >= least);
   // Metrics of one name may have different policies. Without a granularity each group has the finest that its metrics share.
-  const { answer: first, grain: coarse } = await atFirstOf([...[...how.grains].reverse(), null], (grain) => aggregates(queryOf(how, range, grain), signal));
-  if (coarse === null || coarse === how.grains[0]) return { series: seriesOf(first.results), total: first.results.length, grain: coarse };
+  const { answer: first, grain: coarse } = await atFirstOf([...[...grains].reverse(), null], (grain) => aggregates(queryOf(how, range, grain), signal));
+  const until = before?.until ?? -Infinity;
+  if (coarse === null || coarse === grains[0]) return { series: seriesOf(first.results), total: first.results.length, grain: coarse, until };
   let search: Record<string, unknown> = {};
   if (first.results.length > LINES_MAX && how.by !== "creator") {
     const largest = [...first.results].sort((a, b) => most(b) - most(a)).slice(0, LINES_MAX);
     search = searchOf(how.by, largest.map(({ group }) => group[0] ?? null));
   }
-  const finer = how.grains.filter((grain) => grain < coarse);
-  const { answer: { results }, grain } = await atFirstOf([...finer, coarse], (seconds) => aggregates(queryOf(how, range, seconds, search), signal));
-  return { series: seriesOf(results), total: Math.max(first.results.length, results.length), grain };
+  const finer = grains.filter((grain) => grain < coarse);
+  const ask = async (seconds: Granularity) => (seconds === coarse ? first : aggregates(queryOf(how, range, seconds, search), signal));
+  const fitting = await atFirstOf([...finer, coarse], ask);
+  // Once for a range: points that come while live are no older.
+  const farther = how.isFixed || before ? null : await fartherThan(fitting, [...finer, coarse], range, ask);
+  const { answer: { results }, grain } = farther ?? fitting;
+  return { series: seriesOf(results), total: Math.max(first.results.length, results.length), grain, until: farther?.until ?? until };
+}
+
+interface Shown {
+  answer: Answer;
+  grain: Granularity;
+}
+
+type Ask = (grain: Granularity) => Promise<Answer>;
+
+/** The finest granularity that has points of a group before the fitting one begins there, as `series/farther.ts` finds it for one metric. */
+async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], range: Range, ask: Ask): Promise<(Shown & { until: number }) | null> {
+  const begins = new Map(results.map((result) => [keyOf(result), beforeFirst(result.columns, range)]));
+  const until = Math.max(range.from, ...[...begins.values()].map(({ to }) => to));
+  for (const seconds of coarserIn(grains.map((one) => ({ seconds: one })), grain ?? Infinity, { from: range.from, to: until })) {
+    const answer = await ask(seconds).catch(() => null); // Not all metrics have it: the chart shows what it has.
+    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, seconds, begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
+    if (answer && isFarther) return { answer, grain: seconds, until };
+  }
+  return null;
 }
 
 /** The answer at the first of these granularities that all metrics have. */
-async function atFirstOf([grain = null, ...others]: Granularity[], ask: (grain: Granularity) => Promise<Answer>): Promise<{ answer: Answer; grain: Granularity }> {
+async function atFirstOf([grain = null, ...others]: Granularity[], ask: Ask): Promise<Shown> {
   try {
     return { answer: await ask(grain), grain };
   } catch (error) {
