@@ -209,6 +209,20 @@ test("of a batch with a damaged metric only that one is missing", async () => {
   await close(page);
 });
 
+test("a live view does not ask for a damaged metric at each update", async () => {
+  const damaged = cloud[1].metrics["disk.read.bytes"];
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  let refused = 0;
+  const seen = await countPoints(page, (body) => body.includes(damaged) && (refused += 1) && `metric ${damaged}: its newest state is damaged`);
+  await page.goto(`${server.url}#/metrics?last=1h&q=disk.read&band=none`);
+  await waitDrawn(page, 2);
+  const before = seen.requests;
+  for (const until = Date.now() + 20_000; seen.requests < before + 2 && Date.now() < until; ) await page.waitForTimeout(100);
+  assert.ok(seen.requests >= before + 2, `${seen.requests} requests`);
+  assert.deepEqual([refused, await page.locator(".card .problem").count()], [1, 1]);
+  await close(page);
+});
+
 test("groups say why they cannot be shown", async () => {
   const page = await open(browser, `${server.url}#/resources/instance?last=1h`, { mayFail: true });
   await refuse(page, /\/v1\/search\/resource\/generic/);

@@ -1,7 +1,8 @@
 // Batches requests for measures: charts that sendBatch at the same moment share a request.
 
 import { HttpError, isRecord } from "../http/errors";
-import { requestArrow } from "../http/client";
+import { requestArrow, returns } from "../http/client";
+import { identity } from "../http/session";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
 import { nextPiece } from "../state/task";
@@ -43,9 +44,38 @@ const REFUSES_ALL = new Set([401, 429, 502, 503, 504]);
 /** A busy server is asked again after these pauses. */
 const PAUSES_MS = [1000, 2000];
 
+/**
+ * What an answer refused of single metrics, such as damaged ones. It names one of them: their batch is asked for again once for each, and a live
+ * chart asks every few seconds.
+ */
+const refusals = new Map<string, { error: unknown; from: number; to: number; atMs: number }>();
+/** For how long a refusal is believed, and by how much the range may have moved meanwhile. */
+const BELIEVED_MS = 60_000;
+const REFUSALS_MAX = 10_000;
+
+for (const changed of [returns, identity]) changed.follow(() => refusals.clear());
+
+const keyOf = ({ id, methods, grain }: Wanted): string => `${id} ${grain} ${methods.join()}`;
+
+function refuse(pending: PendingRequest, error: unknown): void {
+  if (refusals.size >= REFUSALS_MAX) refusals.clear();
+  refusals.set(keyOf(pending), { error, from: pending.from, to: pending.to, atMs: performance.now() });
+  pending.reject(error);
+}
+
+/** The error that was the answer to nearly the same request a moment ago. */
+function refusalOf(wanted: Wanted): unknown {
+  const found = refusals.get(keyOf(wanted));
+  if (!found || performance.now() - found.atMs > BELIEVED_MS) return null;
+  const movedS = Math.max(Math.abs(wanted.from - found.from), Math.abs(wanted.to - found.to));
+  return movedS * 1000 <= BELIEVED_MS ? found.error : null;
+}
+
 let waiting: PendingRequest[] = [];
 
 export function measuresOf(wanted: Wanted): Promise<Found> {
+  const refusal = refusalOf(wanted);
+  if (refusal !== null) return Promise.reject(refusal);
   return new Promise((resolve, reject) => {
     // Charts ask for their points in a row within one task.
     if (waiting.length === 0) queueMicrotask(sendAll);
@@ -110,7 +140,7 @@ function sendAgain(all: PendingRequest[], error: unknown, pauses: number): void 
   const rest = all.filter((pending) => !bad.has(pending.id));
   const pauseMs = PAUSES_MS[pauses];
   if (rest.length < all.length) {
-    for (const pending of all) if (bad.has(pending.id)) pending.reject(error);
+    for (const pending of all) if (bad.has(pending.id)) refuse(pending, error);
     void sendBatch(rest);
   } else if (status === 503 && pauseMs !== undefined) {
     window.setTimeout(() => void sendBatch(all, pauses + 1), pauseMs);
