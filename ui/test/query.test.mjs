@@ -76,6 +76,21 @@ test("a query is in the address, in groups, as a table", async () => {
   await close(page);
 });
 
+test("a view without a query is empty, and back shows the query again", async () => {
+  const page = await open(browser, `${server.url}#/query?last=6h&type=instance`);
+  const operations = page.getByLabel("Operations");
+  await operations.fill("(aggregate mean (metric cpu_util mean))");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".cost").waitFor();
+  await page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: "Query" }).click();
+  await page.locator(".cost").waitFor({ state: "detached" });
+  assert.deepEqual([await operations.inputValue(), await page.getByRole("alert").count()], ["", 0]);
+  await page.goBack();
+  await page.locator(".cost").waitFor();
+  assert.equal(await operations.inputValue(), "(aggregate mean (metric cpu_util mean))");
+  await close(page);
+});
+
 test("PromQL is completed, run and marked where it is wrong", async () => {
   const page = await open(browser, `${server.url}#/query?last=6h`, { mayFail: true });
   await page.getByLabel("Operations").fill("(half typed");

@@ -53,7 +53,7 @@ export function Query() {
   const { params } = useAddress();
   const [draft, setDraft] = useState<Draft>(() => draftOf(params));
   const [types, setTypes] = useState<ResourceType[]>([]);
-  const [runs, setRuns] = useState(params.get("op") || params.get("expr") ? 1 : 0);
+  const [runs, setRuns] = useState(hasQuery(params) ? 1 : 0);
   const outcome = useOutcome(draft, runs);
   useEffect(() => void listTypes().then(setTypes, () => undefined), []);
   const key = FIELDS.map(([, name]) => params.get(name)).join("|");
@@ -62,7 +62,7 @@ export function Query() {
     // The address was changed by a link or "back", not by this editor.
     if (own.current !== key) {
       setDraft(draftOf(params));
-      setRuns((count) => count + 1);
+      setRuns((count) => (hasQuery(params) ? count + 1 : 0));
     }
     own.current = key;
   }, [key]);
@@ -162,6 +162,8 @@ function draftOf(params: URLSearchParams): Draft {
   return Object.fromEntries(FIELDS.map(([field, name]) => [field, params.get(name) ?? ""])) as unknown as Draft;
 }
 
+const hasQuery = (params: URLSearchParams): boolean => Boolean(params.get(params.get("lang") === "promql" ? "expr" : "op"));
+
 const textOf = (draft: Draft): string => FIELDS.map(([field]) => draft[field]).join("\n");
 
 interface Outcome {
@@ -175,18 +177,25 @@ interface Outcome {
   isRunning: boolean;
 }
 
+const NOTHING_YET: Outcome = { answer: null, answered: null, error: null, ran: "", tookMs: 0, isRunning: false };
+
 const LIVE_PERIOD_MIN_S = 5;
 
-/** Runs the draft on request, and again while live. */
+/** Runs the draft on request, and again while live. `runs`: how often it was requested; 0 for a view without a query. */
 function useOutcome(draft: Draft, runs: number): Outcome {
-  const [outcome, setOutcome] = useState<Outcome>({ answer: null, answered: null, error: null, ran: "", tookMs: 0, isRunning: false });
+  const [outcome, setOutcome] = useState(NOTHING_YET);
   const range = useCell(shownRange);
   const live = useCell(isLive);
   const newest = useNewest();
   const last = useRef({ runs: 0, span: "", at: 0 });
   const ran = useRef<Draft>(draft);
   useEffect(() => {
-    if (runs === 0) return;
+    if (runs === 0) {
+      newest.stop();
+      last.current.runs = 0;
+      setOutcome(NOTHING_YET);
+      return;
+    }
     const span = live ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
     const isRun = last.current.runs !== runs;
     const isNew = isRun || last.current.span !== span;
