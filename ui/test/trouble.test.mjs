@@ -80,6 +80,11 @@ test("a metric that is gone, or an address of nothing, is said in its place", as
   await page.getByText(/Resource .* does not exist|nobody/).first().waitFor();
   await page.goto(`${server.url}#/chart?m=%E0%A4%A&last=-5h&from=x&to=y&gran=abc&mark=1,,&beside=7q`);
   await page.getByRole("alert").first().waitFor();
+  await page.goto(`${server.url}#/chart?m=&last=1h`);
+  await page.getByText("The address names no metric.").waitFor();
+  // As the view Query writes it.
+  await page.goto(`${server.url}#/chart?m=${cloud[0].metrics["cpu_util"]}&last=1h&gran=5m`);
+  await page.getByText("mean, 5 minutes a point").waitFor();
   // Nanoseconds are no seconds.
   await page.goto(`${server.url}#/metrics?from=1767225600000000000&to=1767225600000003600`);
   await waitDrawn(page, 3);

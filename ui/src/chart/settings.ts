@@ -21,11 +21,12 @@ export interface Settings {
 
 export function settingsOf(params: URLSearchParams): Settings {
   const rate = params.get("rate");
-  const grain = Number(params.get("gran"));
+  const written = params.get("gran") ?? "";
+  const grain = Number(written) || secondsOfShort(written);
   const [from, to] = (params.get("mark") ?? "").split(",").map(momentOf);
   return {
     method: params.get("agg"),
-    grain: grain > 0 ? grain : null,
+    grain: grain !== null && grain > 0 ? grain : null,
     band: params.get("band"),
     besideSeconds: secondsOfShort(params.get("beside") ?? "") ?? 0,
     rate: rate === "on" || rate === "off" ? rate : "auto",

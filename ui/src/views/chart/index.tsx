@@ -45,7 +45,7 @@ const withOwner = (metric: Metric): Metric => ({ ...metric, resource_id: metric.
 export function Chart() {
   const { params } = useAddress();
   const settings = useSettings();
-  const { metrics, errors, isLoading } = useMetrics(params.getAll("m"));
+  const { metrics, errors, isLoading } = useMetrics([...new Set(params.getAll("m"))].filter(Boolean));
   const [isMarking, setMarking] = useState(false);
   const [grain, setGrain] = useState<number>();
   return (
