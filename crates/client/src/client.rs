@@ -104,6 +104,10 @@ impl Client {
         if uri.query().is_some() {
             return Err(invalid("a query string cannot be part of a base URL"));
         }
+        // As in the address of a browser that shows the page; the parser drops it.
+        if base_url.contains('#') {
+            return Err(invalid("a fragment (# and what follows) cannot be part of a base URL"));
+        }
         let identity = identity(options)?;
         let http = HttpClient::new(&HttpOptions {
             trust: trust.clone(),
@@ -346,7 +350,16 @@ mod tests {
 
     #[test]
     fn refuses_unusable_urls_and_names() {
-        for url in ["", "127.0.0.1:8041", "https://", "http://", "http://h/?a=b", "ftp://h", "http://h h"] {
+        for url in [
+            "",
+            "127.0.0.1:8041",
+            "https://",
+            "http://",
+            "http://h/?a=b",
+            "http://h/#/",
+            "ftp://h",
+            "http://h h",
+        ] {
             assert!(Client::new(url, &ClientOptions::default()).is_err(), "{url}");
         }
         let options = ClientOptions { user: Some("a:b".to_owned()), ..ClientOptions::default() };
