@@ -90,6 +90,9 @@ pub struct KeystoneArgs {
     /// Domain id of the project.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_project_domain_id: Option<String>,
+    /// Scope of the token instead of a project: all, the cloud as a whole.
+    #[arg(long, help_heading = KEYSTONE, value_name = "SCOPE", hide_short_help = true)]
+    os_system_scope: Option<String>,
     /// Default domain of user and project.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_default_domain_name: Option<String>,
@@ -349,7 +352,7 @@ impl KeystoneArgs {
         Ok(Credentials::Password { user, password, scope: self.scope(variables) })
     }
 
-    /// The project of the token.
+    /// The project of the token, or the cloud as a whole.
     fn scope(&self, variables: Variables<'_>) -> Option<Scope> {
         let named = |option: &Option<String>, names: &[&str]| first(option.as_ref(), names, variables);
         let project = match named(&self.os_project_id, &["OS_PROJECT_ID", "OS_TENANT_ID"]) {
@@ -363,7 +366,8 @@ impl KeystoneArgs {
                 ProjectRef::Name { name, domain }
             }),
         };
-        project.map(Scope::Project)
+        let system = named(&self.os_system_scope, &["OS_SYSTEM_SCOPE"]).filter(|scope| scope == "all");
+        project.map(Scope::Project).or(system.map(|_| Scope::System))
     }
 
     /// The domain with this id or name, else the default one. As for keystoneauth, the default one's id counts before the
@@ -434,6 +438,11 @@ mod tests {
         let Caller::Keystone(login) = caller(&nobody, &with_default).unwrap() else { panic!("a login") };
         let Credentials::Password { user, .. } = login.credentials else { panic!("a password") };
         assert_eq!(user, UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Id("d".to_owned()) });
+        let mut of_system = variables;
+        of_system[3] = ("OS_SYSTEM_SCOPE", "all");
+        let Caller::Keystone(login) = caller(&nobody, &of_system).unwrap() else { panic!("a login") };
+        let Credentials::Password { scope, .. } = login.credentials else { panic!("a password") };
+        assert_eq!(scope, Some(Scope::System));
         // The same with a missing or unknown option.
         for missing in 0..3 {
             let mut fewer = variables.to_vec();
