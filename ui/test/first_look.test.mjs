@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { sleep } from "./support/server.mjs";
+import { Server, sleep } from "./support/server.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser } = await start({ hasHost: true }, () => sleep(6000)); // Two rounds of measures make a line.
@@ -18,6 +18,19 @@ test("charts of this machine appear without a log-in, and move on", async () => 
   assert.match(await value.textContent(), /\d/);
   await picture(page, "metrics-first-look");
   await close(page);
+});
+
+test("an empty store shows its first metrics by itself", async () => {
+  const empty = await new Server().start();
+  try {
+    const page = await open(browser, empty.url);
+    await page.getByRole("heading", { name: "No metrics yet" }).waitFor();
+    await empty.post("v1/metric", { name: "the.first", archive_policy_name: "low" });
+    await page.locator(".card", { hasText: "the.first" }).waitFor();
+    await close(page);
+  } finally {
+    await empty.remove();
+  }
 });
 
 test("while live the charts stay, and only what is new is asked for", async () => {

@@ -1,6 +1,6 @@
 // The start view: all metrics as small charts, or those that the search finds.
 
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { type Page, listMetrics } from "../../api/metrics";
 import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
@@ -13,6 +13,7 @@ import { useCell } from "../../state/cell";
 import { returns } from "../../http/client";
 import { setDefaultRange } from "../../state/default_range";
 import { useNewest } from "../../state/newest";
+import { ticks } from "../../state/time";
 import { Changes } from "./changes";
 import { Grid } from "./grid";
 
@@ -31,8 +32,8 @@ function useListing(text: string): Listing & { more: () => void; retry: () => vo
   const [listing, setListing] = useState<Listing>(BEGIN);
   const returned = useCell(returns);
   const newest = useNewest();
-  const fetchPage = (marker: string | null) => {
-    setListing((before) => ({ ...before, text, isLoading: true }));
+  const fetchPage = (marker: string | null, isQuiet = false) => {
+    if (!isQuiet) setListing((before) => ({ ...before, text, isLoading: true }));
     newest.start(
       (signal) => listMetrics({ text, marker }, signal),
       (page: Page) => {
@@ -54,6 +55,9 @@ function useListing(text: string): Listing & { more: () => void; retry: () => vo
     fetchPage(null);
     return () => newest.stop();
   }, [text, returned]);
+  // The view of an empty store says that metrics will appear.
+  const isEmpty = !text && !listing.isLoading && listing.error === null && listing.metrics.length === 0;
+  useEffect(() => (isEmpty ? ticks.follow(() => !newest.isRunning && fetchPage(null, true)) : undefined), [isEmpty]);
   const more = () => {
     if (listing.marker && !newest.isRunning) fetchPage(listing.marker);
   };
