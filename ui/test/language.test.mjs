@@ -32,6 +32,13 @@ test("what may come next in operations follows from what is around", () => {
   }
 });
 
+test("a metric's name is one operand, whatever is in it", () => {
+  for (const [name, expected] of [["cpu.util", "cpu.util"], ["disk io", "disk?io"], ["up{job=\"a b\"}", "up{job=?a?b?}"], ["a*[b", "a[*][[]b"], ["(x)", "?x?"]]) {
+    assert.equal(operations.nameOf(name), expected);
+    assert.equal(operations.tokensOf(`(metric ${operations.nameOf(name)} mean)`).length, 5, name);
+  }
+});
+
 test("mistakes in filters are where they are made", () => {
   const attributes = ["zone", "flavor"];
   for (const [text, expected] of [

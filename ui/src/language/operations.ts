@@ -18,6 +18,9 @@ type Token = tokens.Token<"(" | ")" | "text" | "word">;
 export const tokensOf = (text: string): Token[] =>
   tokens.tokensOf(text, PATTERN, (word) => (word === "(" || word === ")" ? word : /^["']/.test(word) ? "text" : "word"));
 
+/** A metric's name as an operand, which has no quotes: a wildcard stands for what cannot be written. */
+export const nameOf = (name: string): string => name.replace(/[*?[]/g, "[$&]").replace(/[\s()"']/g, "?");
+
 /** Finds certain errors; the server reports the rest. */
 export function check(text: string): Mistake[] {
   const found = tokensOf(text);

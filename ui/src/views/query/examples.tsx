@@ -5,6 +5,7 @@ import { listMetrics } from "../../api/metrics";
 import type { Metric, ResourceType } from "../../api/types";
 import { mainMethod } from "../../series/aggregation";
 import { lookUp } from "../../api/resources";
+import { nameOf } from "../../language/operations";
 
 interface Example {
   title: string;
@@ -44,7 +45,7 @@ async function examplesOf(metrics: Metric[], types: ResourceType[]): Promise<Exa
   if (owned?.name && resource) {
     const method = mainMethod(owned.archive_policy.aggregation_methods);
     const by = Object.keys(types.find(({ name }) => name === resource.type)?.attributes ?? {})[0] ?? "project_id";
-    const metric = `(metric ${owned.name} ${method})`;
+    const metric = `(metric ${nameOf(owned.name)} ${method})`;
     examples.push(
       { title: `Mean of ${owned.name} over all resources of type ${resource.type}, by ${by}`, type: resource.type, operations: `(aggregate mean ${metric})`, by },
       { title: `${owned.name} of each resource, smoothed`, type: resource.type, operations: `(rolling mean 5 ${metric})`, by: "" },

@@ -28,17 +28,17 @@ export async function operationOffers(text: string, place: number, hasType: bool
 }
 
 async function metricOffers(word: string, from: number, hasType: boolean): Promise<Offers> {
-  const { metrics } = await listMetrics({ text: word.replace(/[*?[\]]/g, ""), limit: NAMES_MAX });
+  const { metrics } = await listMetrics({ text: word.replace(/[*?[\]]/g, " "), limit: NAMES_MAX });
   if (!hasType) return { from, word: "", all: metrics.map(({ id, name }) => ({ text: id, note: name ?? "" })) };
   const names = new Set(metrics.filter(({ resource_id }) => resource_id).map(({ name }) => name ?? ""));
-  return { from, word, all: [...names].map((name) => ({ text: name })) };
+  return { from, word, all: [...names].map((name) => ({ text: operations.nameOf(name) })) };
 }
 
 /** The aggregates in the policies of the metrics named in the text. */
 async function methodsOf(text: string): Promise<string[]> {
   const words = operations.tokensOf(text).filter(({ kind }) => kind === "word").map((token) => token.text);
   const at = words.lastIndexOf("metric");
-  const { metrics } = await listMetrics({ text: words[at + 1]?.replace(/[*?[\]]/g, "") ?? "", limit: NAMES_MAX });
+  const { metrics } = await listMetrics({ text: words[at + 1]?.replace(/[*?[\]]/g, " ") ?? "", limit: NAMES_MAX });
   const methods = [...new Set(metrics.flatMap(({ archive_policy }) => archive_policy.aggregation_methods))];
   return methods.length ? methods.sort() : operations.AGGREGATES;
 }
