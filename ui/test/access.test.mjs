@@ -86,6 +86,20 @@ test("the keyboard alone finds a metric and moves through time", async () => {
   await close(page);
 });
 
+test("the menu of times gives the focus back", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=6h`);
+  const opener = page.locator(".range .what");
+  const menu = page.getByRole("dialog", { name: "Time to show" });
+  for (const [name, key] of [["3 hours", "Enter"], ["1 day", "Escape"]]) {
+    await opener.press("Enter");
+    await menu.getByRole("button", { name, exact: true }).press(key);
+    await menu.waitFor({ state: "detached" });
+    assert.equal(await opener.evaluate((button) => document.activeElement === button), true, key);
+  }
+  assert.match(page.url(), /last=3h/);
+  await close(page);
+});
+
 test("charts say in words what they show", async () => {
   const page = await open(browser, `${server.url}#/metrics?last=6h&q=cpu_util`);
   await waitDrawn(page, 3);

@@ -13,10 +13,16 @@ export function RangeMenu() {
   const auto = useCell(autoSeconds);
   const [isOpen, setOpen] = useState(false);
   const box = useRef<HTMLDivElement>(null);
+  const opener = useRef<HTMLButtonElement>(null);
+  // The focus was in the menu, which goes.
+  const leave = () => {
+    setOpen(false);
+    if (box.current?.contains(document.activeElement)) opener.current?.focus();
+  };
   useEffect(() => {
     if (!isOpen) return;
     const close = (event: Event) => {
-      if (event instanceof KeyboardEvent ? event.key === "Escape" : !box.current?.contains(event.target as Node)) setOpen(false);
+      if (event instanceof KeyboardEvent ? event.key === "Escape" : !box.current?.contains(event.target as Node)) leave();
     };
     document.addEventListener("pointerdown", close);
     document.addEventListener("keydown", close);
@@ -30,14 +36,14 @@ export function RangeMenu() {
   return (
     <div class="range" ref={box}>
       <button type="button" class="icon" title="Earlier (←)" aria-label="Earlier" onClick={() => pan(-0.5)}>‹</button>
-      <button type="button" class="what" aria-haspopup="dialog" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{text}</button>
+      <button ref={opener} type="button" class="what" aria-haspopup="dialog" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{text}</button>
       <button type="button" class="icon" title="Later (→)" aria-label="Later" onClick={() => pan(0.5)}>›</button>
       <button type="button" class="icon" title="Zoom out (−)" aria-label="Zoom out" onClick={() => zoom(2)}>−</button>
       <button type="button" class="icon" title="Zoom in (+)" aria-label="Zoom in" onClick={() => zoom(0.5)}>+</button>
       <button type="button" class={`live${live ? " on" : ""}`} aria-pressed={live} title="Follow what comes (L)" onClick={toggleLive}>
         <span class="dot" aria-hidden="true" />Live
       </button>
-      {isOpen && <Choices onDone={() => setOpen(false)} />}
+      {isOpen && <Choices onDone={leave} />}
     </div>
   );
 }
