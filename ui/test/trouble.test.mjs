@@ -55,6 +55,20 @@ test("a view that is opened while the server is away is filled once it is back",
   await close(page);
 });
 
+test("the page waits for the server behind a proxy, too", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
+  let isAway = true;
+  const answer = { status: 503, contentType: "text/html", body: "<h1>503 Service Unavailable</h1>" };
+  await page.route(/\/(v1\/|healthcheck)/, (route) => (isAway ? route.fulfill(answer) : route.continue()));
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=cpu_util`);
+  await page.getByText(/The server has not answered since/).waitFor();
+  isAway = false;
+  await waitDrawn(page, 3);
+  await page.getByText(/The server has not answered since/).waitFor({ state: "detached" });
+  await close(page);
+});
+
 test("a query that cannot be sent keeps its text", async () => {
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   await page.getByLabel("Operations").fill(`(metric ${cloud[0].metrics["cpu_util"]} mean)`);

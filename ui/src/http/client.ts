@@ -43,10 +43,13 @@ const PROBE_PERIOD_MS = 2000;
 /** A proxy that names the users may know them by a cookie, and redirect others to a log-in. */
 const CREDENTIALS: RequestCredentials = settings.auth.mode === "remoteuser" ? "same-origin" : "omit";
 
+/** A proxy's answer while the server behind it is away. The server's own errors are JSON. */
+const isAway = ({ status, headers }: Response): boolean => status === 502 || (status === 503 && /^text\/html/.test(headers.get("Content-Type") ?? ""));
+
 /** Polls until the server is reachable again, even if nothing else sends requests. */
 async function probe(): Promise<void> {
   try {
-    await fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" });
+    if (isAway(await fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" }))) throw new GoneError();
     answered();
   } catch {
     window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
@@ -139,6 +142,7 @@ async function requestAs<T>(
 async function sent(url: string, init: RequestInit): Promise<Response> {
   try {
     const answer = await (takeEarly(url, init) ?? fetch(url, init));
+    if (isAway(answer)) throw new GoneError();
     answered();
     return answer;
   } catch (error) {
