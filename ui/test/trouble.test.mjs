@@ -39,10 +39,12 @@ test("a server that goes away is named, and the page goes on once it is back", a
 test("a view that is opened while the server is away is filled once it is back", async () => {
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   await page.getByLabel("Operations").waitFor();
+  const now = Math.floor(Date.now() / 1000);
   const views = [
     [`chart?m=${cloud[0].metrics["cpu_util"]}&last=1h`, () => waitDrawn(page)],
     ["resources/instance?last=1h", () => page.getByRole("link", { name: "web 0" }).waitFor()],
     [`resources/instance/${cloud[0].id}?last=1h`, () => waitDrawn(page, 3)],
+    [`metrics?last=1h&q=cpu_util&mark=${now - 1200},${now - 600}`, () => page.getByText(/metrics? of 3 did/).waitFor()],
   ];
   for (const [view, isFilled] of views) {
     await server.stop();

@@ -8,6 +8,7 @@ import { type Metric, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { unitOf } from "../../chart/use_metric_chart";
 import { HttpError, explain, isAborted } from "../../http/errors";
+import { useReturn } from "../../http/use_return";
 import { Problem } from "../../parts/problem";
 import { mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
@@ -75,6 +76,7 @@ export function Changes({ mark, text = "", metrics, settings }: ChangesProps) {
 
 function useRanking(mark: Range, text: string, given: Metric[] | undefined, method: string | null): State {
   const [state, setState] = useState(NOTHING_YET);
+  const returned = useReturn(state.error !== null);
   useEffect(() => {
     const controller = new AbortController();
     const ranked: Ranked[] = [];
@@ -108,7 +110,7 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
       if (!isAborted(error)) report(true, explain(error));
     });
     return () => controller.abort();
-  }, [mark.from, mark.to, text, method, given]);
+  }, [mark.from, mark.to, text, method, given, returned]);
   return state;
 }
 
