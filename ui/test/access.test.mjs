@@ -100,6 +100,20 @@ test("the menu of times gives the focus back", async () => {
   await close(page);
 });
 
+test("keys of an input method choose nothing", async () => {
+  const page = await open(browser, `${server.url}#/resources?last=6h`);
+  const box = page.getByRole("combobox", { name: /Search/ });
+  const enter = (isComposing) => box.evaluate((input, isComposing) => input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", isComposing, bubbles: true })), isComposing);
+  await box.fill("cpu_util");
+  await page.locator(".hit.metric").first().waitFor();
+  await enter(true);
+  await page.waitForTimeout(500);
+  assert.match(page.url(), /#\/resources/);
+  await enter(false);
+  await page.waitForFunction(() => location.hash.startsWith("#/metrics"));
+  await close(page);
+});
+
 test("charts say in words what they show", async () => {
   const page = await open(browser, `${server.url}#/metrics?last=6h&q=cpu_util`);
   await waitDrawn(page, 3);

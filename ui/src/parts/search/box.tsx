@@ -87,6 +87,7 @@ export function SearchBox() {
     if (isEntered.current && isFirstKnown && first) take(first);
   }, [results]);
   const key = (event: KeyboardEvent) => {
+    if (event.isComposing) return; // Of an input method.
     const { hits } = results;
     isEntered.current = false;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {

@@ -74,6 +74,7 @@ export function Editor(props: EditorProps) {
     if (input.current && mirror.current) mirror.current.scrollTop = input.current.scrollTop;
   });
   const key = (event: KeyboardEvent) => {
+    if (event.isComposing) return; // Of an input method.
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       setOffers(null);
