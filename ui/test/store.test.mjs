@@ -68,6 +68,7 @@ test("a resource has its attributes, its revisions over time and its metrics", a
   await page.getByRole("heading", { level: 1, name: "web 0" }).waitFor();
   assert.match(await page.locator(".attributes").innerText(), /flavor\s+m1\.huge/);
   const revisions = page.locator(".revisions > li");
+  await revisions.nth(1).waitFor(); // Not of the same answer as the name.
   assert.equal(await revisions.count(), 2);
   assert.match(await revisions.first().innerText(), /flavor m1\.small → m1\.huge/);
   await waitDrawn(page, 3);
