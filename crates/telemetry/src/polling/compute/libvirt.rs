@@ -1,8 +1,9 @@
 //! Asks libvirt about the instances of this machine.
 //!
 //! Its calls block, as long as a hypervisor hangs. They run on a few threads of their own, and callers wait up to a
-//! deadline. A call that hangs gives its permit back, so that other instances are not held up; nothing more is asked about
-//! its instance until it returns.
+//! deadline. Calls about one instance are made one after another: a hung instance holds one thread of libvirt's daemon,
+//! not one for each meter. A call that hangs gives its permit back, so that other instances are not held up; nothing more
+//! is asked about its instance until it returns.
 
 use std::{
     collections::HashMap,
@@ -18,7 +19,7 @@ use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, Libvirt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
 };
 
@@ -71,6 +72,8 @@ struct Inner {
     /// Whether a call on the connection hangs: the next call opens another.
     has_hung: AtomicBool,
     calls: Arc<Semaphore>,
+    /// By subject, held while a call about it is in progress.
+    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// The calls that did not return in time; dead once they have.
     hanging: Mutex<Vec<Weak<Call>>>,
     before: Mutex<HashMap<IncreaseKey, TimedCounter>>,
@@ -139,6 +142,16 @@ impl Inner {
         Ok(domain)
     }
 
+    /// Waits until no other call about the same is in progress.
+    async fn turn(&self, subject: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock();
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(subject.to_owned()).or_default())
+        };
+        turn.lock_owned().await
+    }
+
     /// Fails if an earlier call about the same hangs, or too many do.
     fn check_hanging(&self, subject: Option<&str>) -> Result<(), InspectError> {
         let mut hanging = self.hanging.lock();
@@ -202,6 +215,7 @@ impl LibvirtInspector {
             link: Mutex::default(),
             has_hung: AtomicBool::new(false),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            turns: Mutex::default(),
             hanging: Mutex::default(),
             before: Mutex::default(),
         }))
@@ -224,9 +238,13 @@ impl LibvirtInspector {
         call: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, InspectError> {
         let inner = &self.0;
-        inner.check_hanging(subject)?;
         let time = inner.options.timeout;
         let late = || InspectError::Failed(format!("libvirt does not answer within {} s", time.as_secs()));
+        let _turn = match subject {
+            Some(subject) => Some(timeout(time, inner.turn(subject)).await.map_err(|_| late())?),
+            None => None,
+        };
+        inner.check_hanging(subject)?;
         let permit = timeout(time, Arc::clone(&inner.calls).acquire_owned()).await.map_err(|_| late())?;
         let permit = Mutex::new(Some(permit.expect("it is never closed")));
         let running = Arc::new(Call { subject: subject.map(str::to_owned), permit });
@@ -468,109 +486,4 @@ fn interface(interface: &Element) -> Option<Vnic> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn unconnected(timeout: Duration) -> LibvirtInspector {
-        LibvirtInspector::new(LibvirtOptions {
-            uri: String::new(),
-            library: PathBuf::new(),
-            timeout,
-            report_stopped: false,
-        })
-    }
-
-    #[test]
-    fn a_domain_that_fails_hides_no_other() {
-        let failed = || Err(InspectError::Failed("no".to_owned()));
-        let told = |domains: Vec<Result<&str, InspectError>>| {
-            let description = |uuid: &str| DomainDescription {
-                uuid: uuid.to_owned(),
-                name: String::new(),
-                state: 1,
-                xml: String::new(),
-                metadata_xml: None,
-            };
-            let each = domains.into_iter().map(|domain| ("any".to_owned(), domain.map(description)));
-            let (found, is_complete) = without_failed(each.collect()).ok()?;
-            let uuids: Vec<String> = found.into_iter().map(|domain| domain.uuid).collect();
-            Some((uuids.join(" "), is_complete))
-        };
-        let found = |uuids: &str, is_complete| Some((uuids.to_owned(), is_complete));
-        let gone = || Err(InspectError::NotFound);
-        assert_eq!(told(vec![Ok("a"), gone(), Ok("b")]), found("a b", true));
-        assert_eq!(told(vec![failed(), gone(), Ok("b")]), found("b", false));
-        assert_eq!(told(vec![Ok("a"), Err(InspectError::Hanging)]), found("a", false));
-        assert_eq!(told(vec![]), found("", true));
-        assert_eq!(told(vec![gone()]), found("", true));
-        assert_eq!(told(vec![failed(), gone()]), None);
-    }
-
-    #[tokio::test]
-    async fn calls_that_hang_hold_up_no_others() {
-        // Enough for a call that does not hang, on a busy machine.
-        let inspector = unconnected(Duration::from_millis(400));
-        let mut releases = Vec::new();
-        for number in 0..HANGING_MAX {
-            assert_eq!(inspector.limited(Some("well"), || Ok(7)).await, Ok(7), "{number} calls hang");
-            let (release, held) = std::sync::mpsc::channel::<()>();
-            releases.push(release);
-            let hang = move || {
-                let _ = held.recv();
-                Ok(())
-            };
-            let late = inspector.limited(Some(&number.to_string()), hang).await.unwrap_err();
-            assert!(late.to_string().contains("does not answer"), "{late}");
-            assert_eq!(
-                inspector.limited(Some(&number.to_string()), || Ok(7)).await,
-                Err(InspectError::Hanging)
-            );
-        }
-        let refused = inspector.limited(Some("well"), || Ok(7)).await.unwrap_err();
-        assert_eq!(refused.to_string(), "8 calls of libvirt hang");
-        drop(releases);
-        while inspector.limited(Some("0"), || Ok(7)).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    #[test]
-    fn each_meter_has_its_own_increases() {
-        let inspector = unconnected(Duration::ZERO);
-        let increase = |meter: &'static str, name: &str, time: f64, value: i64| {
-            inspector.increase(meter, "uuid", name, TimedCounter { time, value })
-        };
-        assert_eq!(increase("in", "a", 1.0, 100), 0);
-        assert_eq!(increase("out", "a", 1.0, 10), 0);
-        // `in` is polled more often than `out`.
-        assert_eq!(increase("in", "a", 2.0, 130), 30);
-        assert_eq!(increase("in", "a", 3.0, 150), 20);
-        assert_eq!(increase("out", "a", 3.0, 70), 60);
-        assert_eq!(increase("in", "b", 3.0, 7), 0);
-        // A slower round, whose inspection was earlier, adds nothing.
-        assert_eq!(increase("in", "a", 2.5, 140), 0);
-        assert_eq!(increase("in", "a", 4.0, 160), 10);
-        // A reset.
-        assert_eq!(increase("in", "a", 5.0, 4), 4);
-        assert_eq!(increase("in", "a", 6.0, 4), 0);
-        inspector.forget_others(|uuid| uuid == "uuid");
-        assert_eq!(inspector.0.before.lock().len(), 3);
-        inspector.forget_others(|uuid| uuid != "uuid");
-        assert!(inspector.0.before.lock().is_empty());
-    }
-
-    #[test]
-    fn a_call_that_hangs_does_not_hold_up_the_end() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let hanging = on_own_thread(move || {
-            let _ = held.recv();
-            Ok(())
-        });
-        let answer =
-            runtime.block_on(async { tokio::time::timeout(Duration::from_millis(10), hanging).await });
-        assert!(answer.is_err(), "it hangs");
-        drop(runtime);
-        drop(release);
-    }
-}
+mod tests;

@@ -1,0 +1,125 @@
+//! Calls that fail, hang or come late, and increases of counters.
+
+use super::*;
+
+fn unconnected(timeout: Duration) -> LibvirtInspector {
+    LibvirtInspector::new(LibvirtOptions {
+        uri: String::new(),
+        library: PathBuf::new(),
+        timeout,
+        report_stopped: false,
+    })
+}
+
+#[test]
+fn a_domain_that_fails_hides_no_other() {
+    let failed = || Err(InspectError::Failed("no".to_owned()));
+    let told = |domains: Vec<Result<&str, InspectError>>| {
+        let description = |uuid: &str| DomainDescription {
+            uuid: uuid.to_owned(),
+            name: String::new(),
+            state: 1,
+            xml: String::new(),
+            metadata_xml: None,
+        };
+        let each = domains.into_iter().map(|domain| ("any".to_owned(), domain.map(description)));
+        let (found, is_complete) = without_failed(each.collect()).ok()?;
+        let uuids: Vec<String> = found.into_iter().map(|domain| domain.uuid).collect();
+        Some((uuids.join(" "), is_complete))
+    };
+    let found = |uuids: &str, is_complete| Some((uuids.to_owned(), is_complete));
+    let gone = || Err(InspectError::NotFound);
+    assert_eq!(told(vec![Ok("a"), gone(), Ok("b")]), found("a b", true));
+    assert_eq!(told(vec![failed(), gone(), Ok("b")]), found("b", false));
+    assert_eq!(told(vec![Ok("a"), Err(InspectError::Hanging)]), found("a", false));
+    assert_eq!(told(vec![]), found("", true));
+    assert_eq!(told(vec![gone()]), found("", true));
+    assert_eq!(told(vec![failed(), gone()]), None);
+}
+
+#[tokio::test]
+async fn calls_that_hang_hold_up_no_others() {
+    // Enough for a call that does not hang, on a busy machine.
+    let inspector = unconnected(Duration::from_millis(400));
+    let mut releases = Vec::new();
+    for number in 0..HANGING_MAX {
+        assert_eq!(inspector.limited(Some("well"), || Ok(7)).await, Ok(7), "{number} calls hang");
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        releases.push(release);
+        let hang = move || {
+            let _ = held.recv();
+            Ok(())
+        };
+        let late = inspector.limited(Some(&number.to_string()), hang).await.unwrap_err();
+        assert!(late.to_string().contains("does not answer"), "{late}");
+        assert_eq!(inspector.limited(Some(&number.to_string()), || Ok(7)).await, Err(InspectError::Hanging));
+    }
+    let refused = inspector.limited(Some("well"), || Ok(7)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "8 calls of libvirt hang");
+    drop(releases);
+    while inspector.limited(Some("0"), || Ok(7)).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hung_instance_holds_one_call() {
+    let inspector = unconnected(Duration::from_millis(400));
+    let mut releases = Vec::new();
+    for number in 0..HANGING_MAX / CALLS_MAX {
+        // As pollsters that run concurrently do.
+        let calls = (0..CALLS_MAX).map(|_| {
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            releases.push(release);
+            let hang = move || {
+                let _ = held.recv();
+                Ok(())
+            };
+            let (inspector, subject) = (inspector.clone(), number.to_string());
+            async move { inspector.limited(Some(&subject), hang).await }
+        });
+        let answers = futures_util::future::join_all(calls).await;
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+    }
+    assert_eq!(inspector.0.hanging.lock().len(), HANGING_MAX / CALLS_MAX);
+    assert_eq!(inspector.limited(Some("well"), || Ok(7)).await, Ok(7));
+}
+
+#[test]
+fn each_meter_has_its_own_increases() {
+    let inspector = unconnected(Duration::ZERO);
+    let increase = |meter: &'static str, name: &str, time: f64, value: i64| {
+        inspector.increase(meter, "uuid", name, TimedCounter { time, value })
+    };
+    assert_eq!(increase("in", "a", 1.0, 100), 0);
+    assert_eq!(increase("out", "a", 1.0, 10), 0);
+    // `in` is polled more often than `out`.
+    assert_eq!(increase("in", "a", 2.0, 130), 30);
+    assert_eq!(increase("in", "a", 3.0, 150), 20);
+    assert_eq!(increase("out", "a", 3.0, 70), 60);
+    assert_eq!(increase("in", "b", 3.0, 7), 0);
+    // A slower round, whose inspection was earlier, adds nothing.
+    assert_eq!(increase("in", "a", 2.5, 140), 0);
+    assert_eq!(increase("in", "a", 4.0, 160), 10);
+    // A reset.
+    assert_eq!(increase("in", "a", 5.0, 4), 4);
+    assert_eq!(increase("in", "a", 6.0, 4), 0);
+    inspector.forget_others(|uuid| uuid == "uuid");
+    assert_eq!(inspector.0.before.lock().len(), 3);
+    inspector.forget_others(|uuid| uuid != "uuid");
+    assert!(inspector.0.before.lock().is_empty());
+}
+
+#[test]
+fn a_call_that_hangs_does_not_hold_up_the_end() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let hanging = on_own_thread(move || {
+        let _ = held.recv();
+        Ok(())
+    });
+    let answer = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(10), hanging).await });
+    assert!(answer.is_err(), "it hangs");
+    drop(runtime);
+    drop(release);
+}
