@@ -1,7 +1,12 @@
 //! Posts a batch to the store: creates unknown resources, bisects rejected requests to drop bad measures, and patches
 //! changed attributes.
 
-use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
 use gnudi_http::Answer;
@@ -15,13 +20,14 @@ use super::{
     resource_cache::{Resource, State},
 };
 
-const BATCH_PATH: &str = "/v1/batch/resources/metrics/measures?create_metrics=True";
-
 /// Attempts to create resources for one request; resources still unknown after them are given up.
 const CREATION_ROUNDS_MAX: u32 = 3;
 
-/// Pause before a retry if the store forbids everything.
-const FORBIDDEN_PAUSE: Duration = Duration::from_secs(5);
+/// Pause before a retry if the store accepts nothing.
+const NOTHING_STORED_PAUSE: Duration = Duration::from_secs(5);
+
+/// Measures tried one by one before each of these pauses.
+const SUSPECTS_MAX: usize = 16;
 
 /// The result of a part of a batch.
 enum PartOutcome {
@@ -29,47 +35,16 @@ enum PartOutcome {
     /// The store rejects it, or a part of it.
     Refused {
         why: String,
-        is_forbidden: bool,
+        /// The store may answer anything with it: our own permissions may be wrong (403), or it fails (500).
+        is_suspect: bool,
     },
 }
 
 /// Delivers a batch with unlimited retries, and resolves its receipts.
 pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSemaphorePermit) {
     batch.sort();
-    let begun = shared.store.answered();
-    let whole = 0..batch.len();
     let mut left_out = HashSet::new();
-    let mut parts = vec![whole.clone()];
-    // Measures that were forbidden (403) while nothing else was accepted: our own permissions may be wrong.
-    let mut forbidden: Vec<(Range<usize>, String)> = Vec::new();
-    loop {
-        while let Some(part) = parts.pop() {
-            let PartOutcome::Refused { why, is_forbidden } =
-                post(shared, &mut batch, part.clone(), &mut left_out).await
-            else {
-                continue;
-            };
-            match batch.cut(&part) {
-                Some(middle) => parts.extend([middle..part.end, part.start..middle]),
-                None if is_forbidden => forbidden.push((part, why)),
-                None => fail(shared, &mut batch, part, None, &why),
-            }
-        }
-        if forbidden.is_empty() {
-            break;
-        }
-        if shared.store.answered() > begun {
-            for (part, why) in forbidden.drain(..) {
-                fail(shared, &mut batch, part, None, &why);
-            }
-            break;
-        }
-        tracing::error!("the store forbids all that is posted: {}", forbidden[0].1);
-        shared.store.figures().retries.inc();
-        tokio::time::sleep(FORBIDDEN_PAUSE).await;
-        forbidden.clear();
-        parts.push(whole.clone());
-    }
+    post_all(shared, &mut batch, &mut left_out).await;
     // Let other batches be posted while attributes are patched.
     drop(permit);
     let mut changed = std::mem::take(&mut batch.changed);
@@ -82,6 +57,65 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
     }
     shared.store.figures().messages_waiting.dec_by(batch.messages() as i64);
     batch.resolve();
+}
+
+/// Posts all measures, in parts where the store rejects some.
+///
+/// A suspected measure fails only if it is rejected again after anything was stored: until then the store may reject
+/// everything, and batches with such a measure may hold all permits.
+async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut HashSet<u32>) {
+    let whole = 0..batch.len();
+    let mut parts = vec![whole.clone()];
+    // By suspected measure, how many batches were stored when it was first rejected.
+    let mut rejected: HashMap<usize, u64> = HashMap::new();
+    loop {
+        let begun = shared.store.stored();
+        // How many were stored when the first suspect of this round was rejected.
+        let mut since = begun;
+        let mut suspects: Vec<Range<usize>> = Vec::new();
+        let mut last_why = String::new();
+        while let Some(part) = parts.pop() {
+            let PartOutcome::Refused { why, is_suspect } = post(shared, batch, part.clone(), left_out).await
+            else {
+                continue;
+            };
+            if let Some(middle) = batch.cut(&part) {
+                parts.extend([middle..part.end, part.start..middle]);
+                continue;
+            }
+            let stored = shared.store.stored();
+            if !is_suspect || stored > *rejected.entry(part.start).or_insert(stored) {
+                fail(shared, batch, part, None, &why);
+                continue;
+            }
+            if suspects.is_empty() {
+                since = stored;
+            }
+            suspects.push(part);
+            if suspects.len().is_multiple_of(SUSPECTS_MAX) && stored == since {
+                rest(shared, &why).await;
+            }
+            last_why = why;
+        }
+        if suspects.is_empty() {
+            return;
+        }
+        if shared.store.stored() > since {
+            parts = suspects;
+            continue;
+        }
+        if since == begun {
+            rest(shared, &last_why).await;
+        }
+        parts.push(whole.clone());
+    }
+}
+
+/// Pauses while the store accepts nothing.
+async fn rest(shared: &PublisherState, why: &str) {
+    tracing::error!("the store accepts nothing that is posted: {why}");
+    shared.store.figures().retries.inc();
+    tokio::time::sleep(NOTHING_STORED_PAUSE).await;
 }
 
 fn fail(shared: &PublisherState, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {
@@ -102,7 +136,7 @@ async fn post(
         if measures == 0 {
             return PartOutcome::Taken;
         }
-        let answer = shared.store.post_bytes(BATCH_PATH, body).await;
+        let answer = shared.store.post_batch(body).await;
         if answer.status.is_success() {
             let figures = shared.store.figures();
             figures.samples.inc_by(measures as u64);
@@ -111,8 +145,8 @@ async fn post(
         }
         let unknown = unknown_resources(&answer, batch);
         if unknown.is_empty() {
-            let is_forbidden = answer.status.as_u16() == 403;
-            return PartOutcome::Refused { why: answer.text(), is_forbidden };
+            let is_suspect = matches!(answer.status.as_u16(), 403 | 500);
+            return PartOutcome::Refused { why: answer.text(), is_suspect };
         }
         round += 1;
         for (place, why) in create_all(shared, batch, unknown, round > CREATION_ROUNDS_MAX).await {

@@ -16,7 +16,7 @@ use crate::{
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A store that accepts everything with this answer, except `/bad`, and records it.
+/// A store that accepts everything with this answer, except `/bad` and measures of `poison`, and records it.
 async fn store(answer: &'static str) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -46,8 +46,10 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.unwrap();
         let request = head.lines().next().unwrap_or_default();
-        let status = if request.contains("/bad") { "500 Internal Server Error" } else { "200 OK" };
-        seen.lock().push(format!("{request} {}", String::from_utf8(body).unwrap()));
+        let body = String::from_utf8(body).unwrap();
+        let is_bad = request.contains("/bad") || body.contains(r#"{"poison":"#);
+        let status = if is_bad { "500 Internal Server Error" } else { "200 OK" };
+        seen.lock().push(format!("{request} {body}"));
         let response = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
         stream.write_all(response.as_bytes()).await.unwrap();
     }
@@ -177,4 +179,20 @@ async fn a_request_that_fails_between_others_is_given_up() {
         answer = store.get("/bad") => assert_eq!(answer.status.as_u16(), 500),
         () = others => panic!("it is sent again and again"),
     }
+}
+
+#[tokio::test]
+async fn a_measure_that_the_store_fails_on_holds_up_no_other() {
+    let (endpoint, _) = store("[]").await;
+    let mut options = options(endpoint);
+    // Nothing else is posted meanwhile.
+    options.limits.requests_max = 1;
+    let publisher = start(&options, &PublisherTasks::watched().0);
+    publisher.shared.open_gate(None);
+    let poison = Sample { resource_id: "poison".into(), ..sample("cpu", 1.0) };
+    let receipts = [publisher.samples(&[poison]), publisher.samples(&[sample("cpu", 1.0)])];
+    let outcomes =
+        tokio::time::timeout(Duration::from_secs(30), futures_util::future::join_all(receipts)).await;
+    let outcomes: Vec<bool> = outcomes.expect("they do not end").iter().map(Result::is_ok).collect();
+    assert_eq!(outcomes, [false, true]);
 }
