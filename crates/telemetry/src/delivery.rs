@@ -26,6 +26,9 @@ pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 /// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
+/// Forbidden metrics in a round after which, if nothing was stored, no more are tried one by one.
+const FORBIDDEN_METRICS_MAX: usize = 16;
+
 /// Timeout for posting the last measures on shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -63,6 +66,8 @@ pub struct MeasureBacklog {
     /// Cache of resources that exist.
     known: HashSet<String>,
     failing: bool,
+    /// Metrics that were tried one by one while nothing was stored: the next round goes on after them.
+    tried: usize,
 }
 
 /// Measures handed over together.
@@ -166,6 +171,7 @@ impl MeasureBacklog {
             waiting_measures: 0,
             known: HashSet::new(),
             failing: false,
+            tried: 0,
         }
     }
 
@@ -266,17 +272,22 @@ impl MeasureBacklog {
             log_refused(&error, resource, name);
             return Posted::Done;
         }
+        let mut metrics: Vec<_> = all_metrics(batch).collect();
+        let first = self.tried % metrics.len();
+        metrics.rotate_left(first);
         let (mut has_stored, mut forbidden) = (false, Vec::new());
-        for (resource, metrics) in batch {
-            for (name, named) in metrics {
-                let one = BTreeMap::from([(name.clone(), named.clone())]);
-                match self.try_post(&BTreeMap::from([(resource.clone(), one)])).await {
-                    Ok(()) => has_stored = true,
-                    Err(error) if is_final(&error) => log_refused(&error, resource, name),
-                    Err(error) if is_forbidden(&error) => forbidden.push((error, resource, name)),
-                    // Part of the batch may be posted twice, which changes nothing.
-                    Err(error) => return Posted::Later(error),
-                }
+        for (resource, name, named) in metrics {
+            let one = BTreeMap::from([(name.to_owned(), named.clone())]);
+            match self.try_post(&BTreeMap::from([(resource.to_owned(), one)])).await {
+                Ok(()) => has_stored = true,
+                Err(error) if is_final(&error) => log_refused(&error, resource, name),
+                Err(error) if is_forbidden(&error) => forbidden.push((error, resource, name)),
+                // Part of the batch may be posted twice, which changes nothing.
+                Err(error) => return Posted::Later(error),
+            }
+            if !has_stored && forbidden.len() >= FORBIDDEN_METRICS_MAX {
+                self.tried = first + FORBIDDEN_METRICS_MAX;
+                break;
             }
         }
         for (error, resource, name) in forbidden {
@@ -329,11 +340,16 @@ impl MeasureBacklog {
     }
 }
 
+/// The metrics of a batch, with their resources and names.
+fn all_metrics(batch: &ResourcesBatch) -> impl Iterator<Item = (&str, &str, &NamedMeasures)> {
+    batch.iter().flat_map(|(resource, metrics)| {
+        metrics.iter().map(move |(name, named)| (resource.as_str(), name.as_str(), named))
+    })
+}
+
 /// The resource and the name of a batch's metric, if it has no other.
 fn only_metric(batch: &ResourcesBatch) -> Option<(&str, &str)> {
-    let mut all = batch
-        .iter()
-        .flat_map(|(resource, metrics)| metrics.keys().map(move |name| (resource.as_str(), name.as_str())));
+    let mut all = all_metrics(batch).map(|(resource, name, _)| (resource, name));
     all.next().filter(|_| all.next().is_none())
 }
 
@@ -480,6 +496,31 @@ mod tests {
         backlog.push(item("ours"));
         backlog.post().await;
         assert_eq!((backlog.backlog.len(), backlog.failing), (0, false));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(store(listener));
+        let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let mut backlog = MeasureBacklog::new(client, options);
+        let theirs = (0..=2 * FORBIDDEN_METRICS_MAX).map(|number| format!("theirs-{number}"));
+        for metric in theirs.chain(["z-ours".to_owned()]) {
+            let measures = vec![Measure { timestamp: Timestamp(0), value: 1.0 }];
+            backlog.push(MetricMeasures {
+                resource: "r".to_owned(),
+                attributes: BTreeMap::new(),
+                metric,
+                measures,
+            });
+        }
+        let all = backlog.backlog.len();
+        for left in [all, all, 0] {
+            backlog.post().await;
+            assert_eq!(backlog.backlog.len(), left, "each round tries others");
+        }
     }
 
     #[tokio::test]
