@@ -376,11 +376,12 @@ fn is_forbidden(error: &ClientError) -> bool {
     error.status() == Some(403)
 }
 
-/// Whether retrying the same request is pointless.
+/// Whether retrying the same request is pointless. The store never answers measures with 404, but a proxy without a store
+/// does.
 fn is_final(error: &ClientError) -> bool {
     error
         .status()
-        .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429))
+        .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 404 | 408 | 429))
 }
 
 #[cfg(test)]
@@ -451,7 +452,7 @@ mod tests {
         assert!(!backlog.failing, "whatever it answers, it responds");
     }
 
-    /// A store that forbids what mentions `theirs`.
+    /// A store that forbids what mentions `theirs`, behind a proxy that knows no `nowhere`.
     async fn store(listener: TcpListener) {
         while let Ok((mut connection, _)) = listener.accept().await {
             let mut request = String::new();
@@ -469,7 +470,12 @@ mod tests {
                 }
                 request.push_str(std::str::from_utf8(&part[..length]).unwrap());
             }
-            let status = if request.contains("theirs") { "403 Forbidden" } else { "202 Accepted" };
+            let has = |word: &str| request.contains(word);
+            let status = match (has("theirs"), has("nowhere")) {
+                (true, _) => "403 Forbidden",
+                (_, true) => "404 Not Found",
+                _ => "202 Accepted",
+            };
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             let _ = connection.write_all(answer.as_bytes()).await;
         }
@@ -489,6 +495,10 @@ mod tests {
             metric: metric.to_owned(),
             measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }],
         };
+        backlog.push(item("nowhere"));
+        backlog.post().await;
+        assert_eq!(backlog.backlog.len(), 1, "it may come back");
+        backlog.backlog.clear();
         // Nothing else shows that the store accepts anything.
         backlog.push(item("theirs"));
         backlog.post().await;

@@ -35,7 +35,8 @@ enum PartOutcome {
     /// The store rejects it, or a part of it.
     Refused {
         why: String,
-        /// The store may answer anything with it: our own permissions may be wrong (403), or it fails (500).
+        /// Anything may be answered so: our own permissions may be wrong (403), a proxy may have no store behind it (404),
+        /// or the store fails (500).
         is_suspect: bool,
     },
 }
@@ -145,7 +146,7 @@ async fn post(
         }
         let unknown = unknown_resources(&answer, batch);
         if unknown.is_empty() {
-            let is_suspect = matches!(answer.status.as_u16(), 403 | 500);
+            let is_suspect = matches!(answer.status.as_u16(), 403 | 404 | 500);
             return PartOutcome::Refused { why: answer.text(), is_suspect };
         }
         round += 1;
