@@ -143,6 +143,10 @@ impl Cloud {
                 return Ok(answer);
             }
             let (status, text) = (answer.status.as_u16(), answer.text());
+            if status >= 502 {
+                // It may have moved; a proxy at its old address still answers.
+                self.session.forget_endpoints();
+            }
             return Err(CloudError::Refused { url: url.to_owned(), status, text });
         }
     }

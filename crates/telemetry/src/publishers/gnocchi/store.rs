@@ -142,9 +142,7 @@ impl Store {
             };
             let why = match self.exchange(&method, path, content_type, &body, &token).await {
                 Err(why) => {
-                    if let (StoreAccess::Keystone(session), None) = (&self.access, &self.endpoint) {
-                        session.forget_endpoints();
-                    }
+                    self.doubt_endpoint();
                     why
                 }
                 Ok(answer) => {
@@ -158,7 +156,8 @@ impl Store {
                                 }
                             }
                         }
-                        408 | 429 | 501.. => {}
+                        408 | 429 | 501 => {}
+                        502.. => self.doubt_endpoint(),
                         500 => {
                             let before =
                                 std::mem::replace(&mut answered, self.answered.load(Ordering::Relaxed));
@@ -180,6 +179,13 @@ impl Store {
             };
             self.wait(&why, pause).await;
             pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        }
+    }
+
+    /// The store may have moved; a proxy at its old address still answers.
+    fn doubt_endpoint(&self) {
+        if let (StoreAccess::Keystone(session), None) = (&self.access, &self.endpoint) {
+            session.forget_endpoints();
         }
     }
 

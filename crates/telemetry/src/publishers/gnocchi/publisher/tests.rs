@@ -1,7 +1,7 @@
 //! The publisher beside a store that accepts everything.
 
 use gnudi_http::Trust;
-use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
+use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -16,7 +16,8 @@ use crate::{
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A store that accepts everything with this answer, except `/bad` and measures of `poison`, and records it.
+/// A store that accepts everything with this answer, except `/bad` and measures of `poison`, and records it. At `/away`
+/// there is a proxy without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -47,18 +48,24 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
         stream.read_exact(&mut body).await.unwrap();
         let request = head.lines().next().unwrap_or_default();
         let body = String::from_utf8(body).unwrap();
-        let is_bad = request.contains("/bad") || body.contains(r#"{"poison":"#);
-        let status = if is_bad { "500 Internal Server Error" } else { "200 OK" };
+        let status = if request.contains("/away") {
+            "503 Service Unavailable"
+        } else if request.contains("/bad") || body.contains(r#"{"poison":"#) {
+            "500 Internal Server Error"
+        } else {
+            "200 OK"
+        };
         seen.lock().push(format!("{request} {body}"));
-        let response = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+        let length = answer.len();
+        let response =
+            format!("HTTP/1.1 {status}\r\nX-Subject-Token: t\r\nContent-Length: {length}\r\n\r\n{answer}");
         stream.write_all(response.as_bytes()).await.unwrap();
     }
 }
 
-/// A Keystone that nobody reaches, so that the filtered project stays unknown.
-fn nobody() -> Cloud {
-    let keystone = KeystoneOptions {
-        auth_url: "http://127.0.0.1:1/v3".to_owned(),
+fn keystone(url: &str) -> KeystoneOptions {
+    KeystoneOptions {
+        auth_url: format!("{url}/v3"),
         credentials: Credentials::Password {
             user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
             password: "p".into(),
@@ -69,8 +76,12 @@ fn nobody() -> Cloud {
         trust: Trust::Anyone,
         identity: None,
         timeout: Duration::from_mins(1),
-    };
-    Cloud::new(keystone, 1).unwrap()
+    }
+}
+
+/// A Keystone that nobody reaches, so that the filtered project stays unknown.
+fn nobody() -> Cloud {
+    Cloud::new(keystone("http://127.0.0.1:1"), 1).unwrap()
 }
 
 fn options(endpoint: String) -> GnocchiOptions {
@@ -195,4 +206,23 @@ async fn a_measure_that_the_store_fails_on_holds_up_no_other() {
         tokio::time::timeout(Duration::from_secs(30), futures_util::future::join_all(receipts)).await;
     let outcomes: Vec<bool> = outcomes.expect("they do not end").iter().map(Result::is_ok).collect();
     assert_eq!(outcomes, [false, true]);
+}
+
+#[tokio::test]
+async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
+    let (endpoint, _) = store("[]").await;
+    let catalog = |url: &str| {
+        format!(r#"[{{"type": "metric", "endpoints": [{{"interface": "public", "url": "{url}"}}]}}]"#)
+    };
+    // The catalogue of the login is the old one.
+    let (before, now) = (catalog(&format!("{endpoint}/away")), catalog(&endpoint));
+    let times = r#""issued_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z""#;
+    let answer = format!(r#"{{"token": {{{times}, "catalog": {before}}}, "catalog": {now}}}"#);
+    let (identity, _) = store(answer.leak()).await;
+    let access = StoreAccess::Keystone(Session::new(keystone(&identity)).unwrap());
+    let options = GnocchiOptions { access, endpoint: None, ..options(String::new()) };
+    let store = Store::new(&options, Duration::from_secs(5), GnocchiFigures::default()).unwrap();
+    // The catalogue is read again after five seconds at the earliest.
+    let answer = tokio::time::timeout(Duration::from_secs(30), store.get("/v1/archive_policy")).await;
+    assert_eq!(answer.expect("it is not found").status.as_u16(), 200);
 }
