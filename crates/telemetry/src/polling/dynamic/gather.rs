@@ -44,24 +44,27 @@ struct Answers {
 
 struct CachedAnswer {
     answer: Arc<Value>,
-    until: Instant,
+    since: Instant,
     bytes: usize,
 }
 
 impl Answers {
-    fn get(&self, place: &str, now: Instant) -> Option<Arc<Value>> {
-        self.by_place.get(place).filter(|cached| now < cached.until).map(|cached| Arc::clone(&cached.answer))
+    /// `lifetime`: that of the definition that asks, whichever has cached the response.
+    fn get(&self, place: &str, now: Instant, lifetime: Duration) -> Option<Arc<Value>> {
+        let cached = self.by_place.get(place).filter(|cached| now - cached.since < lifetime);
+        cached.map(|cached| Arc::clone(&cached.answer))
     }
 
     /// `bytes`: of the response's body.
-    fn put(&mut self, place: &str, answer: &Arc<Value>, bytes: usize, until: Instant) {
+    fn put(&mut self, place: &str, answer: &Arc<Value>, bytes: usize, now: Instant) {
         let bytes = bytes + place.len() + ENTRY_BYTES;
         self.bytes -= self.by_place.remove(place).map_or(0, |expired| expired.bytes);
         if self.bytes + bytes > REMEMBERED_BYTES_MAX {
             *self = Answers::default();
         }
         self.bytes += bytes;
-        self.by_place.insert(place.to_owned(), CachedAnswer { answer: Arc::clone(answer), until, bytes });
+        self.by_place
+            .insert(place.to_owned(), CachedAnswer { answer: Arc::clone(answer), since: now, bytes });
     }
 }
 
@@ -103,8 +106,9 @@ impl Gatherer {
         lifetime: Duration,
     ) -> Result<Arc<Value>, PollError> {
         let now = Instant::now();
-        // Another definition may have cached a response of the same place, for metadata.
-        let cached = if lifetime.is_zero() { None } else { self.answers.lock().get(place, now) };
+        // A service may answer other headers differently, and other handlers read the same answer differently.
+        let key = format!("{place} {:?} {:?}", definition.headers, definition.handlers);
+        let cached = self.answers.lock().get(&key, now, lifetime);
         if let Some(answer) = cached {
             return Ok(answer);
         }
@@ -116,7 +120,7 @@ impl Gatherer {
             read(&body, &definition.handlers).map_err(|error| PollError(format!("{place}: {error}")))?;
         let answer = Arc::new(answer);
         if !lifetime.is_zero() {
-            self.answers.lock().put(place, &answer, body.len(), now + lifetime);
+            self.answers.lock().put(&key, &answer, body.len(), now);
         }
         Ok(answer)
     }
@@ -289,6 +293,28 @@ mod tests {
         assert_eq!(found, ["a", "a", "c", "a"].map(|id| json!({ "id": id })));
     }
 
+    #[tokio::test]
+    async fn definitions_share_only_what_they_read_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("things");
+        std::fs::write(&file, r#"[{"id":"a"}]"#).unwrap();
+        let gatherer = Gatherer::new(None);
+        let mut found = Vec::new();
+        for handler in ["json", "text", "json"] {
+            let text = format!(
+                "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: cat {}\n  \
+                 response_handlers: [{handler}]\n",
+                file.display()
+            );
+            let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+            let mut pages = gatherer.pages(&definition, &Map::new(), "", Duration::from_hours(1)).unwrap();
+            found.extend(pages.next().await.unwrap().unwrap());
+        }
+        let (id, out) = (json!({ "id": "a" }), json!({ "out": r#"[{"id":"a"}]"# }));
+        assert_eq!(found, [id.clone(), out, id]);
+        assert_eq!(gatherer.answers.lock().by_place.len(), 2);
+    }
+
     #[test]
     fn paths_are_joined_as_links() {
         for (endpoint, path, url) in [
@@ -305,19 +331,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn answers_are_remembered_for_a_time_and_within_bounds() {
         let mut answers = Answers::default();
-        let (now, answer) = (Instant::now(), Arc::new(Value::from(1)));
-        answers.put("a", &answer, 10, now + Duration::from_secs(1));
-        assert_eq!(answers.get("a", now).as_deref(), Some(&Value::from(1)));
-        assert_eq!(answers.get("a", now + Duration::from_secs(1)), None);
-        assert_eq!(answers.get("b", now), None);
-        answers.put("b", &answer, REMEMBERED_BYTES_MAX, now + Duration::from_secs(1));
-        assert_eq!((answers.get("a", now), answers.by_place.len()), (None, 1));
+        let (now, answer, second) = (Instant::now(), Arc::new(Value::from(1)), Duration::from_secs(1));
+        answers.put("a", &answer, 10, now);
+        assert_eq!(answers.get("a", now, second).as_deref(), Some(&Value::from(1)));
+        assert_eq!(answers.get("a", now + second, second), None);
+        assert!(answers.get("a", now + second, second * 2).is_some());
+        assert_eq!(answers.get("a", now, Duration::ZERO), None);
+        assert_eq!(answers.get("b", now, second), None);
+        answers.put("b", &answer, REMEMBERED_BYTES_MAX, now);
+        assert_eq!((answers.get("a", now, second), answers.by_place.len()), (None, 1));
         // What is requested again counts once.
-        answers.put("c", &answer, 10, now + Duration::from_secs(1));
+        answers.put("c", &answer, 10, now);
         for _ in 0..10 {
             answers.put("d", &answer, REMEMBERED_BYTES_MAX / 4, now);
         }
-        assert_eq!((answers.get("c", now).is_some(), answers.by_place.len()), (true, 2));
+        assert_eq!((answers.get("c", now, second).is_some(), answers.by_place.len()), (true, 2));
         // Many small responses take memory, too.
         for number in 0..REMEMBERED_BYTES_MAX / ENTRY_BYTES {
             answers.put(&number.to_string(), &answer, 1, now);
