@@ -135,7 +135,7 @@ impl Inner {
     }
 
     fn domain(&self, connection: &Connection, uuid: &str, stopped_too: bool) -> Result<Domain, Failure> {
-        let domain = found(connection, uuid)?;
+        let domain = connection.domain(uuid)?;
         if !(stopped_too && self.options.report_stopped) && domain.info()?.state == SHUT_OFF {
             return Err(InspectError::ShutOff.into());
         }
@@ -173,13 +173,6 @@ impl Inner {
     }
 }
 
-fn found(connection: &Connection, uuid: &str) -> Result<Domain, Failure> {
-    match connection.domain(uuid) {
-        Err(error) if error.is_no_domain() => Err(InspectError::NotFound.into()),
-        domain => Ok(domain?),
-    }
-}
-
 /// Why a call on a libvirt thread failed.
 enum Failure {
     Libvirt(Error),
@@ -201,6 +194,8 @@ impl From<InspectError> for Failure {
 impl From<Failure> for InspectError {
     fn from(failure: Failure) -> Self {
         match failure {
+            // Any call may find it gone.
+            Failure::Libvirt(error) if error.is_no_domain() => InspectError::NotFound,
             Failure::Libvirt(error) => InspectError::Failed(error.to_string()),
             Failure::Inspect(error) => error,
         }
@@ -286,10 +281,8 @@ impl LibvirtInspector {
         for uuid in uuids.await? {
             let asked = uuid.clone();
             let subject = format!("description of {uuid}");
-            let domain = self.call(Some(&subject), move |_, connection| {
-                let domain = found(connection, &asked)?;
-                Ok(describe(&domain)?)
-            });
+            let domain =
+                self.call(Some(&subject), move |_, connection| Ok(describe(&connection.domain(&asked)?)?));
             described.push((uuid, domain.await));
         }
         let (domains, is_complete) = without_failed(described)?;

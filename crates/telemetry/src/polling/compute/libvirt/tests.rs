@@ -37,6 +37,15 @@ fn a_domain_that_fails_hides_no_other() {
     assert_eq!(told(vec![failed(), gone()]), None);
 }
 
+#[test]
+fn an_instance_that_ends_amid_a_call_is_not_there() {
+    let failed =
+        |code| Error::Failed { operation: "read".to_owned(), code, domain: 10, message: "no".to_owned() };
+    // VIR_ERR_NO_DOMAIN
+    assert_eq!(InspectError::from(Failure::from(failed(42))), InspectError::NotFound);
+    assert_eq!(InspectError::from(Failure::from(failed(55))), InspectError::Failed("read: no".to_owned()));
+}
+
 #[tokio::test]
 async fn calls_that_hang_hold_up_no_others() {
     // Enough for a call that does not hang, on a busy machine.
