@@ -71,6 +71,12 @@ struct OpenConnection {
     declared: HashSet<(String, String)>,
 }
 
+impl OpenConnection {
+    fn is_blocked(&self) -> bool {
+        self.channel.status().connected() && self.connection.status().blocked()
+    }
+}
+
 impl AmqpOutbox {
     pub fn new(broker: BrokerOptions) -> Self {
         AmqpOutbox { broker, line: Mutex::new(ConnectionState::default()) }
@@ -81,6 +87,11 @@ impl AmqpOutbox {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
         let mut line = self.line.lock().await;
+        // What is written now would stay in memory, unconfirmed, until the broker reads again. A new connection would be
+        // blocked by its first message.
+        if line.open.as_ref().is_some_and(OpenConnection::is_blocked) {
+            return Err(MessagingError("the broker is short of memory or disk".to_owned()));
+        }
         let sent = self.send_over(&mut line, message).await;
         if sent.is_err() {
             line.open = None;
