@@ -272,16 +272,22 @@ impl MeasureBacklog {
             log_refused(&error, resource, name);
             return Posted::Done;
         }
-        let mut metrics: Vec<_> = all_metrics(batch).collect();
+        let mut metrics: VecDeque<_> = all_metrics(batch).collect();
         let first = self.tried % metrics.len();
         metrics.rotate_left(first);
-        let (mut has_stored, mut forbidden) = (false, Vec::new());
-        for (resource, name, named) in metrics {
+        let (mut has_stored, mut forbidden) = (false, Vec::<(ClientError, _)>::new());
+        while let Some(metric) = metrics.pop_front() {
+            let (resource, name, named) = metric;
             let one = BTreeMap::from([(name.to_owned(), named.clone())]);
             match self.try_post(&BTreeMap::from([(resource.to_owned(), one)])).await {
-                Ok(()) => has_stored = true,
+                Ok(()) => {
+                    if !std::mem::replace(&mut has_stored, true) {
+                        // Our permissions may have been corrected since they were tried.
+                        metrics.extend(forbidden.drain(..).map(|(_, metric)| metric));
+                    }
+                }
                 Err(error) if is_final(&error) => log_refused(&error, resource, name),
-                Err(error) if is_forbidden(&error) => forbidden.push((error, resource, name)),
+                Err(error) if is_forbidden(&error) => forbidden.push((error, metric)),
                 // Part of the batch may be posted twice, which changes nothing.
                 Err(error) => return Posted::Later(error),
             }
@@ -290,7 +296,7 @@ impl MeasureBacklog {
                 break;
             }
         }
-        for (error, resource, name) in forbidden {
+        for (error, (resource, name, _)) in forbidden {
             // If nothing is accepted, our own permissions may be wrong.
             if !has_stored {
                 return Posted::Later(error);
@@ -386,6 +392,11 @@ fn is_final(error: &ClientError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
     use gnudi_client::ClientOptions;
     use gnudi_model::Timestamp;
     use tokio::{
@@ -452,9 +463,12 @@ mod tests {
         assert!(!backlog.failing, "whatever it answers, it responds");
     }
 
-    /// A store that forbids what mentions `theirs`, behind a proxy that knows no `nowhere`.
-    async fn store(listener: TcpListener) {
+    /// A store that forbids what mentions `theirs`, or in its first three requests `late`, behind a proxy that knows no
+    /// `nowhere`. Counts what it accepts.
+    async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
+        let mut requests = 0;
         while let Ok((mut connection, _)) = listener.accept().await {
+            requests += 1;
             let mut request = String::new();
             let is_whole = |request: &str| {
                 let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
@@ -471,10 +485,13 @@ mod tests {
                 request.push_str(std::str::from_utf8(&part[..length]).unwrap());
             }
             let has = |word: &str| request.contains(word);
-            let status = match (has("theirs"), has("nowhere")) {
-                (true, _) => "403 Forbidden",
-                (_, true) => "404 Not Found",
-                _ => "202 Accepted",
+            let status = if has("theirs") || has("late") && requests <= 3 {
+                "403 Forbidden"
+            } else if has("nowhere") {
+                "404 Not Found"
+            } else {
+                accepted.fetch_add(1, Ordering::Relaxed);
+                "202 Accepted"
             };
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             let _ = connection.write_all(answer.as_bytes()).await;
@@ -485,7 +502,7 @@ mod tests {
     async fn what_is_forbidden_costs_no_other_metric() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(store(listener));
+        tokio::spawn(store(listener, Arc::default()));
         let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
         let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
         let mut backlog = MeasureBacklog::new(client, options);
@@ -512,7 +529,7 @@ mod tests {
     async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(store(listener));
+        tokio::spawn(store(listener, Arc::default()));
         let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
         let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
         let mut backlog = MeasureBacklog::new(client, options);
@@ -531,6 +548,28 @@ mod tests {
             backlog.post().await;
             assert_eq!(backlog.backlog.len(), left, "each round tries others");
         }
+    }
+
+    #[tokio::test]
+    async fn what_was_forbidden_before_anything_was_stored_is_tried_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let accepted = Arc::<AtomicUsize>::default();
+        tokio::spawn(store(listener, accepted.clone()));
+        let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let mut backlog = MeasureBacklog::new(client, options);
+        for metric in ["a-late", "b-ours"] {
+            backlog.push(MetricMeasures {
+                resource: "r".to_owned(),
+                attributes: BTreeMap::new(),
+                metric: metric.to_owned(),
+                measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }],
+            });
+        }
+        backlog.post().await;
+        // The resource and both metrics.
+        assert_eq!((backlog.backlog.len(), accepted.load(Ordering::Relaxed)), (0, 3));
     }
 
     #[tokio::test]
