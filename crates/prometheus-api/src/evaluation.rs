@@ -18,7 +18,7 @@ use crate::{
     call::Call,
     failure::Failure,
     long_work::{self, StopOnDrop, TIMEOUT},
-    selected::{Reader, check_restricts},
+    selected::Reader,
 };
 
 /// The default lookback of instant vectors. Prometheus' default.
@@ -173,10 +173,9 @@ pub async fn newest(
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
 ) -> Result<Vec<Newest>, Failure> {
-    sets.iter().try_for_each(|matchers| check_restricts(matchers))?;
     let now_ms = call.now_ms();
-    let selection = |matchers| Selection {
-        matchers,
+    let selection = Selection {
+        matchers: &[],
         start_ms: now_ms - LOOKBACK_MS + 1,
         end_ms: now_ms,
         range_ms: 0,
@@ -186,9 +185,8 @@ pub async fn newest(
         windows: Some(Windows { first_end_ms: now_ms, step_ms: 0 }),
         function: None,
     };
-    let selections: Vec<Selection<'_>> = sets.iter().map(|matchers| selection(matchers)).collect();
     let limits = Limits::default();
-    let selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples(&selections).await?;
+    let selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples_of_any(sets, &selection).await?;
     let newest = move |series: &Series| {
         let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);
         let is_young = time_ms > now_ms - series.lookback_ms.unwrap_or(LOOKBACK_MS);

@@ -119,6 +119,34 @@ impl<'c> Reader<'c> {
         tokio::time::timeout(TIMEOUT, work).await.map_err(|_| Failure::timeout())?
     }
 
+    /// The samples of the series that match any of the sets, over the times of `selection`, whose matchers do not count. Each series
+    /// occurs once for each choice of aggregates, within [`TIMEOUT`].
+    pub async fn samples_of_any(
+        mut self,
+        sets: &[Vec<Matcher>],
+        selection: &Selection<'_>,
+    ) -> Result<Read<Vec<Series>>, Failure> {
+        let mut by_choice: Vec<(Choice, Vec<Vec<Matcher>>)> = Vec::new();
+        for matchers in sets {
+            check_restricts(matchers)?;
+            let (matchers, choice) = choice(matchers)?;
+            match by_choice.iter_mut().find(|(known, _)| *known == choice) {
+                Some((_, sets)) => sets.push(matchers),
+                None => by_choice.push((choice, vec![matchers])),
+            }
+        }
+        let work = async {
+            let mut read = Read::<Vec<Series>>::default();
+            for (choice, sets) in &by_choice {
+                let sets: Vec<&[Matcher]> = sets.iter().map(Vec::as_slice).collect();
+                let series = self.each_of(&sets, *choice, selection, &mut read.held, whole).await?;
+                read.series.push(series.into_iter().map(labelled).collect());
+            }
+            Ok::<_, Failure>(read)
+        };
+        tokio::time::timeout(TIMEOUT, work).await.map_err(|_| Failure::timeout())?
+    }
+
     /// The series of a plan's selections, evaluated while they are read where possible.
     pub async fn selected(
         mut self,
@@ -168,7 +196,19 @@ impl<'c> Reader<'c> {
             // As in Prometheus' remote read.
             return Ok(Vec::new());
         }
-        let found = find(self.call, Rule::GetMeasures, &[&matchers], self.seen, self.series_left).await?;
+        self.each_of(&[&matchers], choice, selection, held, evaluate).await
+    }
+
+    /// [`Reader::each_series`], for the series that match any of these sets of label matchers.
+    async fn each_of<T: Send + 'static>(
+        &mut self,
+        sets: &[&[Matcher]],
+        choice: Choice,
+        selection: &Selection<'_>,
+        held: &mut Vec<HeldPoints>,
+        evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
+    ) -> Result<Vec<(Labels, T)>, Failure> {
+        let found = find(self.call, Rule::GetMeasures, sets, self.seen, self.series_left).await?;
         self.series_left -= found.len().min(self.series_left);
         let query = sample_query(selection, self.lookback_ms, choice);
         let (metrics, labels) = metrics(self.call, found, &query).await?;
