@@ -35,8 +35,10 @@ impl Labels {
         Labels::from_sorted(Vec::new())
     }
 
-    fn from_sorted(pairs: Vec<(Arc<str>, Arc<str>)>) -> Labels {
-        let mut bytes = Vec::with_capacity(64);
+    /// From pairs sorted by name, each name once, no value empty.
+    pub fn from_sorted(pairs: Vec<(Arc<str>, Arc<str>)>) -> Labels {
+        debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|pair| !pair.1.is_empty()));
+        let mut bytes = Vec::with_capacity(pairs.iter().map(|pair| pair.0.len() + pair.1.len() + 8).sum());
         for (name, value) in &pairs {
             write_sized(&mut bytes, name);
             write_sized(&mut bytes, value);
@@ -146,7 +148,14 @@ impl PartialOrd for Labels {
 /// The order of Prometheus' results: label by label, name before value.
 impl Ord for Labels {
     fn cmp(&self, other: &Labels) -> Ordering {
-        self.pairs.cmp(&other.pairs)
+        // Most texts of series from one index are shared, and need not be read.
+        let text = |a: &Arc<str>, b: &Arc<str>| if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) };
+        let mut orders = self
+            .pairs
+            .iter()
+            .zip(other.pairs.iter())
+            .map(|(a, b)| text(&a.0, &b.0).then_with(|| text(&a.1, &b.1)));
+        orders.find(|order| order.is_ne()).unwrap_or_else(|| self.len().cmp(&other.len()))
     }
 }
 

@@ -238,7 +238,7 @@ impl Part {
         FoundSeries {
             metric: series.metric,
             archive_policy_name: series.archive_policy_name.clone(),
-            labels: Labels::new(labels),
+            labels: Labels::from_sorted(labels.collect()),
         }
     }
 }
