@@ -5,14 +5,14 @@ use std::{ops::Range, sync::Arc};
 
 use regex_syntax::{
     ParserBuilder,
-    ast::{Ast, GroupKind, parse::Parser},
+    ast::{Ast, GroupKind, RepetitionKind, parse::Parser},
     hir::{
         Class, Hir, HirKind,
         literal::{ExtractKind, Extractor, Literal},
     },
 };
 
-use super::{MatchOp, Matcher};
+use super::{MatchOp, Matcher, anchored};
 
 /// Longer alternations are treated like any other regular expression.
 const VALUES_MAX: usize = 4096;
@@ -74,10 +74,12 @@ pub(crate) fn expression_states(text: &str) -> usize {
     })
 }
 
-/// The expression (in the syntax of `regex`) with all groups made non-capturing, so that a search stores no positions of groups. An
-/// invalid expression is returned unchanged.
-pub(super) fn without_captures(text: &str) -> String {
-    let Ok(ast) = Parser::new().parse(text) else { return text.to_owned() };
+/// The expression (in the syntax of `regex`) for a test of whole values. All groups are made non-capturing, so that a search stores no
+/// positions of groups. `.*` at an end is left out together with the anchor: what remains is often a literal, which needs no automaton. An
+/// invalid expression is only anchored.
+pub(super) fn of_test(text: &str) -> String {
+    let Ok(ast) = Parser::new().parse(text) else { return anchored(text) };
+    let (is_open_before, is_open_behind) = open_ends(&ast);
     let mut openings = Vec::new();
     push_openings(&ast, &mut openings);
     let (mut plain, mut copied) = (String::with_capacity(text.len() + 2 * openings.len()), 0);
@@ -87,7 +89,26 @@ pub(super) fn without_captures(text: &str) -> String {
         copied = opening.end;
     }
     plain.push_str(&text[copied..]);
-    plain
+    let (before, from) = if is_open_before { ("", ANY.len()) } else { ("^", 0) };
+    let (behind, to) = if is_open_behind { ("", plain.len() - ANY.len()) } else { ("$", plain.len()) };
+    format!("{before}(?s:{}){behind}", &plain[from..to])
+}
+
+/// Matches all that may precede or follow.
+const ANY: &str = ".*";
+
+/// Whether an expression begins and ends with [`ANY`], each in a place of its own. Flags may change what a dot matches.
+fn open_ends(ast: &Ast) -> (bool, bool) {
+    let parts = if let Ast::Concat(concat) = ast { &concat.asts[..] } else { std::slice::from_ref(ast) };
+    let has_flags = parts.iter().any(|part| matches!(part, Ast::Flags(_)));
+    let is_any = |part: &Ast| {
+        matches!(part, Ast::Repetition(repetition)
+            if repetition.greedy
+                && matches!(repetition.op.kind, RepetitionKind::ZeroOrMore)
+                && matches!(*repetition.ast, Ast::Dot(_)))
+    };
+    let is_open = |part: Option<&Ast>| !has_flags && part.is_some_and(is_any);
+    (is_open(parts.first()), parts.len() > 1 && is_open(parts.last()))
 }
 
 /// Appends the range of bytes that opens each capturing group, in order. The parser limits the depth.
@@ -213,6 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn what_matches_all_at_an_end_is_not_tested() {
+        for (text, expected) in [
+            (".*a(b).*", "(?s:a(?:b))"),
+            (".*a", "(?s:a)$"),
+            ("a.*", "^(?s:a)"),
+            (".*", "(?s:)$"),
+            ("a|.*b.*", "^(?s:a|.*b.*)$"),
+            (".*?a.+", "^(?s:.*?a.+)$"),
+            ("(?i).*a.*", "^(?s:(?i).*a.*)$"),
+        ] {
+            assert_eq!(of_test(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn groups_that_capture_nothing_replace_others() {
         for (text, expected) in [
             ("a", "a"),
@@ -225,7 +261,7 @@ mod tests {
             ("a)(b", "a)(b"),
             ("(a", "(a"),
         ] {
-            assert_eq!(without_captures(text), expected, "{text}");
+            assert_eq!(of_test(text), format!("^(?s:{expected})$"), "{text}");
         }
         // Whether a value matches does not depend on what the groups capture.
         for (text, value, expected) in [("=~\"(a)(b|c)+\"", "abcb", true), ("!~\"(?P<x>a|b)\"", "b", false)] {

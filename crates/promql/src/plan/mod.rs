@@ -154,7 +154,7 @@ pub(crate) fn takes_long(states: usize, value: &str) -> bool {
 /// A regular expression for whole values, and its parts.
 fn expression(value: &str) -> Result<(Regex, Hir)> {
     let translated = re2::translated(value);
-    let regex = Regex::new(&anchored(&literals::without_captures(&translated)));
+    let regex = Regex::new(&literals::of_test(&translated));
     // An error shows the expression with its groups.
     let regex = regex.or_else(|_| Regex::new(&anchored(&translated)));
     let regex = regex.map_err(|error| Error::bad_data(error.to_string()))?;

@@ -269,6 +269,14 @@ mod tests {
             ("[[:^digit:]]", "a", "1"),
             ("[:a]+", ":a", "b"),
             ("[[:a]+", "[:a", "b"),
+            // What precedes or follows is any text, unless flags say otherwise.
+            (".*b(c).*", "a\nbc\n", "ac"),
+            ("b.*", "b\n", "ab"),
+            (".*b", "\nab", "ba"),
+            (".*a|b.*", "bc", "cb"),
+            (".*(?-s)a.*", "\nab", "ab\n"),
+            ("(?:(?-s)a.*)", "ab", "a\n"),
+            (".*^a.*", "ab", "ba"),
             // Escapes.
             (r"\<a\>", "<a>", "a"),
             (r"\_\-\ \/\@\#", "_- /@#", "_"),
