@@ -336,7 +336,7 @@ impl<'c> Query<'c> {
             !(self.exported_name.is_some() && series.is_written)
                 && singles.iter().all(|(_, pair)| part.pairs[*pair as usize].postings.contains(number))
                 && others.iter().all(|(test, name)| match value_of(part, series, *name) {
-                    Some(value) => test.matches(value),
+                    Some(value) => test.matches_again(value),
                     None => test.matches_absent,
                 })
         };
@@ -449,21 +449,28 @@ impl<'c> Test<'c> {
     /// Whether a series with this interned value of the label matches.
     fn matches(&self, value: &Arc<str>) -> bool {
         match self.condition {
-            Condition::Matcher(matcher) => match matcher.operator() {
-                "=" | "!=" => matcher.matches(value),
-                _ if !value.starts_with(self.prefix) => false,
-                _ => self.cached(value, || matcher.matches(value)),
-            },
+            Condition::Matcher(matcher) => value.starts_with(self.prefix) && matcher.matches(value),
             Condition::Tested(matcher, tested) => {
                 // A value that was added after the tests. If it is too long, it does not match.
                 let test = || !matcher.takes_long(value) && matcher.matches(value);
-                tested.get(value).unwrap_or_else(|| self.cached(value, test))
+                tested.get(value).unwrap_or_else(test)
             }
-            Condition::ExportedAs(exported) => self.cached(value, || is_exported_as(value, exported)),
+            Condition::ExportedAs(exported) => is_exported_as(value, exported),
         }
     }
 
-    fn cached(&self, value: &Arc<str>, test: impl FnOnce() -> bool) -> bool {
-        *self.cache.borrow_mut().entry(address(value)).or_insert_with(test)
+    /// [`Test::matches`], for the values of one series after another: slow tests are made once for each value.
+    fn matches_again(&self, value: &Arc<str>) -> bool {
+        let known = match self.condition {
+            Condition::Matcher(matcher) if matches!(matcher.operator(), "=" | "!=") => {
+                Some(matcher.matches(value))
+            }
+            Condition::Matcher(_) if !value.starts_with(self.prefix) => Some(false),
+            Condition::Tested(_, tested) => tested.get(value),
+            Condition::Matcher(_) | Condition::ExportedAs(_) => None,
+        };
+        known.unwrap_or_else(|| {
+            *self.cache.borrow_mut().entry(address(value)).or_insert_with(|| self.matches(value))
+        })
     }
 }
