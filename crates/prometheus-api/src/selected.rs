@@ -319,17 +319,19 @@ async fn metrics(
     found: Vec<FoundSeries>,
     query: &SampleQuery,
 ) -> Result<(Vec<SampledMetric>, Vec<Labels>), Failure> {
-    let mut policies: HashMap<Arc<str>, Arc<ArchivePolicy>> = HashMap::new();
+    // `None` for those whose metrics have no samples.
+    let mut policies: HashMap<Arc<str>, Option<Arc<ArchivePolicy>>> = HashMap::new();
     let (mut metrics, mut labels) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
     for series in found {
         let policy = if let Some(policy) = policies.get(&series.archive_policy_name) {
             policy.clone()
         } else {
             let policy = call.policy_of(&series.archive_policy_name).await?;
+            let policy = Some(policy).filter(|policy| query.fits(policy));
             policies.insert(series.archive_policy_name.clone(), policy.clone());
             policy
         };
-        if query.fits(&policy) {
+        if let Some(policy) = policy {
             metrics.push(SampledMetric { metric: series.metric, policy });
             labels.push(series.labels);
         }
