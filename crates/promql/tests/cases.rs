@@ -2,6 +2,7 @@
 
 mod support;
 
+use gnudi_promql::{Labels, Options, QueryTimes, Value};
 use support::{file, run};
 
 #[test]
@@ -22,4 +23,18 @@ fn all_cases_pass() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(passed > 200, "only {passed} cases");
+}
+
+#[test]
+fn without_delayed_removal_bool_drops_a_taken_name_at_once() {
+    let mut store = run::Store::default();
+    for (name, label) in [("a", "x"), ("b", "y")] {
+        let labels = Labels::new([("__name__", name), (label, "1")]);
+        store.load(&labels, 1_000, &[file::Item::Value(1.0)]);
+    }
+    let query = r#"label_replace(a == bool on () group_left (__name__) b, "name", "$1", "__name__", "(.*)")"#;
+    let value = store.query(query, QueryTimes::instant(0), Options::default()).unwrap().value;
+    let Value::Vector(samples) = &value else { panic!("{value:?}") };
+    let labels: Vec<String> = samples.iter().map(|sample| sample.labels.to_string()).collect();
+    assert_eq!(labels, [r#"{x="1"}"#]);
 }

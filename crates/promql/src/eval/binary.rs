@@ -176,7 +176,9 @@ impl<'b> Sides<'b> {
             let value = one.get_shared(name).unwrap_or_else(|| "".into());
             (name.clone(), value)
         });
-        labels.with(taken)
+        let labels = labels.with(taken);
+        // A name may have been taken, too.
+        if self.drop_name { labels.without_metadata() } else { labels }
     }
 
     /// Records matches at `steps` whose result has these labels.
