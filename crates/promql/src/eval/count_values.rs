@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Context;
 use super::aggregate::groups;
 use crate::error::{Error, Result};
+use crate::labels::METADATA;
 use crate::numbers::plain;
 use crate::plan::{Aggregate, Node};
 use crate::series::{Column, Grid, VectorSeries};
@@ -20,7 +21,8 @@ impl Context<'_> {
         let vector = self.eval_vector(&aggregate.expr, grid)?;
         // A series' own label with that name does not affect grouping.
         let mut grouping = aggregate.grouping.clone();
-        let dropped = grouping.without && grouping.labels.contains(label);
+        let dropped =
+            grouping.without && (grouping.labels.contains(label) || METADATA.contains(&label.as_ref()));
         if grouping.without {
             grouping.labels.push(label.clone());
             grouping.labels.sort();
