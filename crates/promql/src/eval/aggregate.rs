@@ -26,6 +26,9 @@ pub(super) struct Group {
 }
 
 pub(super) fn groups(vector: &[VectorSeries], grouping: &Grouping) -> Vec<Group> {
+    if !grouping.without && grouping.labels.is_empty() && !vector.is_empty() {
+        return vec![Group { labels: Labels::empty(), members: (0..vector.len()).collect() }];
+    }
     let mut places: HashMap<Labels, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (at, series) in vector.iter().enumerate() {
