@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnudi_promql::{Labels, Options, QueryTimes, Value};
+use gnudi_promql::{Labels, Options, QueryTimes, STALE_NAN_BITS, Value};
 use support::{file, run};
 
 #[test]
@@ -37,4 +37,19 @@ fn without_delayed_removal_bool_drops_a_taken_name_at_once() {
     let Value::Vector(samples) = &value else { panic!("{value:?}") };
     let labels: Vec<String> = samples.iter().map(|sample| sample.labels.to_string()).collect();
     assert_eq!(labels, [r#"{x="1"}"#]);
+}
+
+#[test]
+fn without_delayed_removal_series_of_bool_and_others_are_one() {
+    let mut store = run::Store::default();
+    let (one, stale) = (file::Item::Value(1.0), file::Item::Value(f64::from_bits(STALE_NAN_BITS)));
+    for (name, items) in [("a", [one, stale]), ("b", [one, stale]), ("c", [file::Item::Omitted, one])] {
+        store.load(&Labels::new([("__name__", name), ("x", "1")]), 60_000, &items);
+    }
+    let query = "sum_over_time(((a == bool b) or (c + 2))[2m:1m])";
+    let value = store.query(query, QueryTimes::instant(60_000), Options::default()).unwrap().value;
+    let Value::Vector(samples) = &value else { panic!("{value:?}") };
+    let found: Vec<(String, f64)> =
+        samples.iter().map(|sample| (sample.labels.to_string(), sample.value)).collect();
+    assert_eq!(found, [(r#"{x="1"}"#.to_owned(), 4.0)]);
 }

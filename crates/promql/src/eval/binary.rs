@@ -40,6 +40,7 @@ struct Sides<'b> {
     fill_one: Option<f64>,
     /// Steps at which the operation takes place.
     steps: Bits,
+    /// Names are dropped at once.
     drop_name: bool,
 }
 
@@ -259,8 +260,9 @@ impl Context<'_> {
         let owners = sides.owners(group, grid);
         let empty = Labels::empty();
         let fill_labels = group.signature.as_ref().unwrap_or(&empty);
+        let drop_name = sides.binary.returns_bool && !sides.drop_name;
         let mut add = |place: usize, labels: Labels, column: Column| {
-            results.push((place, VectorSeries { labels, drop_name: sides.binary.returns_bool, column }));
+            results.push((place, VectorSeries { labels, drop_name, column }));
         };
         for place in &group.many {
             let many = &sides.many[*place];

@@ -286,7 +286,9 @@ impl<'a> Context<'a> {
                 Value::Matrix(vec![SampleSeries { labels: crate::labels::Labels::empty(), samples }])
             }
             Evaluated::Vector(vector) => {
-                let vector = merge::finish_names(vector)?;
+                // Otherwise each operation has dropped names and merged series.
+                let is_unfinished = self.options.delayed_name_removal;
+                let vector = if is_unfinished { merge::finish_names(vector)? } else { vector };
                 if instant {
                     Value::Vector(vector.into_iter().filter_map(|series| sample(series, time_ms)).collect())
                 } else {
