@@ -92,12 +92,12 @@ impl Index {
             }
             found.push((part, numbers));
         }
-        let found = found.into_iter();
         let exported_name = query.exported_name.as_ref();
-        let of_part = |(part, numbers): (&'_ Part, Vec<u32>)| {
-            numbers.into_iter().map(|number| part.found(number, exported_name)).collect::<Vec<_>>()
-        };
-        Ok(found.flat_map(of_part).collect())
+        let mut series = Vec::with_capacity(count);
+        for (part, numbers) in found {
+            series.extend(numbers.into_iter().map(|number| part.found(number, exported_name)));
+        }
+        Ok(series)
     }
 
     /// The label names of the series that match all conditions of any of the sets; of all series if `sets` is empty.
