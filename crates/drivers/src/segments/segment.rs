@@ -413,11 +413,12 @@ mod tests {
     }
 
     /// Of a group of 8 MiB that was written without a sync, each second frame is lost. A frame behind may prove a sync. A
-    /// reader of a journal reads each hole twice.
+    /// reader of a journal reads each hole twice; here a few of them, since each costs a buffer.
     #[test]
     fn many_holes_cost_one_walk_over_the_frames() {
         const FRAMES: u32 = 8192;
         const FRAME_BYTES: u32 = 1024;
+        const FORGETS_EACH: u32 = 32;
         for (is_proven, forgets) in [(false, false), (true, false), (false, true), (true, true)] {
             let mut bytes = vec![0; SEGMENT_HEADER_BYTES as usize];
             for number in 1..=FRAMES {
@@ -442,7 +443,7 @@ mod tests {
                     continue;
                 }
                 let next = reader.next_header(offset).unwrap();
-                if forgets {
+                if forgets && holes % FORGETS_EACH == 0 {
                     reader.forget_bytes();
                     assert!(matches!(reader.look(offset).unwrap(), Sight::Nothing));
                 }
@@ -452,7 +453,7 @@ mod tests {
             }
             assert_eq!(holes, FRAMES / 2);
             let reads = file.reads.load(Ordering::Relaxed);
-            let max = if forgets { FRAMES as usize / 2 + 40 } else { 40 };
+            let max = if forgets { (FRAMES / 2 / FORGETS_EACH) as usize + 40 } else { 40 };
             assert!(reads < max, "{reads} reads");
         }
     }
