@@ -463,6 +463,26 @@ async fn a_split_begins_once_the_old_sacks_are_sealed() {
     assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
 }
 
+/// Its pass would leave them out otherwise, and they would wait until something else arrives in the same sack.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_learns_of_a_split_from_what_arrives() {
+    let server = RedisServer::start(&[]);
+    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
+    let open = async || {
+        let options = RedisIncomingOptions {
+            numbering_interval: Duration::from_hours(1),
+            ..incoming_options(&server.url(), setup, "arrivals")
+        };
+        RedisIncoming::open(options, CLUSTER).await.unwrap()
+    };
+    let (api, worker) = (open().await, open().await);
+    let split = api.split().await.unwrap();
+    api.append(one_record()).await.unwrap();
+    assert_eq!(worker.numbering(), Numbering::settled(setup.sack_count));
+    assert_eq!(worker.arrivals().await, [Sack::of(METRIC, split.count)]);
+    assert_eq!(worker.numbering(), split);
+}
+
 /// Although the limit of the backlog is checked on all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {

@@ -74,6 +74,14 @@ impl Store {
                 tracing::warn!(%error, "these sacks are removed after the next start");
             }
         }
+        let newest = sacks.iter().map(|sack| sack.count).max();
+        if let Some(count) = newest.filter(|count| *count > self.sealed_numbering().count) {
+            // Before a pass: it would leave out the new sacks of a split, and nothing would name these again.
+            if let Err(error) = self.refresh().await {
+                tracing::debug!(%error, "the numbering of the sacks is not known");
+            }
+            self.note_opened(count);
+        }
         match failed {
             Some(error) if sacks.is_empty() => Err(error),
             _ => Ok(sacks),
