@@ -26,7 +26,7 @@ fn all_cases_pass() {
 }
 
 #[test]
-fn without_delayed_removal_bool_drops_a_taken_name_at_once() {
+fn without_delayed_removal_bool_keeps_a_taken_name() {
     let mut store = run::Store::default();
     for (name, label) in [("a", "x"), ("b", "y")] {
         let labels = Labels::new([("__name__", name), (label, "1")]);
@@ -36,7 +36,7 @@ fn without_delayed_removal_bool_drops_a_taken_name_at_once() {
     let value = store.query(query, QueryTimes::instant(0), Options::default()).unwrap().value;
     let Value::Vector(samples) = &value else { panic!("{value:?}") };
     let labels: Vec<String> = samples.iter().map(|sample| sample.labels.to_string()).collect();
-    assert_eq!(labels, [r#"{x="1"}"#]);
+    assert_eq!(labels, [r#"{__name__="b", name="b", x="1"}"#]);
 }
 
 #[test]

@@ -177,9 +177,8 @@ impl<'b> Sides<'b> {
             let value = one.get_shared(name).unwrap_or_else(|| "".into());
             (name.clone(), value)
         });
-        let labels = labels.with(taken);
-        // A name may have been taken, too.
-        if self.drop_name { labels.without_metadata() } else { labels }
+        // A name may be among them: as in Prometheus 3.16, it stays.
+        labels.with(taken)
     }
 
     /// Records matches at `steps` whose result has these labels.
