@@ -304,6 +304,30 @@ test("a metric moved to a finer granularity shows the coarser one where that beg
   await close(page);
 });
 
+test("a line of more points than a browser can hold is resampled by the server", async () => {
+  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const definition = [{ granularity: "1 second", timespan: "365 days" }];
+  await server.post("v1/archive_policy", { name: "seconds", back_window: 0, definition, aggregation_methods: ["mean", "count"] });
+  const ids = [];
+  for (const points of [[[0, 10], [1, 20], [600, 40]], [[2, 7]]]) {
+    const { id } = await server.post("v1/metric", { archive_policy_name: "seconds" });
+    await server.post(`v1/metric/${id}/measures`, points.map(([at, value]) => ({ timestamp: begin + at, value })));
+    ids.push(id);
+  }
+  await folded(server);
+  const shown = `${server.url}#/chart?m=${ids[0]}&m=${ids[1]}&last=365d`;
+  const page = await open(browser, shown);
+  const figures = (number) => page.locator(`[data-metric="${ids[number]}"] .figures dd`);
+  await page.getByText("mean, 10 minutes a point").nth(1).waitFor();
+  await figures(1).first().waitFor();
+  await figures(0).first().waitFor();
+  assert.deepEqual([await figures(0).allTextContents(), await figures(1).allTextContents()], [["40", "15", "27.5", "40", "2"], ["7", "7", "7", "7", "1"]]);
+  await page.goto(`${shown}&agg=count`);
+  await figures(0).first().filter({ hasText: /^1$/ }).waitFor();
+  assert.deepEqual(await figures(0).allTextContents(), ["1", "1", "1.5", "2", "2"]);
+  await close(page);
+});
+
 test("a table has no rows of gaps, and says that it has not all rows", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   const { id } = await server.post("v1/metric", { name: "with.a.gap", archive_policy_name: "cloud" });

@@ -106,6 +106,27 @@ test("groups of metrics moved to a finer granularity show the coarser one where 
   await close(page);
 });
 
+test("groups of more points than a browser can hold are resampled by the server", async () => {
+  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const definition = [{ granularity: "1 second", timespan: "365 days" }];
+  await server.post("v1/archive_policy", { name: "seconds", back_window: 0, definition, aggregation_methods: ["mean"] });
+  await server.post("v1/resource_type", { name: "scale", attributes: { room: { type: "string", required: false } } });
+  const ids = [];
+  for (const at of [0, 1]) {
+    const { metrics } = await server.post("v1/resource/scale", { id: `scale ${at}`, room: "attic", metrics: { load: { archive_policy_name: "seconds" } } });
+    await server.post(`v1/metric/${metrics.load}/measures`, [{ timestamp: begin + at, value: 10 + at * 10 }]);
+    ids.push(metrics.load);
+  }
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${ids[0]}&last=365d&by=room`);
+  const groups = page.locator(".groups");
+  await groups.getByRole("heading", { name: "10 minutes a point" }).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
+  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1);
+  assert.deepEqual(rows.map((row) => row.split(",")[1]), ["15"]);
+  await close(page);
+});
+
 test("a counter without a point in between does not change the rate of its group", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });

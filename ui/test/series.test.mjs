@@ -59,6 +59,15 @@ test("the granularity is the finest that is kept and fits the pixels", () => {
   assert.equal(grain.chooseGrain(grains, { from: now - 7200, to: now - 7100 }, 900, now), 60, "seconds are kept for an hour");
 });
 
+test("a granularity with too many points in the range is resampled to whole buckets", () => {
+  const to = (seconds, span) => grain.resampledTo(seconds, { from: 1_000.25, to: 1_000.25 + span });
+  assert.deepEqual([to(1, 86_400), to(1, 100_000), to(1, 100_001)], [1, 1, 2]);
+  assert.deepEqual([to(1, 365 * 86_400), to(60, 365 * 86_400), to(7, 8_000_000), to(0.25, 100_000)], [600, 600, 84, 1]);
+  assert.deepEqual(["count", "rate:max", "increase", "last", "95pct"].map(aggregation.resamplingOf), ["sum", "max", "sum", "mean", "mean"]);
+  const alike = [1, 60].map((seconds) => ({ seconds, spanSeconds: 86_400 }));
+  assert.equal(grain.chooseGrain(alike, { from: 0, to: 90_000 }, 900, 90_000), 60, "both are kept for the same time");
+});
+
 test("only a whole bucket before the first point shows that a granularity begins there", () => {
   const grains = [60, 300, 3600].map((seconds) => ({ seconds, spanSeconds: Infinity }));
   const shown = { from: 3600.5, to: 11_000 };

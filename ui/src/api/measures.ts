@@ -3,6 +3,7 @@
 import { HttpError, isRecord } from "../http/errors";
 import { requestArrow, returns } from "../http/client";
 import { identity } from "../http/session";
+import { resamplingOf } from "../series/aggregation";
 import type { Columns } from "../series/columns";
 import { WideTable } from "../series/wide";
 import { nextPiece } from "../state/task";
@@ -12,6 +13,8 @@ export interface Wanted {
   methods: string[];
   /** Seconds. */
   grain: number;
+  /** Seconds, if the server is to resample the points. */
+  step?: number;
   from: number;
   to: number;
   /** Whether the chart is shown already, and only has new points to draw: that is spread over frames. */
@@ -31,7 +34,8 @@ const REFERENCES_MAX = 100;
 const POINTS_MAX = 80_000;
 const REFERENCES_MIN = 8;
 
-function referencesMax({ from, to, grain }: Wanted): number {
+function referencesMax({ from, to, grain, step }: Wanted): number {
+  if (step) return 1; // In a common table, a series without a point at another one's time would have no value for the step.
   return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
 }
 
@@ -76,6 +80,9 @@ let waiting: PendingRequest[] = [];
 export function measuresOf(wanted: Wanted): Promise<Found> {
   const refusal = refusalOf(wanted);
   if (refusal !== null) return Promise.reject(refusal);
+  if (wanted.step && wanted.methods.length > 1) {
+    return Promise.all(wanted.methods.map((method) => measuresOf({ ...wanted, methods: [method] }))).then((all) => Object.assign({}, ...all) as Found);
+  }
   return new Promise((resolve, reject) => {
     // Charts ask for their points in a row within one task.
     if (waiting.length === 0) queueMicrotask(sendAll);
@@ -89,7 +96,7 @@ function sendAll(): void {
   waiting.sort((a, b) => (places.get(a.id) as number) - (places.get(b.id) as number));
   const groups = new Map<string, PendingRequest[]>();
   for (const pending of waiting) {
-    const key = `${pending.grain}|${pending.from}|${pending.to}`;
+    const key = `${pending.grain}|${pending.step}|${pending.from}|${pending.to}`;
     const group = groups.get(key);
     if (group) group.push(pending);
     else groups.set(key, [pending]);
@@ -117,10 +124,12 @@ async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
   if (!first) return;
   const references = new Map<string, [string, string]>();
   for (const { id, methods } of all) for (const method of methods) references.set(`${id} ${method}`, [id, method]);
+  const metrics = ["metric", ...references.values()];
+  const { grain, step, from, to, methods: [method = ""] } = first;
   try {
     const reply = await requestArrow("POST", "v1/aggregates", {
-      query: { form: "wide", granularity: first.grain, start: first.from.toFixed(3), stop: (first.to + first.grain).toFixed(3) },
-      body: { operations: ["metric", ...references.values()] },
+      query: { form: "wide", granularity: grain, start: from.toFixed(3), stop: (to + (step ?? grain)).toFixed(3) },
+      body: { operations: step ? ["resample", resamplingOf(method), step, metrics] : metrics },
       isUrgent: true,
     });
     const table = new WideTable(reply.value);

@@ -5,7 +5,7 @@ import { type Metric, grainsOf } from "../api/types";
 import { type Band, bandsOf, mainMethod } from "../series/aggregation";
 import { type Columns, EMPTY, isCounter, rate, shifted, summary, type Summary, withGaps } from "../series/columns";
 import { perSecond } from "../series/format";
-import { chooseGrain } from "../series/grain";
+import { chooseGrain, resampledTo } from "../series/grain";
 import { type Range, inWords } from "../series/range";
 import { useColumns } from "../series/use_columns";
 import { useReachingColumns } from "../series/use_reaching_columns";
@@ -20,7 +20,9 @@ export interface MetricChart {
   lines: Line[];
   range: Range;
   method: string;
+  /** The stored granularity, and what its points are resampled to. */
   grain: number;
+  step: number;
   band: Band | null;
   unit: string | null;
   isRate: boolean;
@@ -91,6 +93,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
     range: main.range,
     method,
     grain,
+    step: resampledTo(grain, range),
     band: made.isRate ? null : band,
     unit: made.isRate ? perSecond(metric.unit) : unitOf(metric.unit, method),
     found: main.found,

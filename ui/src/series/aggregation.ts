@@ -8,6 +8,13 @@ export function mainMethod(methods: string[], wished: string | null = null): str
   return PREFERRED.find((method) => methods.includes(method)) ?? methods[0] ?? "mean";
 }
 
+/** Resamples the points of an aggregate: of counts to their sum, of extremes to extremes, of most others to their mean. */
+export function resamplingOf(method: string): string {
+  const plain = method.replace(/^rate:/, "");
+  if (plain === "count" || plain === "increase") return "sum";
+  return ["min", "max", "sum", "median"].includes(plain) ? plain : "mean";
+}
+
 export interface Band {
   low: string;
   high: string;

@@ -7,7 +7,7 @@ import type { Range } from "./range";
 /** The maximum density: lines still look exact, and sparse series keep all points. */
 const POINTS_PER_PIXEL = 3;
 
-/** The finest granularity that is kept for the range and within the density; else the coarsest kept for it; else the one kept longest. */
+/** The finest granularity that is kept for the range and within the density; else the coarsest kept for it; else the coarsest of those kept longest. */
 export function chooseGrain(grains: Grain[], range: Range, pixels: number, now: number): number {
   const span = range.to - range.from;
   const age = now - range.from;
@@ -16,7 +16,7 @@ export function chooseGrain(grains: Grain[], range: Range, pixels: number, now: 
   if (fits) return fits.seconds;
   const last = kept[kept.length - 1];
   if (last) return last.seconds;
-  return grains.reduce((best, grain) => (grain.spanSeconds > best.spanSeconds ? grain : best), grains[0] ?? { seconds: 60, spanSeconds: 0 }).seconds;
+  return grains.reduce((best, grain) => (grain.spanSeconds >= best.spanSeconds ? grain : best), grains[0] ?? { seconds: 60, spanSeconds: 0 }).seconds;
 }
 
 /** The part of a range before the first point; the whole range without points. */
@@ -43,4 +43,15 @@ export function stepOf({ from, to }: Range, wished: number): number {
   if (wished > 0 && wished <= span) return wished;
   const least = span / STEPS_MAX;
   return STEPS.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
+}
+
+/** The maximum number of points of a line: a year of seconds takes all of a browser's memory. */
+const POINTS_MAX = 100_000;
+
+/** The granularity, or what its points are resampled to where the range may have too many of them. */
+export function resampledTo(grain: number, { from, to }: Range): number {
+  // The ends of a live range have fractions.
+  const least = Math.round(to - from) / POINTS_MAX;
+  if (grain >= least) return grain;
+  return STEPS.find((step) => step >= least && step % grain === 0) ?? Math.ceil(least / grain) * grain;
 }

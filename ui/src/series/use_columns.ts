@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
 import { GoneError, explain } from "../http/errors";
 import { appended } from "./columns";
+import { resampledTo } from "./grain";
 import { returns } from "../http/client";
 import { useCell } from "../state/cell";
 import { isLive, range as shownRange, ticks, useChosenRange } from "../state/time";
@@ -11,7 +12,7 @@ import type { Range } from "./range";
 
 export interface Loaded {
   found: Found | null;
-  /** The granularity of `found`. */
+  /** The granularity of `found`, or what it is resampled to. */
   grain: number;
   /** What to show: while live, the range of `found`, so that a chart moves when its new points are there. */
   range: Range;
@@ -46,6 +47,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   const span = live ? `last ${Math.round(shown.to - shown.from)}` : `${shown.from} ${shown.to}`;
   const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${span}`;
 
+  const step = resampledTo(grain, shown);
   const isUsed = isWanted && methods.length > 0;
 
   const load = () => {
@@ -57,14 +59,14 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
     const isTail = isSame && state.found !== null;
     const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
     work.current = own;
-    const from = isTail ? tailFrom(own.found as Found, range, grain) : range.from - grain;
+    const from = isTail ? tailFrom(own.found as Found, range, step) : range.from - step;
     if (!isTail) setLoaded((before) => (before.isLoading ? before : { ...before, isLoading: true }));
-    measuresOf({ id, methods, grain, from, to: range.to, isUpdate: isTail }).then(
+    measuresOf({ id, methods, grain, ...(step > grain && { step }), from, to: range.to, isUpdate: isTail }).then(
       (next) => {
         own.isBusy = false;
         if (work.current !== own) return;
-        own.found = isTail ? merged(own.found as Found, next, range.from - grain) : next;
-        setLoaded({ key, found: own.found, grain, range: now, error: null, isLoading: false });
+        own.found = isTail ? merged(own.found as Found, next, range.from - step) : next;
+        setLoaded({ key, found: own.found, grain: step, range: now, error: null, isLoading: false });
       },
       (error: unknown) => {
         own.isBusy = false;

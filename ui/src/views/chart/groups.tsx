@@ -11,8 +11,9 @@ import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
+import { resamplingOf } from "../../series/aggregation";
 import { perSecond } from "../../series/format";
-import { beforeFirst, chooseGrain, coarserIn, hasPointsIn } from "../../series/grain";
+import { beforeFirst, chooseGrain, coarserIn, hasPointsIn, resampledTo } from "../../series/grain";
 import { type Range, inWords } from "../../series/range";
 import { change } from "../../state/address";
 import { useCell } from "../../state/cell";
@@ -121,7 +122,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const problem = error || ownerError;
   return (
     <section class="groups" aria-label={`By ${by}`}>
-      <h2>{metric.name} by {by} {found?.grain && <small>{inWords(found.grain)} a point</small>}</h2>
+      <h2>{metric.name} by {by} {found?.grain && <small>{inWords(resampledTo(found.grain, range))} a point</small>}</h2>
       {problem && <Problem text={problem} />}
       {owner === null && <p class="note">The metric belongs to no resource.</p>}
       {found && (
@@ -154,14 +155,16 @@ const grainsIn = (grains: number[], { from, to }: Range, grain: number): number[
 const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
 function queryOf(how: How, range: Range, grain: Granularity, search: Record<string, unknown> = {}): Query {
-  const margin = grain ?? 0;
+  const margin = grain === null ? 0 : resampledTo(grain, range);
   const metric = ["metric", nameOnly(how.name), how.method];
   // Of each counter before their mean, which jumps wherever one of them has no point. A reset counts as no change.
   const each = how.isRate ? ["clip_min", 0, ["rateofchangesec", metric]] : metric;
+  const mean = ["aggregate", "mean", each];
   return {
     type: how.type,
     search,
-    operations: ["aggregate", "mean", each],
+    // After their mean, which has a value wherever one of them has.
+    operations: margin > (grain ?? 0) ? ["resample", how.isRate ? "mean" : resamplingOf(how.method), margin, mean] : mean,
     groupBy: [how.by],
     grain,
     from: range.from - margin,

@@ -33,7 +33,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
   const pixels = Math.min(window.innerWidth, 1700);
   const chart = useMetricChart(metric, settings, pixels, colourAt);
   const [isTable, setTable] = useState(false);
-  useEffect(() => onGrain(chart.grain), [chart.grain]);
+  useEffect(() => onGrain(chart.step), [chart.step]);
   const readout = useRef<HTMLParagraphElement>(null);
   const name = metric.name ?? metric.id;
   const groupBy = params.get("by");
@@ -45,7 +45,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
           <p class="sub">
             <Owner id={metric.resource_id ?? null} />
             <span>policy {metric.archive_policy.name}</span>
-            <span>{chart.isRate ? `change a second of ${chart.method}` : chart.method}, {inWords(chart.grain)} a point</span>
+            <span>{chart.isRate ? `change a second of ${chart.method}` : chart.method}, {inWords(chart.step)} a point</span>
             <code title="The metric's id">{metric.id}</code>
           </p>
         </div>
@@ -115,7 +115,7 @@ function Figures({ chart }: { chart: MetricChart }) {
 }
 
 const tableOf = (chart: MetricChart): Series[] =>
-  chart.lines.map((line) => ({ key: line.label, label: line.label, columns: line.columns, grain: chart.grain }));
+  chart.lines.map((line) => ({ key: line.label, label: line.label, columns: line.columns, grain: chart.step }));
 
 const namedOf = (chart: MetricChart, name: string) => chart.lines.map((line) => ({ label: `${name} ${line.label}`, columns: line.columns }));
 

@@ -55,7 +55,7 @@ export function Card({ metric, settings, pixels, isMarking = false, note, onLoad
       </header>
       <p class="sub">
         <Owner id={metric.resource_id ?? null} />
-        {note ? <span>{note}</span> : <span>{chart.isRate ? "per second" : chart.method} · {inWords(chart.grain)}</span>}
+        {note ? <span>{note}</span> : <span>{chart.isRate ? "per second" : chart.method} · {inWords(chart.step)}</span>}
       </p>
       {chart.error ? (
         <p class="problem" role="alert">{chart.error}</p>

@@ -15,7 +15,7 @@ import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../serie
 import { EMPTY, isCounter, rate } from "../../series/columns";
 import { format, formatCount, formatTime, perSecond } from "../../series/format";
 import { fartherThan } from "../../series/farther";
-import { chooseGrain } from "../../series/grain";
+import { chooseGrain, resampledTo } from "../../series/grain";
 import { type Range, roughly } from "../../series/range";
 import { Grid } from "./grid";
 
@@ -120,7 +120,8 @@ async function compare(metric: Metric, mark: Range, wished: string | null): Prom
   const whole = { from: baselineOf(mark).from, to: mark.to };
   const grains = grainsOf(policy);
   const grain = chooseGrain(grains, whole, PIXELS, Date.now() / 1000);
-  const found = await measuresOf({ id: metric.id, methods: [method], grain, ...whole });
+  const step = resampledTo(grain, whole);
+  const found = await measuresOf({ id: metric.id, methods: [method], grain, ...(step > grain && { step }), ...whole });
   const fitting = found[method] ?? EMPTY;
   const stored = (await fartherThan(fitting, { id: metric.id, method, grains, grain, range: whole }))?.columns ?? fitting;
   const isRate = !method.startsWith("rate:") && isCounter(stored, metric.unit);
