@@ -137,6 +137,7 @@ test("ranges are read from addresses and written back", () => {
   for (const bad of ["", "last=-5h", "last=6y", "from=x&to=y", "from=10&to=5", "from=10", ...beyond]) assert.equal(span(bad), "auto", bad);
   assert.equal(range.printMoment(1767225600), "2026-01-01T00:00Z");
   assert.equal(range.momentOf(range.printMoment(1767225601.25)), 1767225601.25);
+  assert.deepEqual([-60, 1.5, 8e12].map(range.queryTime), ["0.000", "1.500", "9223372036.000"]);
   assert.equal(range.roughly(969), "16 minutes");
   assert.equal(range.lastFor(1), 300);
   assert.equal(range.lastFor(300), 2 * 86400);

@@ -171,6 +171,14 @@ test("metrics that cannot be compared are counted", async () => {
   await close(page);
 });
 
+test("a time before or after the server's own asks it for none that it refuses", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=9000w&q=cpu_util`);
+  await page.locator(".card .value", { hasText: "%" }).nth(2).waitFor();
+  await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util&mark=-8e12,8e12`);
+  await page.getByText(/metrics? of 3 did/).waitFor();
+  await close(page);
+});
+
 test("a metric deleted while it is looked at leaves its neighbours as they are", async () => {
   const page = await open(browser, `${server.url}#/metrics?last=1h&q=cpu_util`, { mayFail: true });
   await waitDrawn(page, 3);

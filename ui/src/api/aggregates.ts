@@ -3,6 +3,7 @@
 import { type Cost, type Options, post } from "../http/client";
 import { isRecord } from "../http/errors";
 import { type Columns, columnsOf } from "../series/columns";
+import { queryTime } from "../series/range";
 import type { Measure } from "./types";
 
 export interface Query {
@@ -45,8 +46,8 @@ export function requestOf(query: Query): { path: string; options: Options } {
     options: {
       query: {
         granularity: grain ?? null,
-        start: from === undefined ? null : from.toFixed(3),
-        stop: to === undefined ? null : to.toFixed(3),
+        start: from === undefined ? null : queryTime(from),
+        stop: to === undefined ? null : queryTime(to),
         groupby: groupBy?.length ? groupBy : null,
         fill: fill ?? null,
         use_history: useHistory ? "true" : null,

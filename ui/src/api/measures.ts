@@ -5,6 +5,7 @@ import { requestArrow, returns } from "../http/client";
 import { identity } from "../http/session";
 import { resamplingOf } from "../series/aggregation";
 import type { Columns } from "../series/columns";
+import { queryTime } from "../series/range";
 import { WideTable } from "../series/wide";
 import { nextPiece } from "../state/task";
 
@@ -128,7 +129,7 @@ async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
   const { grain, step, from, to, methods: [method = ""] } = first;
   try {
     const reply = await requestArrow("POST", "v1/aggregates", {
-      query: { form: "wide", granularity: grain, start: from.toFixed(3), stop: (to + (step ?? grain)).toFixed(3) },
+      query: { form: "wide", granularity: grain, start: queryTime(from), stop: queryTime(to + (step ?? grain)) },
       body: { operations: step ? ["resample", resamplingOf(method), step, metrics] : metrics },
       isUrgent: true,
     });

@@ -73,6 +73,14 @@ export function momentOf(text: string | null): number | null {
   return Math.abs(seconds) <= MOMENT_MAX ? seconds : null;
 }
 
+/** The server's last time: nanoseconds of 64 bits. */
+const SERVER_TIME_MAX = 9_223_372_036;
+
+/** For a request: the server refuses times before 1970 and after its last one, at which it has no points either. */
+export function queryTime(seconds: number): string {
+  return Math.min(Math.max(seconds, 0), SERVER_TIME_MAX).toFixed(3);
+}
+
 /** Formats for the address: to the millisecond, without trailing zeros. */
 export function printMoment(seconds: number): string {
   return new Date(Math.round(seconds * 1000)).toISOString().replace(/(:00)?\.000Z$/, "Z");
