@@ -194,6 +194,10 @@ test("the resolution follows the pixels, is shown, and can be chosen", async () 
   await page.getByLabel("Resolution").selectOption("3600");
   await said.getByText("1 hour a point").waitFor();
   assert.deepEqual(await page.getByLabel("Resolution").locator("option").allTextContents().then((all) => all.slice(1)), ["1 minute", "5 minutes", "1 hour"]);
+  // What no policy has is not what the charts show.
+  await page.goto(chart(0, "&last=6h&gran=7&agg=foo"));
+  await said.getByText("mean, 1 minute a point").waitFor();
+  for (const name of ["Resolution", "Aggregate"]) await page.getByLabel(name).locator("option:checked", { hasText: /^auto/ }).waitFor({ state: "attached" });
   await close(page);
 });
 

@@ -19,12 +19,16 @@ interface ChartBarProps {
 export function ChartBar({ metrics, isMarking, onMarking, grain, children }: ChartBarProps) {
   const settings = useSettings();
   const methods = [...new Set(metrics.flatMap(({ archive_policy }) => archive_policy.aggregation_methods))].sort();
+  // The charts take the default for what no policy has. Until the metrics are there, the address counts.
+  const used = (value: string, options: Option[]) => (metrics.length === 0 || options.some(([key]) => key === value) ? value : "");
+  const aggregates = methodOptions(methods);
+  const resolutions = grainOptions(metrics, grain);
   return (
     <div class="bar" role="toolbar" aria-label="How charts are shown">
       {children}
       <span class="spring" />
-      <Choice label="Aggregate" value={settings.method ?? ""} options={methodOptions(methods)} name="agg" />
-      <Choice label="Resolution" value={settings.grain ? String(settings.grain) : ""} options={grainOptions(metrics, grain)} name="gran" />
+      <Choice label="Aggregate" value={used(settings.method ?? "", aggregates)} options={aggregates} name="agg" />
+      <Choice label="Resolution" value={used(settings.grain ? String(settings.grain) : "", resolutions)} options={resolutions} name="gran" />
       <Choice label="Band" value={settings.band ?? ""} options={bandOptions(methods, settings)} name="band" />
       <Choice label="Beside" value={besideOf(settings)} options={BESIDES} name="beside" />
       <Choice label="Values" value={settings.rate === "auto" ? "" : settings.rate} options={RATES} name="rate" />
