@@ -83,6 +83,21 @@ test("a query that cannot be sent keeps its text", async () => {
   await close(page);
 });
 
+test("an id that cannot be looked up is not said to be unknown", async () => {
+  const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
+  const box = page.getByRole("combobox", { name: /Search/ });
+  const hits = page.getByRole("listbox", { name: "What was found" });
+  await server.stop();
+  await box.fill(cloud[0].metrics["cpu_util"]);
+  await hits.getByText("The server does not answer.").waitFor();
+  await page.waitForTimeout(300);
+  await hits.getByText("The server does not answer.").waitFor();
+  await server.start();
+  await box.fill("01a21682-48c4-78e0-8ec9-a8d2db9d226d");
+  await hits.getByText("Nothing found").waitFor();
+  await close(page);
+});
+
 test("a metric that is gone, or an address of nothing, is said in its place", async () => {
   const gone = "01a21682-48c4-78e0-8ec9-a8d2db9d226d";
   const page = await open(browser, `${server.url}#/chart?m=${gone}&m=${cloud[0].metrics["cpu_util"]}&last=1h`, { mayFail: true });

@@ -54,7 +54,9 @@ export function SearchBox() {
     find(wanted, controller.signal, (hits) => setResults({ hits, text: wanted, isDone: false, error: null })).then(
       () => !controller.signal.aborted && setResults((before) => ({ ...before, isDone: true })),
       (error: unknown) => {
-        if (!isAborted(error)) setResults({ hits: [], text: wanted, isDone: true, error: explain(error) });
+        if (isAborted(error)) return;
+        controller.abort(); // Hits of other kinds would take the error's place.
+        setResults({ hits: [], text: wanted, isDone: true, error: explain(error) });
       },
     );
     return () => controller.abort();

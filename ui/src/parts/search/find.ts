@@ -3,7 +3,7 @@
 import { getMetric, isId, likeText, listMetrics } from "../../api/metrics";
 import { getResource, listTypes, nameOf, searchResources } from "../../api/resources";
 import type { Metric, Resource, ResourceType } from "../../api/types";
-import { isAborted } from "../../http/errors";
+import { HttpError, isAborted } from "../../http/errors";
 import { linkTo } from "../../state/address";
 
 export interface Hit {
@@ -57,9 +57,13 @@ export async function find(text: string, signal: AbortSignal, report: (hits: Hit
 
 async function metrics(text: string, signal: AbortSignal): Promise<Hit[]> {
   if (isId(text)) {
+    const absent = (error: unknown): null => {
+      if (error instanceof HttpError && [403, 404].includes(error.status)) return null;
+      throw error;
+    };
     const [metric, resource] = await Promise.all([
-      getMetric(text.trim(), signal).then(metricHit, () => null),
-      getResource("generic", text.trim(), signal).then(resourceHit, () => null),
+      getMetric(text.trim(), signal).then(metricHit, absent),
+      getResource("generic", text.trim(), signal).then(resourceHit, absent),
     ]);
     return [metric, resource].filter((hit) => hit !== null);
   }
