@@ -67,6 +67,7 @@ test("somebody else's log-in leaves nothing of what the first one saw", async ()
     await logIn("admin");
     await page.getByRole("heading", { name: "of.the.admin" }).waitFor();
     await page.getByRole("button", { name: "admin" }).click();
+    await page.locator(".large").waitFor({ state: "detached" }); // Behind the dialog, too.
     await logIn("bob");
     await page.getByRole("alert").first().waitFor();
     assert.equal(await page.getByRole("heading", { name: "of.the.admin" }).count(), 0);

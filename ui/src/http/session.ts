@@ -21,12 +21,11 @@ export const identity = new Cell<Identity | null>(firstIdentity());
 /** Why the log-in dialog is open; `null` if it is closed. The page stays as it is behind it. */
 export const loginReason = new Cell<string | null>(identity.value ? null : "");
 
-/** Counts log-ins as another user than before: the views begin anew, since that user may see other things. */
+/** Counts changes of the user: the views begin anew, since another one may see other things. */
 export const users = new Cell(0);
 
-/** Who sees the views; `null` before the first log-in. */
+/** Who sees the views; `null` before the first log-in, and after logging out. */
 let viewer = identity.value?.name ?? null;
-const NOBODY = "";
 
 /** `user`: distinct for each user. */
 function become(next: Identity, user = next.name): void {
@@ -59,10 +58,11 @@ export function waitForIdentity(signal?: AbortSignal): Promise<Identity> {
   });
 }
 
-/** For a log-in as somebody else. */
+/** For a log-in as somebody else: nothing stays of what this user saw. */
 export function logOut(): void {
-  viewer = NOBODY; // Tokens do not say whose they are.
+  viewer = null;
   identity.set(null);
+  users.set(users.value + 1);
   loginReason.set("");
 }
 
