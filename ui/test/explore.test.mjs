@@ -250,6 +250,17 @@ test("a marked window shows which metrics changed most in it", async () => {
   await close(page);
 });
 
+test("the keyboard marks the shown time", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/metrics?from=${now - 3600}&to=${now - 2400}&q=cpu_util`);
+  await waitDrawn(page, 6);
+  await page.keyboard.press("m");
+  await page.getByText(/metrics? of 6 did/).waitFor();
+  assert.equal(await page.locator(".card").first().getAttribute("data-metric"), cpuOf(2));
+  await page.getByRole("button", { name: "Unmark" }).waitFor();
+  await close(page);
+});
+
 test("what is shown can be taken along as CSV, JSON, Arrow and as a command", async () => {
   const minute = Math.floor(Date.now() / 300_000) * 300;
   const page = await open(browser, chart(1, `&from=${minute - 3600}&to=${minute}&gran=300`));

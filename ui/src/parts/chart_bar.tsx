@@ -35,7 +35,7 @@ export function ChartBar({ metrics, isMarking, onMarking, grain, children }: Cha
       {settings.mark ? (
         <button type="button" class="on" onClick={() => change(markChange(null))}>Unmark</button>
       ) : (
-        <button type="button" aria-pressed={isMarking} class={isMarking ? "on" : ""} title="Then drag over a chart (or hold Shift while dragging): which metrics changed most there?" onClick={() => onMarking(!isMarking)}>
+        <button type="button" aria-pressed={isMarking} class={isMarking ? "on" : ""} title="Then drag over a chart (or hold Shift while dragging, or press M for the shown time): which metrics changed most there?" onClick={() => onMarking(!isMarking)}>
           {isMarking ? "Drag over a chart…" : "What changed?"}
         </button>
       )}

@@ -1,10 +1,11 @@
 // Keyboard shortcuts of all views, and their help dialog.
 
 import { useEffect, useRef } from "preact/hooks";
+import { markChange } from "../chart/settings";
 import { settings } from "../http/session";
-import { go, linkTo, parse } from "../state/address";
+import { change, go, linkTo, parse } from "../state/address";
 import { choose, theme } from "../state/theme";
-import { pan, showLast, toggleLive, zoom } from "../state/time";
+import { pan, range, showLast, toggleLive, zoom } from "../state/time";
 
 const KEYS: [string, string, () => void][] = [
   ["/", "search", () => window.dispatchEvent(new Event("gnudi-search"))],
@@ -15,6 +16,7 @@ const KEYS: [string, string, () => void][] = [
   ["Backspace", "back", () => history.back()],
   ["0", "the time that fits", () => showLast(null)],
   ["l", "live, or stand still", toggleLive],
+  ["m", "mark the shown time: what changed there?", () => change(markChange(range.value))],
   ["t", "light or dark", () => choose(theme.value === "dark" ? "light" : "dark")],
   ["1", "metrics", () => go(parse(linkTo(["metrics"])))],
   ["2", "query", () => go(parse(linkTo(["query"])))],
