@@ -112,7 +112,7 @@ pub struct KeystoneArgs {
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_region_name: Option<String>,
     /// Endpoint in the catalogue: public, internal or admin.
-    #[arg(long, help_heading = KEYSTONE, value_name = "INTERFACE", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "INTERFACE", alias = "os-metric-interface", hide_short_help = true)]
     os_interface: Option<String>,
     /// With gnocchi-noauth: the user id to send [default: `GNOCCHI_USER_ID`].
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
@@ -207,7 +207,11 @@ impl ServerArgs {
     }
 
     fn named_among(&self, variables: Variables<'_>) -> Option<String> {
-        let names = ["GNOCCHI_ENDPOINT", "OS_METRIC_ENDPOINT_OVERRIDE", "OS_ENDPOINT_OVERRIDE"];
+        let mut names = ["OS_METRIC_ENDPOINT_OVERRIDE", "OS_ENDPOINT_OVERRIDE", "GNOCCHI_ENDPOINT"];
+        // As with Gnocchi's client, which takes the first two with Keystone only.
+        if self.kind(variables).starts_with("gnocchi-") {
+            names.rotate_right(1);
+        }
         first(self.endpoint.as_ref(), &names, variables)
     }
 
@@ -255,18 +259,24 @@ impl ServerArgs {
         Trust::asked(cacert, self.insecure)
     }
 
-    fn caller(&self, variables: Variables<'_>) -> Result<Caller> {
+    /// The login method, which the other options may imply.
+    fn kind(&self, variables: Variables<'_>) -> String {
         let keystone = &self.keystone;
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
-        let token = of(&keystone.os_token, "OS_TOKEN");
-        let kind = match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
+        match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
             _ if self.user.is_some() => "gnocchi-basic".to_owned(),
             Some(kind) => kind,
-            None if token.is_some() => "token".to_owned(),
+            None if of(&keystone.os_token, "OS_TOKEN").is_some() => "token".to_owned(),
             // As in Gnocchi's client, an OpenStack password implies a login with it.
             None if of(&keystone.os_password, "OS_PASSWORD").is_some() => "password".to_owned(),
             None => "gnocchi-basic".to_owned(),
-        };
+        }
+    }
+
+    fn caller(&self, variables: Variables<'_>) -> Result<Caller> {
+        let keystone = &self.keystone;
+        let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
+        let kind = self.kind(variables);
         match kind.as_str() {
             "gnocchi-basic" => Ok(Caller::Basic {
                 user: of(&self.user, "GNOCCHI_USER").unwrap_or_else(|| USER.to_owned()),
@@ -280,7 +290,8 @@ impl ServerArgs {
                 roles: of(&keystone.roles, "GNOCCHI_ROLES").unwrap_or_else(|| "admin".to_owned()),
             })),
             "token" | "v3token" | "admin_token" => {
-                let token = token.context("OS_AUTH_TYPE is token, and there is no OS_TOKEN")?;
+                let token = of(&keystone.os_token, "OS_TOKEN")
+                    .context("OS_AUTH_TYPE is token, and there is no OS_TOKEN")?;
                 let has_catalog = kind != "admin_token"
                     && of(&keystone.os_auth_url, "OS_AUTH_URL").is_some()
                     && self.named_among(variables).is_none();
@@ -319,7 +330,8 @@ impl KeystoneArgs {
             },
             _ => self.password(variables)?,
         };
-        let interface = of(&self.os_interface, "OS_INTERFACE");
+        let names = ["OS_METRIC_INTERFACE", "OS_INTERFACE"];
+        let interface = first(self.os_interface.as_ref(), &names, variables);
         Ok(Login {
             auth_url,
             credentials,
@@ -438,6 +450,9 @@ mod tests {
         let Caller::Keystone(login) = caller(&nobody, &with_default).unwrap() else { panic!("a login") };
         let Credentials::Password { user, .. } = login.credentials else { panic!("a password") };
         assert_eq!(user, UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Id("d".to_owned()) });
+        let of_metric = [&variables[..], &[("OS_METRIC_INTERFACE", "admin")]].concat();
+        let Caller::Keystone(login) = caller(&nobody, &of_metric).unwrap() else { panic!("a login") };
+        assert_eq!(login.interface, Interface::Admin);
         let mut of_system = variables;
         of_system[3] = ("OS_SYSTEM_SCOPE", "all");
         let Caller::Keystone(login) = caller(&nobody, &of_system).unwrap() else { panic!("a login") };
@@ -497,5 +512,13 @@ mod tests {
         assert_eq!(ServerArgs::default().named_among(&variables).as_deref(), Some("http://from.catalogue"));
         let args = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
         assert_eq!(args.named_among(&variables).as_deref(), Some("http://named"));
+        // Gnocchi's client takes its own variable last with Keystone.
+        let all = |name: &str| name.ends_with("_OVERRIDE").then(|| name.to_owned());
+        let own = |name: &str| if name == "GNOCCHI_ENDPOINT" { Some(name.to_owned()) } else { all(name) };
+        let with_keystone =
+            |name: &str| if name == "OS_PASSWORD" { Some("secret".to_owned()) } else { own(name) };
+        let nobody = ServerArgs::default();
+        assert_eq!(nobody.named_among(&own).as_deref(), Some("GNOCCHI_ENDPOINT"));
+        assert_eq!(nobody.named_among(&with_keystone).as_deref(), Some("OS_METRIC_ENDPOINT_OVERRIDE"));
     }
 }
