@@ -90,6 +90,12 @@ pub struct KeystoneArgs {
     /// Domain id of the project.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_project_domain_id: Option<String>,
+    /// Domain of the token, instead of a project.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_domain_name: Option<String>,
+    /// Domain id.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_domain_id: Option<String>,
     /// Scope of the token instead of a project: all, the cloud as a whole.
     #[arg(long, help_heading = KEYSTONE, value_name = "SCOPE", hide_short_help = true)]
     os_system_scope: Option<String>,
@@ -364,7 +370,7 @@ impl KeystoneArgs {
         Ok(Credentials::Password { user, password, scope: self.scope(variables) })
     }
 
-    /// The project of the token, or the cloud as a whole.
+    /// The project of the token, its domain, or the cloud as a whole.
     fn scope(&self, variables: Variables<'_>) -> Option<Scope> {
         let named = |option: &Option<String>, names: &[&str]| first(option.as_ref(), names, variables);
         let project = match named(&self.os_project_id, &["OS_PROJECT_ID", "OS_TENANT_ID"]) {
@@ -378,8 +384,10 @@ impl KeystoneArgs {
                 ProjectRef::Name { name, domain }
             }),
         };
+        let domain = named(&self.os_domain_id, &["OS_DOMAIN_ID"]).map(DomainRef::Id);
+        let domain = domain.or_else(|| named(&self.os_domain_name, &["OS_DOMAIN_NAME"]).map(DomainRef::Name));
         let system = named(&self.os_system_scope, &["OS_SYSTEM_SCOPE"]).filter(|scope| scope == "all");
-        project.map(Scope::Project).or(system.map(|_| Scope::System))
+        project.map(Scope::Project).or(domain.map(Scope::Domain)).or(system.map(|_| Scope::System))
     }
 
     /// The domain with this id or name, else the default one. As for keystoneauth, the default one's id counts before the
@@ -453,11 +461,16 @@ mod tests {
         let of_metric = [&variables[..], &[("OS_METRIC_INTERFACE", "admin")]].concat();
         let Caller::Keystone(login) = caller(&nobody, &of_metric).unwrap() else { panic!("a login") };
         assert_eq!(login.interface, Interface::Admin);
-        let mut of_system = variables;
-        of_system[3] = ("OS_SYSTEM_SCOPE", "all");
-        let Caller::Keystone(login) = caller(&nobody, &of_system).unwrap() else { panic!("a login") };
-        let Credentials::Password { scope, .. } = login.credentials else { panic!("a password") };
-        assert_eq!(scope, Some(Scope::System));
+        for (variable, expected) in [
+            (("OS_SYSTEM_SCOPE", "all"), Scope::System),
+            (("OS_DOMAIN_ID", "d"), Scope::Domain(DomainRef::Id("d".to_owned()))),
+        ] {
+            let mut wider = variables;
+            wider[3] = variable;
+            let Caller::Keystone(login) = caller(&nobody, &wider).unwrap() else { panic!("a login") };
+            let Credentials::Password { scope, .. } = login.credentials else { panic!("a password") };
+            assert_eq!(scope, Some(expected));
+        }
         // The same with a missing or unknown option.
         for missing in 0..3 {
             let mut fewer = variables.to_vec();

@@ -68,6 +68,7 @@ fn scoped(identity: &Value, scope: Option<&Scope>) -> Value {
             Scope::Project(ProjectRef::Name { name, domain: owner }) => {
                 json!({ "project": { "name": name, "domain": domain(owner) } })
             }
+            Scope::Domain(named) => json!({ "domain": domain(named) }),
             Scope::System => json!({ "system": { "all": true } }),
         };
     }
@@ -159,12 +160,14 @@ mod tests {
         let body = request_body(&by_id);
         assert_eq!(body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "hunter22"}));
         assert_eq!(body["auth"]["scope"], json!({"project": {"id": "p"}}));
-        let of_system = Credentials::Password {
-            user: UserRef::Id("u".into()),
-            password: "hunter22".into(),
-            scope: Some(Scope::System),
-        };
-        assert_eq!(request_body(&of_system)["auth"]["scope"], json!({"system": {"all": true}}));
+        for (scope, expected) in [
+            (Scope::System, json!({"system": {"all": true}})),
+            (Scope::Domain(DomainRef::Name("Users".into())), json!({"domain": {"name": "Users"}})),
+        ] {
+            let user = UserRef::Id("u".into());
+            let wider = Credentials::Password { user, password: "hunter22".into(), scope: Some(scope) };
+            assert_eq!(request_body(&wider)["auth"]["scope"], expected);
+        }
         let scope = Some(Scope::Project(ProjectRef::Id("p".into())));
         let of_token = Credentials::Token { token: "hunter22".into(), scope };
         assert_eq!(

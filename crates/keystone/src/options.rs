@@ -27,6 +27,7 @@ pub enum ProjectRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Project(ProjectRef),
+    Domain(DomainRef),
     /// The cloud as a whole: `system_scope = all`.
     System,
 }
