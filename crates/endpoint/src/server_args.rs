@@ -108,6 +108,9 @@ pub struct KeystoneArgs {
     /// Id of an application credential, instead of a user.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
     os_application_credential_id: Option<String>,
+    /// Name of an application credential of the user.
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    os_application_credential_name: Option<String>,
     /// Secret of the application credential.
     #[arg(long, help_heading = KEYSTONE, value_name = "SECRET", hide_short_help = true)]
     os_application_credential_secret: Option<String>,
@@ -326,15 +329,30 @@ impl KeystoneArgs {
         };
         let auth_url = needed(&self.os_auth_url, "OS_AUTH_URL")?;
         let credentials = match kind {
-            "v3applicationcredential" => Credentials::ApplicationCredential {
-                id: needed(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID")?,
-                secret: needed(&self.os_application_credential_secret, "OS_APPLICATION_CREDENTIAL_SECRET")?,
-            },
+            "v3applicationcredential" => {
+                let secret =
+                    needed(&self.os_application_credential_secret, "OS_APPLICATION_CREDENTIAL_SECRET")?;
+                let id = of(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID");
+                match (id, of(&self.os_application_credential_name, "OS_APPLICATION_CREDENTIAL_NAME")) {
+                    (Some(id), _) => Credentials::ApplicationCredential { id, secret },
+                    (None, Some(name)) => {
+                        let user = self.user(variables)?;
+                        Credentials::NamedApplicationCredential { name, user, secret }
+                    }
+                    (None, None) => bail!(
+                        "OS_APPLICATION_CREDENTIAL_ID, or _NAME and a user, is needed to log in at Keystone"
+                    ),
+                }
+            }
             "token" | "v3token" => Credentials::Token {
                 token: needed(&self.os_token, "OS_TOKEN")?,
                 scope: self.scope(variables),
             },
-            _ => self.password(variables)?,
+            _ => Credentials::Password {
+                user: self.user(variables)?,
+                password: needed(&self.os_password, "OS_PASSWORD")?,
+                scope: self.scope(variables),
+            },
         };
         let names = ["OS_METRIC_INTERFACE", "OS_INTERFACE"];
         let interface = first(self.os_interface.as_ref(), &names, variables);
@@ -351,9 +369,9 @@ impl KeystoneArgs {
         })
     }
 
-    fn password(&self, variables: Variables<'_>) -> Result<Credentials> {
+    fn user(&self, variables: Variables<'_>) -> Result<UserRef> {
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
-        let user = match of(&self.os_user_id, "OS_USER_ID") {
+        Ok(match of(&self.os_user_id, "OS_USER_ID") {
             Some(id) => UserRef::Id(id),
             None => UserRef::Name {
                 name: of(&self.os_username, "OS_USERNAME")
@@ -364,10 +382,7 @@ impl KeystoneArgs {
                     variables,
                 ),
             },
-        };
-        let password =
-            of(&self.os_password, "OS_PASSWORD").context("OS_PASSWORD is needed to log in at Keystone")?;
-        Ok(Credentials::Password { user, password, scope: self.scope(variables) })
+        })
     }
 
     /// The project of the token, its domain, or the cloud as a whole.
@@ -471,6 +486,17 @@ mod tests {
             let Credentials::Password { scope, .. } = login.credentials else { panic!("a password") };
             assert_eq!(scope, Some(expected));
         }
+        let credential = [
+            ("OS_AUTH_TYPE", "v3applicationcredential"),
+            ("OS_APPLICATION_CREDENTIAL_SECRET", "s"),
+            ("OS_APPLICATION_CREDENTIAL_NAME", "reader"),
+        ];
+        let by_name = [&variables[..], &credential].concat();
+        let Caller::Keystone(login) = caller(&nobody, &by_name).unwrap() else { panic!("a login") };
+        let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Name("Users".to_owned()) };
+        let (name, secret) = ("reader".to_owned(), "s".to_owned());
+        assert_eq!(login.credentials, Credentials::NamedApplicationCredential { name, user, secret });
+        assert!(caller(&nobody, &[&variables[..], &credential[..2]].concat()).is_err());
         // The same with a missing or unknown option.
         for missing in 0..3 {
             let mut fewer = variables.to_vec();

@@ -42,10 +42,7 @@ pub fn v3_url(url: &str) -> String {
 pub fn request_body(credentials: &Credentials) -> Value {
     match credentials {
         Credentials::Password { user, password, scope } => {
-            let mut named = match user {
-                UserRef::Id(id) => json!({ "id": id }),
-                UserRef::Name { name, domain: owner } => json!({ "name": name, "domain": domain(owner) }),
-            };
+            let mut named = named(user);
             named["password"] = password.as_str().into();
             let identity = json!({ "methods": ["password"], "password": { "user": named } });
             scoped(&identity, scope.as_ref())
@@ -57,6 +54,17 @@ pub fn request_body(credentials: &Credentials) -> Value {
             "methods": ["application_credential"],
             "application_credential": { "id": id, "secret": secret },
         } } }),
+        Credentials::NamedApplicationCredential { name, user, secret } => json!({ "auth": { "identity": {
+            "methods": ["application_credential"],
+            "application_credential": { "name": name, "user": named(user), "secret": secret },
+        } } }),
+    }
+}
+
+fn named(user: &UserRef) -> Value {
+    match user {
+        UserRef::Id(id) => json!({ "id": id }),
+        UserRef::Name { name, domain: owner } => json!({ "name": name, "domain": domain(owner) }),
     }
 }
 
@@ -180,7 +188,15 @@ mod tests {
         let body = request_body(&credential);
         assert_eq!(body["auth"]["identity"]["application_credential"], json!({"id": "a", "secret": "s"}));
         assert!(body["auth"].get("scope").is_none(), "an application credential has its own");
-        assert!(!format!("{by_name:?}{credential:?}").contains("hunter22"));
+        let user = UserRef::Id("u".into());
+        let named =
+            Credentials::NamedApplicationCredential { name: "a".into(), user, secret: "hunter22".into() };
+        assert_eq!(
+            request_body(&named)["auth"],
+            json!({"identity": {"methods": ["application_credential"],
+                                "application_credential": {"name": "a", "user": {"id": "u"}, "secret": "hunter22"}}})
+        );
+        assert!(!format!("{by_name:?}{credential:?}{named:?}").contains("hunter22"));
     }
 
     #[test]

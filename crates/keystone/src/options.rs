@@ -45,6 +45,8 @@ pub enum Credentials {
     Token { token: String, scope: Option<Scope> },
     /// An application credential has its own scope.
     ApplicationCredential { id: String, secret: String },
+    /// The same by its name, of which its user has one.
+    NamedApplicationCredential { name: String, user: UserRef, secret: String },
 }
 
 impl fmt::Debug for Credentials {
@@ -61,6 +63,11 @@ impl fmt::Debug for Credentials {
             Credentials::ApplicationCredential { id, .. } => {
                 formatter.debug_struct("ApplicationCredential").field("id", id).finish_non_exhaustive()
             }
+            Credentials::NamedApplicationCredential { name, user, .. } => formatter
+                .debug_struct("NamedApplicationCredential")
+                .field("name", name)
+                .field("user", user)
+                .finish_non_exhaustive(),
         }
     }
 }
