@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gnudi_http::{
-    Answer, HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
+    Answer, ClientIdentity, HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
@@ -29,6 +29,8 @@ pub struct ClientOptions {
     pub asserted: Option<AssertedIdentity>,
     /// Trusted authorities for https://.
     pub trust: Trust,
+    /// Client certificate for https:// servers that ask for one.
+    pub certificate: Option<ClientIdentity>,
     /// Timeout from the start of a call to the last byte of its response.
     pub timeout: Duration,
     /// Idle connections kept for later calls.
@@ -54,6 +56,7 @@ impl Default for ClientOptions {
             token: None,
             asserted: None,
             trust: Trust::default(),
+            certificate: None,
             timeout: Duration::from_mins(1),
             idle_connections_max: 32,
             answer_bytes_max: 256 << 20,
@@ -93,9 +96,9 @@ impl Client {
         let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
         let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
         // Do not load certificates that are not needed.
-        let trust = match uri.scheme_str() {
-            Some("http") => &Trust::Anyone,
-            Some("https") => &options.trust,
+        let (trust, certificate) = match uri.scheme_str() {
+            Some("http") => (&Trust::Anyone, None),
+            Some("https") => (&options.trust, options.certificate.clone()),
             _ => return Err(invalid("the scheme must be http or https")),
         };
         if uri.host().is_none_or(str::is_empty) {
@@ -111,6 +114,7 @@ impl Client {
         let identity = identity(options)?;
         let http = HttpClient::new(&HttpOptions {
             trust: trust.clone(),
+            identity: certificate,
             timeout: options.timeout,
             connect_timeout: options.timeout,
             idle_connections_max: options.idle_connections_max,
@@ -370,6 +374,15 @@ mod tests {
         let error = Client::new("https://h", &options).unwrap_err().to_string();
         assert!(error.contains("/nowhere.pem"), "{error}");
         Client::new("http://h", &options).expect("certificates do not matter");
+        let certificate = ClientIdentity { certificate: "/nowhere.crt".into(), key: None };
+        let options = ClientOptions {
+            trust: Trust::Anyone,
+            certificate: Some(certificate),
+            ..ClientOptions::default()
+        };
+        let error = Client::new("https://h", &options).unwrap_err().to_string();
+        assert!(error.contains("/nowhere.crt"), "{error}");
+        Client::new("http://h", &options).expect("nobody asks for it");
     }
 
     #[test]

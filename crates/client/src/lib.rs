@@ -18,7 +18,7 @@ pub mod uri;
 pub use archive_policy::{ArchivePolicy, ArchivePolicySpec, DefinitionItem, DefinitionSpec, RawSpec};
 pub use client::{AssertedIdentity, Client, ClientOptions, JsonPage, message_of};
 pub use error::{ClientError, Refused, Result};
-pub use gnudi_http::{Trust, basic_authorization, with_causes};
+pub use gnudi_http::{ClientIdentity, Trust, basic_authorization, with_causes};
 pub use measures::{MeasuresFilter, Point};
 pub use metric::{Metric, MetricFilter, MetricSpec};
 pub use resource::{NamedMeasures, Resource, ResourceTypeSpec, ResourcesBatch, StringAttribute};

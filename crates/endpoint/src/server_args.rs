@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use gnudi_client::{AssertedIdentity, Client, ClientOptions, Trust};
+use gnudi_client::{AssertedIdentity, Client, ClientIdentity, ClientOptions, Trust};
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef,
 };
@@ -43,6 +43,12 @@ pub struct ServerArgs {
     /// Trust the certificates in this file (PEM) instead of the system's, for https URLs [default: `OS_CACERT`].
     #[arg(long, help_heading = SERVER, value_name = "FILE", alias = "os-cacert", hide_short_help = true)]
     pub cacert: Option<PathBuf>,
+    /// Certificate (PEM) for https servers that ask for one [default: `OS_CERT`].
+    #[arg(long, help_heading = SERVER, value_name = "FILE", hide_short_help = true)]
+    pub os_cert: Option<PathBuf>,
+    /// The certificate's key, if it is in another file [default: `OS_KEY`].
+    #[arg(long, help_heading = SERVER, value_name = "FILE", hide_short_help = true)]
+    pub os_key: Option<PathBuf>,
     /// Do not verify the server's certificate, for https URLs, whatever is trusted otherwise.
     #[arg(long, help_heading = SERVER, hide_short_help = true)]
     pub insecure: bool,
@@ -158,10 +164,10 @@ struct Login {
 }
 
 impl Login {
-    fn session(self, trust: Trust, timeout: Duration) -> Result<Session> {
+    fn session(self, trust: Trust, identity: Option<ClientIdentity>, timeout: Duration) -> Result<Session> {
         let Login { auth_url, credentials, region_name, interface } = self;
         let options =
-            KeystoneOptions { auth_url, credentials, region_name, interface, trust, identity: None, timeout };
+            KeystoneOptions { auth_url, credentials, region_name, interface, trust, identity, timeout };
         Ok(Session::new(options)?)
     }
 }
@@ -175,6 +181,11 @@ fn first(option: Option<&String>, names: &[&str], variables: Variables<'_>) -> O
         .filter(|text| !text.is_empty())
         .cloned()
         .or_else(|| names.iter().find_map(|name| variables(name).filter(|text| !text.is_empty())))
+}
+
+/// The same for a file.
+fn file(option: Option<&PathBuf>, name: &str, variables: Variables<'_>) -> Option<PathBuf> {
+    option.cloned().or_else(|| first(None, &[name], variables).map(PathBuf::from))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -236,14 +247,20 @@ impl ServerArgs {
     /// If options or variables are missing or invalid, or the login at Keystone fails.
     pub async fn resolve(&self, timeout: Duration) -> Result<Server> {
         let trust = self.trust(&variable);
-        let anonymous =
-            ClientOptions { user: None, trust: trust.clone(), timeout, ..ClientOptions::default() };
+        let certificate = self.certificate(&variable);
+        let anonymous = ClientOptions {
+            user: None,
+            trust: trust.clone(),
+            certificate: certificate.clone(),
+            timeout,
+            ..ClientOptions::default()
+        };
         let options = match self.caller(&variable)? {
             Caller::Basic { user, password } => ClientOptions { user: Some(user), password, ..anonymous },
             Caller::Token(token) => ClientOptions { token: Some(token), ..anonymous },
             Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..anonymous },
             Caller::Keystone(login) => {
-                let session = login.session(trust, timeout)?;
+                let session = login.session(trust, certificate, timeout)?;
                 let token = session.token().await?.to_string();
                 let options = ClientOptions { token: Some(token), ..anonymous };
                 let endpoint = match self.named() {
@@ -261,11 +278,13 @@ impl ServerArgs {
     }
 
     fn trust(&self, variables: Variables<'_>) -> Trust {
-        let cacert = self.cacert.clone().or_else(|| {
-            let file = variables("OS_CACERT").filter(|text| !text.is_empty());
-            file.map(PathBuf::from)
-        });
-        Trust::asked(cacert, self.insecure)
+        Trust::asked(file(self.cacert.as_ref(), "OS_CACERT", variables), self.insecure)
+    }
+
+    /// As for keystoneauth, a key without a certificate does not count.
+    fn certificate(&self, variables: Variables<'_>) -> Option<ClientIdentity> {
+        let certificate = file(self.os_cert.as_ref(), "OS_CERT", variables)?;
+        Some(ClientIdentity { certificate, key: file(self.os_key.as_ref(), "OS_KEY", variables) })
     }
 
     /// The login method, which the other options may imply.
@@ -542,6 +561,19 @@ mod tests {
         let mut of_admin = variables;
         of_admin[3].1 = "admin_token";
         assert_eq!(caller(&ServerArgs::default(), &of_admin).unwrap(), as_it_is);
+    }
+
+    #[test]
+    fn a_certificate_may_have_its_key_in_another_file() {
+        let args = ServerArgs { os_cert: Some("own.pem".into()), ..ServerArgs::default() };
+        let none = |_: &str| None;
+        let key = |name: &str| (name == "OS_KEY").then(|| "k.pem".to_owned());
+        let of = |key: Option<&str>| {
+            Some(ClientIdentity { certificate: "own.pem".into(), key: key.map(PathBuf::from) })
+        };
+        assert_eq!(args.certificate(&none), of(None));
+        assert_eq!(args.certificate(&key), of(Some("k.pem")));
+        assert_eq!(ServerArgs::default().certificate(&key), None);
     }
 
     #[test]
