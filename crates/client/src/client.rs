@@ -215,12 +215,16 @@ impl Client {
         if answer.status.is_success() {
             return Ok(answer);
         }
+        // The body of a redirect, if there is one, is a page for people.
+        let location = answer.header("location").filter(|_| answer.status.is_redirection());
+        let message =
+            location.map_or_else(|| message_of(&answer.body), |location| format!("redirected to {location}"));
         Err(ClientError::Refused {
             method: call.method_name(),
             path: call.path.clone(),
             refused: Refused {
                 status: answer.status.as_u16(),
-                message: message_of(&answer.body),
+                message,
                 retry_after: retry_after(&answer.headers),
             },
         })

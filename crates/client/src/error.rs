@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Refused {
     /// The HTTP status, 300 to 599.
     pub status: u16,
-    /// The `description` of Gnocchi's JSON error if it is a text, else the body itself.
+    /// The `description` of Gnocchi's JSON error if it is a text, else the body itself; of a redirect where it leads.
     pub message: String,
     /// The server's `Retry-After` (whole seconds) with a 429 or 503.
     pub retry_after: Option<Duration>,

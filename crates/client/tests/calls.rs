@@ -149,6 +149,7 @@ async fn a_refusal_carries_status_message_and_wait() {
     let (url, _requests) = server(vec![
         "409 Conflict\n{\"code\": 409, \"title\": \"Conflict\", \"description\": \"Archive policy x already exists\"}",
         "429 Too Many Requests\r\nRetry-After: 7\nslow down",
+        "301 Moved Permanently\r\nLocation: https://h/v1/metric\n<h1>301</h1>",
         "200 OK\n{}",
     ])
     .await;
@@ -160,6 +161,8 @@ async fn a_refusal_carries_status_message_and_wait() {
     let refused = error.refused().unwrap();
     assert_eq!((refused.status, refused.message.as_str()), (429, "slow down"));
     assert_eq!(refused.retry_after, Some(Duration::from_secs(7)));
+    let error = client.list_archive_policies().await.unwrap_err();
+    assert_eq!(error.to_string(), "GET /v1/archive_policy: 301 redirected to https://h/v1/metric");
     let error = client.list_archive_policies().await.unwrap_err();
     assert!(matches!(error, ClientError::UnexpectedAnswer { .. }), "{error}");
 }
