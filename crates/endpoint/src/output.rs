@@ -5,6 +5,7 @@
 
 use std::{
     cmp::Ordering,
+    fmt::Write as _,
     io::{ErrorKind, Write as _},
 };
 
@@ -249,12 +250,12 @@ impl Output {
             Format::Json if rows.is_empty() => "[]\n".to_owned(),
             Format::Json if self.noindent => {
                 let rows: Vec<String> = rows.iter().map(|row| row_on_a_line(&columns, row)).collect();
-                format!("[{}]\n", rows.join(", "))
+                ascii(format!("[{}]\n", rows.join(", ")))
             }
             Format::Json => {
                 let rows: Vec<String> =
                     rows.iter().map(|row| format!("  {}", object(&columns, row, "  "))).collect();
-                format!("[\n{}\n]\n", rows.join(",\n"))
+                ascii(format!("[\n{}\n]\n", rows.join(",\n")))
             }
             Format::Csv => {
                 let heads: Vec<Cell> = columns.iter().map(|column| Cell::from(column.as_str())).collect();
@@ -282,8 +283,8 @@ impl Output {
                     fields().iter().map(|row| row.iter().map(shown).collect()).collect();
                 bordered::draw(&["Field", "Value"].map(str::to_owned), &cells, &[Alignment::Left; 2])
             }
-            Format::Json if self.noindent => row_on_a_line(&columns, &row) + "\n",
-            Format::Json => object(&columns, &row, "") + "\n",
+            Format::Json if self.noindent => ascii(row_on_a_line(&columns, &row) + "\n"),
+            Format::Json => ascii(object(&columns, &row, "") + "\n"),
             Format::Csv => {
                 let heads = ["Field", "Value"].map(Cell::from);
                 self.csv(&heads) + &fields().iter().map(|row| self.csv(row)).collect::<String>()
@@ -389,6 +390,25 @@ fn object(columns: &[String], row: &[Cell], indent: &str) -> String {
         .map(|(name, cell)| format!("{inner}{}: {}", Value::from(name.as_str()), cell.json(&inner)))
         .collect();
     if entries.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n{indent}}}", entries.join(",\n")) }
+}
+
+/// Escapes other characters of a JSON text, as Python does: a terminal or a pipe may have any encoding.
+fn ascii(json: String) -> String {
+    let is_plain = |character: char| character.is_ascii() && character != '\x7f';
+    if json.chars().all(is_plain) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_plain(character) {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    escaped
 }
 
 /// Writes to standard output. A closed pipe (as with `head`) is not an error.
@@ -550,6 +570,16 @@ mod tests {
         let record =
             vec![("unit".to_owned(), Cell::from("x")), ("metrics".to_owned(), Cell::Float(f64::NAN))];
         assert_eq!(output(Format::Json).record(record).unwrap(), "{\"unit\": \"x\", \"metrics\": NaN}\n");
+    }
+
+    #[test]
+    fn json_is_ascii() {
+        let record = || vec![("t\u{fc}r".to_owned(), Cell::from("\u{6e29} \u{1f600}\x7f\n"))];
+        assert_eq!(
+            output(Format::Json, &[]).record(record()).unwrap(),
+            "{\n  \"t\\u00fcr\": \"\\u6e29 \\ud83d\\ude00\\u007f\\n\"\n}\n"
+        );
+        assert_eq!(output(Format::Value, &[]).record(record()).unwrap(), "\u{6e29} \u{1f600}\x7f\n\n");
     }
 
     #[test]
