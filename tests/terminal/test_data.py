@@ -32,6 +32,8 @@ COMMANDS = [
     ["metric", "list", "--limit", "1", "--limit", "2"],
     # As long as one option begins so.
     ["measures", "show", "ROOM", "--gran", "60", "--agg", "max"],
+    # None is asked for, and one page of the server listed.
+    ["metric", "list", "--limit", "0"],
 ]
 IDS = [" ".join(command) for command in COMMANDS]
 

@@ -77,7 +77,7 @@ fn in_words(message: &str) -> String {
 /// Pagination of a listing.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
-    /// Maximum number of items [default: all, page by page].
+    /// Maximum number of items; 0: a page of the server [default: all, page by page].
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<usize>,
     /// Last item of the previous listing: continue after it.
@@ -90,7 +90,8 @@ pub struct Part {
 
 impl Part {
     fn add_to(&self, query: &mut Query) {
-        query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
+        let limit = self.limit.filter(|&limit| limit > 0);
+        query.add_some("limit", limit.map(|limit| limit.to_string()).as_deref());
         query.add_some("marker", self.marker.as_deref());
         for sort in &self.sort {
             query.add("sort", sort);
@@ -98,7 +99,8 @@ impl Part {
     }
 }
 
-/// All pages of a listing, or as many as needed for `limit` items. `fetch` requests a path with its query string.
+/// All pages of a listing, or as many as needed for `limit` items; for 0 the first one. `fetch` requests a path with its
+/// query string.
 async fn pages(
     first: String,
     limit: Option<usize>,
@@ -118,7 +120,7 @@ async fn pages(
         next = next_query.filter(|_| !is_enough).map(|query| format!("{path}?{query}"));
     }
     // The last page is as long as the others: the server's limit, if that is below the one asked for.
-    items.truncate(limit.unwrap_or(usize::MAX));
+    items.truncate(limit.filter(|&limit| limit > 0).unwrap_or(usize::MAX));
     Ok(items)
 }
 
@@ -160,7 +162,9 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_the_limit_is_listed() {
-        for (limit, listed, requests) in [(None, 7, 4), (Some(3), 3, 2), (Some(2), 2, 1), (Some(9), 7, 4)] {
+        for (limit, listed, requests) in
+            [(None, 7, 4), (Some(3), 3, 2), (Some(2), 2, 1), (Some(9), 7, 4), (Some(0), 2, 1)]
+        {
             let asked = RefCell::new(Vec::new());
             // Seven items, two on a page, whatever is asked for.
             let fetch = async |path: String| {
