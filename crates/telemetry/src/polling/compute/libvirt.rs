@@ -320,7 +320,7 @@ impl LibvirtInspector {
             for vnic in interfaces(&parse(&domain.xml()?)?) {
                 match domain.interface_statistics(&vnic.name) {
                     Ok(counters) => told.push(Vnic { counters, ..vnic }),
-                    Err(error) if error.is_disconnection() => return Err(error.into()),
+                    Err(error) if concerns_instance(&error) => return Err(error.into()),
                     Err(error) => tracing::warn!(%error, instance = asked, "an interface is left out"),
                 }
             }
@@ -337,7 +337,7 @@ impl LibvirtInspector {
             for device in disk_devices(&parse(&domain.xml()?)?) {
                 match disk(&domain, &device) {
                     Ok(disk) => told.push(disk),
-                    Err(error) if error.is_disconnection() => return Err(error.into()),
+                    Err(error) if concerns_instance(&error) => return Err(error.into()),
                     // During a live migration, for example.
                     Err(error) => tracing::warn!(%error, instance = asked, "a disk is left out"),
                 }
@@ -383,6 +383,11 @@ async fn on_own_thread<T: Send + 'static>(
 
 fn parse(xml: &str) -> Result<Element, Failure> {
     Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
+}
+
+/// Whether an error about a device of an instance is one about all of them: the instance or the connection is gone.
+fn concerns_instance(error: &Error) -> bool {
+    error.is_disconnection() || error.is_no_domain()
 }
 
 /// The domains that could be described, and whether these are all that exist: one that fails must not hide the others.

@@ -44,6 +44,7 @@ fn an_instance_that_ends_amid_a_call_is_not_there() {
     // VIR_ERR_NO_DOMAIN
     assert_eq!(InspectError::from(Failure::from(failed(42))), InspectError::NotFound);
     assert_eq!(InspectError::from(Failure::from(failed(55))), InspectError::Failed("read: no".to_owned()));
+    assert!(concerns_instance(&failed(42)) && !concerns_instance(&failed(55)));
 }
 
 #[tokio::test]
