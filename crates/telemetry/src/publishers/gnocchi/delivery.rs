@@ -69,6 +69,8 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
     let mut parts = vec![whole.clone()];
     // By suspected measure, how many batches were stored when it was first rejected.
     let mut rejected: HashMap<usize, u64> = HashMap::new();
+    // Whether this round posts all measures, not the suspects of the former one alone.
+    let mut is_whole = true;
     loop {
         let begun = shared.store.stored();
         // How many were stored when the first suspect of this round was rejected.
@@ -102,12 +104,13 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
             return;
         }
         if shared.store.stored() > since {
-            parts = suspects;
+            (parts, is_whole) = (suspects, false);
             continue;
         }
-        if since == begun {
+        if is_whole && since == begun {
             rest(shared, &last_why).await;
         }
+        is_whole = true;
         parts.push(whole.clone());
     }
 }

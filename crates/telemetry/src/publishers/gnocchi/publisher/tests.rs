@@ -16,8 +16,8 @@ use crate::{
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// A store that accepts everything with this answer, except `/bad` and measures of `poison`, and records it. At `/away`
-/// there is a proxy without it. As a Keystone it hands out a token.
+/// A store that accepts everything with this answer, except `/bad` and measures of `poison` and `denied`, and records it.
+/// At `/away` there is a proxy without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -52,6 +52,8 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
             "503 Service Unavailable"
         } else if request.contains("/bad") || body.contains(r#"{"poison":"#) {
             "500 Internal Server Error"
+        } else if body.contains(r#""denied"#) {
+            "403 Forbidden"
         } else {
             "200 OK"
         };
@@ -206,6 +208,18 @@ async fn a_measure_that_the_store_fails_on_holds_up_no_other() {
         tokio::time::timeout(Duration::from_secs(30), futures_util::future::join_all(receipts)).await;
     let outcomes: Vec<bool> = outcomes.expect("they do not end").iter().map(Result::is_ok).collect();
     assert_eq!(outcomes, [false, true]);
+}
+
+#[tokio::test]
+async fn a_store_that_forbids_some_measures_of_a_batch_is_not_waited_for() {
+    let (endpoint, _) = store("[]").await;
+    let publisher = publisher(endpoint);
+    publisher.shared.open_gate(None);
+    let of = |resource: &'static str| Sample { resource_id: resource.into(), ..sample("cpu", 1.0) };
+    let receipts = ["denied-1", "r", "denied-2"].map(|resource| publisher.samples(&[of(resource)]));
+    let outcomes = futures_util::future::join_all(receipts).await;
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(publisher.figures().retries.get(), 0);
 }
 
 #[tokio::test]
