@@ -111,6 +111,9 @@ impl Store {
         let answer = self.send(Method::POST, BATCH_PATH, "application/json", body).await;
         if answer.status.is_success() {
             self.stored.fetch_add(1, Ordering::Relaxed);
+        } else if answer.status.as_u16() == 404 {
+            // Only a proxy without a store answers so.
+            self.doubt_endpoint();
         }
         answer
     }

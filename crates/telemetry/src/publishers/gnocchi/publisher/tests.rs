@@ -17,7 +17,7 @@ use crate::{
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// A store that accepts everything with this answer, except `/bad` and measures of `poison` and `denied`, and records it.
-/// At `/away` there is a proxy without it. As a Keystone it hands out a token.
+/// At `/away` and `/gone` there are proxies without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -50,6 +50,8 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
         let body = String::from_utf8(body).unwrap();
         let status = if request.contains("/away") {
             "503 Service Unavailable"
+        } else if request.contains("/gone") {
+            "404 Not Found"
         } else if request.contains("/bad") || body.contains(r#"{"poison":"#) {
             "500 Internal Server Error"
         } else if body.contains(r#""denied"#) {
@@ -222,21 +224,31 @@ async fn a_store_that_forbids_some_measures_of_a_batch_is_not_waited_for() {
     assert_eq!(publisher.figures().retries.get(), 0);
 }
 
-#[tokio::test]
-async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
+/// A store that has moved since the login, in whose catalogue it is at this path.
+async fn moved_from(path: &str) -> Store {
     let (endpoint, _) = store("[]").await;
     let catalog = |url: &str| {
         format!(r#"[{{"type": "metric", "endpoints": [{{"interface": "public", "url": "{url}"}}]}}]"#)
     };
-    // The catalogue of the login is the old one.
-    let (before, now) = (catalog(&format!("{endpoint}/away")), catalog(&endpoint));
+    let (before, now) = (catalog(&format!("{endpoint}{path}")), catalog(&endpoint));
     let times = r#""issued_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z""#;
     let answer = format!(r#"{{"token": {{{times}, "catalog": {before}}}, "catalog": {now}}}"#);
     let (identity, _) = store(answer.leak()).await;
     let access = StoreAccess::Keystone(Session::new(keystone(&identity)).unwrap());
     let options = GnocchiOptions { access, endpoint: None, ..options(String::new()) };
-    let store = Store::new(&options, Duration::from_secs(5), GnocchiFigures::default()).unwrap();
+    Store::new(&options, Duration::from_secs(5), GnocchiFigures::default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
+    let (away, gone) = (moved_from("/away").await, moved_from("/gone").await);
+    let posted = async {
+        while gone.post_batch("{}".into()).await.status.as_u16() == 404 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let both = async { tokio::join!(away.get("/v1/archive_policy"), posted) };
     // The catalogue is read again after five seconds at the earliest.
-    let answer = tokio::time::timeout(Duration::from_secs(30), store.get("/v1/archive_policy")).await;
-    assert_eq!(answer.expect("it is not found").status.as_u16(), 200);
+    let (answer, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("one is not found");
+    assert_eq!(answer.status.as_u16(), 200);
 }
