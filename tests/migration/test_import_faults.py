@@ -160,7 +160,7 @@ def unreadable(path, away):
         away.rename(path)
 
 
-def test_outages_in_the_first_and_in_the_last_round_are_waited_for(world, tmp_path):
+def test_outages_in_the_first_and_in_the_last_round_are_waited_for(world, tmp_path, request):
     store, log, away = tmp_path / "store", tmp_path / "log", tmp_path / "away"
     subprocess.run(["cp", "-a", world.server.directory / "store", store], check=True)
     conf = changed(world, tmp_path, (f"{world.server.directory}/store", str(store)))
@@ -175,18 +175,16 @@ def test_outages_in_the_first_and_in_the_last_round_are_waited_for(world, tmp_pa
 
     with log.open("wb") as out, unreadable(points, away):
         process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=subprocess.STDOUT)
+        # If a wait fails: it would try for ever.
+        request.addfinalizer(process.kill)
         wait_for("trying again")
-    try:
-        wait_for("following Gnocchi")
-        with unreadable(sack, away):
-            process.send_signal(signal.SIGINT)
-            noticed = wait_for("import: the last round")
-            wait_for("trying again", noticed + 1)
-        assert process.wait(60) == 0, log.read_text(encoding="utf-8")
-        assert "0 left out" in log.read_text(encoding="utf-8").splitlines()[-1]
-    finally:
-        process.kill()
-        process.wait()
+    wait_for("following Gnocchi")
+    with unreadable(sack, away):
+        process.send_signal(signal.SIGINT)
+        noticed = wait_for("import: the last round")
+        wait_for("trying again", noticed + 1)
+    assert process.wait(60) == 0, log.read_text(encoding="utf-8")
+    assert "0 left out" in log.read_text(encoding="utf-8").splitlines()[-1]
 
 
 def test_times_that_are_moved_are_named_by_each_import(world, tmp_path):
