@@ -101,6 +101,8 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     (STORE + "[compute]\ninstance_discovery_method = naive\n", "needs [service_credentials] auth_url"),
     (STORE + "[DEFAULT]\npolling_namespaces = central\n[compute]\nfetch_extra_metadata = true\n", None),
     (STORE + "[polling]\nenable_prometheus_exporter = true\nprometheus_tls_enable = true\n", "[polling] prometheus_tls_enable: needs prometheus_tls_certfile"),
+    (STORE + "[polling]\nenable_prometheus_exporter = true\nprometheus_listen_addresses = 127.0.0.1:9101,9102\n",
+     "[polling] prometheus_listen_addresses = 9102: must be HOST:PORT"),
     (STORE + "[agent]\nmetrics_listen = 9102\n", "[agent] metrics_listen = 9102: must be HOST:PORT"),
     (STORE + "[coordination]\nbackend_url = zookeeper://h\n", "[coordination] backend_url: redis:// and etcd3+http:// coordinate"),
 ])

@@ -62,8 +62,13 @@ pub fn address<'a>(argument: Option<&'a str>, config: &'a Config, section: &str)
 
 /// Whether `[section] metrics_listen` is an address, if it is set. Binds nothing.
 pub fn check(config: &Config, section: &str) -> Result<()> {
-    let Some(text) = config.text(section, "metrics_listen") else { return Ok(()) };
-    let place = || config.place(section, "metrics_listen");
+    let text = config.text(section, "metrics_listen");
+    text.map_or(Ok(()), |text| check_address(config, section, "metrics_listen", text))
+}
+
+/// Whether `text`, of this option, is an address.
+pub fn check_address(config: &Config, section: &str, name: &str, text: &str) -> Result<()> {
+    let place = || config.place(section, name);
     host_and_port(text).map(drop).map_err(|reason| anyhow!("{} = {text}: {reason}", place()))
 }
 

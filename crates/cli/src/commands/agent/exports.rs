@@ -16,6 +16,7 @@ use crate::{
 };
 
 const POLLING: &str = "polling";
+const LISTEN_ADDRESSES: &str = "prometheus_listen_addresses";
 
 /// The exporter and the heartbeats, if configured. Their sockets are bound when this is created, so that a failure
 /// prevents the agent's start.
@@ -46,9 +47,9 @@ impl Exports {
         if config.bool(POLLING, "enable_prometheus_exporter") {
             exports.exporter = Some(Arc::default());
             exports.tls = tls(config)?.map(Arc::new);
-            for address in config.list(POLLING, "prometheus_listen_addresses") {
-                let (listener, at) = metrics::bound(&address)
-                    .with_context(|| config.place(POLLING, "prometheus_listen_addresses"))?;
+            for address in config.list(POLLING, LISTEN_ADDRESSES) {
+                let (listener, at) =
+                    metrics::bound(&address).with_context(|| config.place(POLLING, LISTEN_ADDRESSES))?;
                 tracing::info!(address = %at, "serving polled samples to Prometheus");
                 exports.listeners.push(listener);
             }
@@ -64,10 +65,13 @@ impl Exports {
         Ok(exports)
     }
 
-    /// Whether the exporter's options are complete. Binds nothing.
+    /// Whether the exporter's options are complete and valid. Binds nothing.
     pub fn check(config: &Config) -> Result<()> {
         if config.bool(POLLING, "enable_prometheus_exporter") {
             tls(config)?;
+            for address in config.list(POLLING, LISTEN_ADDRESSES) {
+                metrics::check_address(config, POLLING, LISTEN_ADDRESSES, &address)?;
+            }
         }
         Ok(())
     }
