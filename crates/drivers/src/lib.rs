@@ -20,6 +20,7 @@ pub mod fuzzing;
 pub mod incoming;
 pub mod objects;
 mod quarantine;
+mod read_buffer;
 pub mod reserve;
 mod segments;
 pub mod transfer;

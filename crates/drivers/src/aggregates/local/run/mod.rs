@@ -32,6 +32,7 @@ use crate::{
     },
     disk::{Disk, DiskFile, read_exact_at},
     quarantine::Quarantine,
+    read_buffer,
 };
 
 /// The unit that reads as zeros when the disk cannot read it.
@@ -319,14 +320,18 @@ impl RunFile {
     pub fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
         let start = index.page_start(first);
         let end = index.page_end(last);
-        let mut bytes = vec![0; (end - start) as usize];
-        match read_exact_at(&*self.file, &mut bytes, start) {
-            Ok(()) => self.quarantine.was_read(&self.path, start..end),
-            Err(error) => self
-                .read_pieces(start, &mut bytes, &|path, at| self.quarantine.is_given_up(path, at))
-                .map_err(|at| StoreError::Io(format!("{}: {error}", self.place(at))))?,
-        }
-        Ok(Pages { first, last, start, bytes: bytes.into() })
+        let bytes = read_buffer::filled((end - start) as usize, |bytes| {
+            match read_exact_at(&*self.file, bytes, start) {
+                Ok(()) => {
+                    self.quarantine.was_read(&self.path, start..end);
+                    Ok(())
+                }
+                Err(error) => self
+                    .read_pieces(start, bytes, &|path, at| self.quarantine.is_given_up(path, at))
+                    .map_err(|at| StoreError::Io(format!("{}: {error}", self.place(at)))),
+            }
+        })?;
+        Ok(Pages { first, last, start, bytes })
     }
 
     /// Reads in pieces after a joint read has failed. One bad place must not cost the rest: once it is given up, it
