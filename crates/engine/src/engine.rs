@@ -347,6 +347,11 @@ impl Engine {
         self.bulk.samples(metrics, query, points_max.min(cross::POINTS_MAX), evaluate).await
     }
 
+    /// The number of processors, as it was at the start.
+    pub fn processors(&self) -> usize {
+        self.bulk.processors
+    }
+
     /// Runs CPU-bound work outside the threads that serve requests.
     pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.bulk.compute(work).await

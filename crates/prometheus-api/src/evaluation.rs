@@ -108,8 +108,8 @@ async fn evaluate_until(
     let selected = Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?;
     let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;
+    let threads = call.app.engine().processors();
     let work = move || {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
             lookback_ms,
             delayed_name_removal,

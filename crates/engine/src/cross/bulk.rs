@@ -55,7 +55,9 @@ pub struct Bulk {
     /// Metrics of one sack were mostly written together.
     sacks: SackCount,
     pub(crate) on_damage: OnDamage,
-    processors: Arc<Semaphore>,
+    /// How many there are. The standard library reads several files to find out.
+    pub(crate) processors: usize,
+    free_processors: Arc<Semaphore>,
     /// Points held by running queries.
     points_held: Arc<AtomicUsize>,
 }
@@ -93,7 +95,8 @@ impl Bulk {
             store,
             sacks,
             on_damage: OnDamage::default(),
-            processors: Arc::new(Semaphore::new(processors)),
+            processors,
+            free_processors: Arc::new(Semaphore::new(processors)),
             points_held: Arc::default(),
         }
     }
@@ -189,7 +192,7 @@ impl Bulk {
     }
 
     async fn permit(&self) -> tokio::sync::OwnedSemaphorePermit {
-        self.processors.clone().acquire_owned().await.expect("the semaphore is never closed")
+        self.free_processors.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 }
 

@@ -14,7 +14,7 @@ use gnudi_series::{
 use super::{
     SampleQuery, SampledMetric, Samples,
     query::{Columns, MILLISECOND, Stamp},
-    segments::{Segment, segments},
+    segments::{Segment, candidates, segments},
 };
 use crate::{
     EngineError, Result,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Metrics per chunk. Fewer than the minimum cost more for their task than for themselves.
-const CHUNK_METRICS_MAX: usize = 64;
+const CHUNK_METRICS_MAX: usize = 256;
 const CHUNK_METRICS_MIN: usize = 4;
 
 /// Samples per chunk, estimated for one sample per metric every 10 s.
@@ -45,7 +45,8 @@ impl Bulk {
         let (order, metrics) = self.as_written(metrics, |metric| metric.metric);
         let span_ms = query.end_ms.saturating_sub(query.start_ms).max(0);
         let fitting = CHUNK_SAMPLES / (span_ms / ASSUMED_INTERVAL_MS + 1);
-        let size = (fitting as usize).clamp(CHUNK_METRICS_MIN, CHUNK_METRICS_MAX);
+        let share = metrics.len().div_ceil(self.processors);
+        let size = (fitting as usize).min(share).clamp(CHUNK_METRICS_MIN, CHUNK_METRICS_MAX);
         let chunk_end = |from: usize| metrics.len().min(from + size);
         let read = |range: Range<usize>| {
             let (metrics, query, store) = (metrics.clone(), query.clone(), self.store.clone());
@@ -56,12 +57,26 @@ impl Bulk {
     }
 }
 
+/// What the metrics of a policy have in common.
+struct PolicyReading {
+    layout: Layout,
+    columns: Columns,
+    granularities: Vec<ArchivePolicyItem>,
+}
+
+impl PolicyReading {
+    /// `None` if the policy does not keep what the query asks for.
+    fn new(policy: &ArchivePolicy, query: &SampleQuery) -> Option<Self> {
+        let columns = Columns::of(policy, query.values)?;
+        Some(PolicyReading { layout: Layout::of(policy), columns, granularities: candidates(policy, query) })
+    }
+}
+
 /// The segments of one metric, and their index among the chunk's ranges.
 struct Reading<'a> {
     metric: &'a SampledMetric,
     head: &'a Head,
-    layout: Arc<Layout>,
-    columns: Columns,
+    of_policy: Arc<PolicyReading>,
     segments: Vec<Segment>,
     first_range: usize,
 }
@@ -76,28 +91,28 @@ async fn read_chunk<T>(
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
     let heads = reader::heads(store, on_damage, &ids).await?;
     // Most metrics of a chunk have the same policy.
-    let mut last_layout: Option<(&Arc<ArchivePolicy>, Arc<Layout>)> = None;
+    let mut last: Option<(&Arc<ArchivePolicy>, Option<Arc<PolicyReading>>)> = None;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     let mut readings: Vec<Option<Reading<'_>>> = Vec::with_capacity(metrics.len());
     let end = Timestamp(query.end_ms.saturating_mul(MILLISECOND).max(0));
     for (metric, head) in metrics.iter().zip(&heads) {
-        let columns = Columns::of(&metric.policy, query.values);
-        let (Some(head), Some(columns)) = (head, columns) else {
+        let of_policy = match last {
+            Some((policy, ref of_policy)) if Arc::ptr_eq(policy, &metric.policy) => of_policy.clone(),
+            _ => PolicyReading::new(&metric.policy, query).map(Arc::new),
+        };
+        last = Some((&metric.policy, of_policy.clone()));
+        let (Some(head), Some(of_policy)) = (head, of_policy) else {
             readings.push(None);
             continue;
         };
         // Unknown if the head is damaged, and what is left is served.
         let newest = head.newest().unwrap_or(end);
         let known_from = |granularity| head.known_from(granularity);
-        let segments = segments(&metric.policy, newest, known_from, query);
+        let segments = segments(&metric.policy, &of_policy.granularities, newest, known_from, query);
         let first_range = ranges.len();
-        ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, columns.value), head)));
-        let layout = match last_layout.take() {
-            Some((policy, layout)) if Arc::ptr_eq(policy, &metric.policy) => layout,
-            _ => Arc::new(Layout::of(&metric.policy)),
-        };
-        last_layout = Some((&metric.policy, layout.clone()));
-        readings.push(Some(Reading { metric, head, layout, columns, segments, first_range }));
+        let value = of_policy.columns.value;
+        ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, value), head)));
+        readings.push(Some(Reading { metric, head, of_policy, segments, first_range }));
     }
     let found = reader::blocks(store, on_damage, &ranges).await?;
     let mut answers = Vec::with_capacity(metrics.len());
@@ -146,7 +161,7 @@ impl Reading<'_> {
         let has_buckets = self.segments.iter().any(|segment| segment.buckets.is_some());
         let mut builder = Builder {
             samples: Samples {
-                counts: (has_buckets && self.columns.count.is_some()).then(Vec::new),
+                counts: (has_buckets && self.of_policy.columns.count.is_some()).then(Vec::new),
                 lookback_ms: longest_ms.filter(|_| has_buckets),
                 ..Samples::default()
             },
@@ -161,7 +176,7 @@ impl Reading<'_> {
             }
             let bytes: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
             let (from, to) = (Some(segment.from), Some(segment.to));
-            let points = stored::raw_points(&bytes, self.head, &self.layout, from, to);
+            let points = stored::raw_points(&bytes, self.head, &self.of_policy.layout, from, to);
             let points = points.map_err(|error| self.damaged(&error))?;
             let to_ms = |time: Timestamp| time.0.div_euclid(MILLISECOND);
             let times_ms: Vec<i64> = points.timestamps.into_iter().map(to_ms).collect();
@@ -192,11 +207,11 @@ impl Reading<'_> {
         let read = |method| {
             let (metric, aggregation) = (self.metric.metric, aggregation(item, method));
             let measures = measures_query(segment);
-            reader::assemble(metric, blocks, self.head, &self.layout, aggregation, &measures)
+            reader::assemble(metric, blocks, self.head, &self.of_policy.layout, aggregation, &measures)
         };
-        let values = read(self.columns.value)?;
-        let counts = match self.columns.count {
-            Some(count) if count != self.columns.value => Some(read(count)?),
+        let values = read(self.of_policy.columns.value)?;
+        let counts = match self.of_policy.columns.count {
+            Some(count) if count != self.of_policy.columns.value => Some(read(count)?),
             _ => None,
         };
         let mut counted =
@@ -208,10 +223,10 @@ impl Reading<'_> {
             let count = match counted.peek() {
                 Some((time, count)) if *time == start => **count,
                 // The value is its own count, if it has one.
-                _ if counts.is_none() && self.columns.count.is_some() => value,
+                _ if counts.is_none() && self.of_policy.columns.count.is_some() => value,
                 _ => 1.0,
             };
-            let value = if self.columns.is_mean { value * count } else { value };
+            let value = if self.of_policy.columns.is_mean { value * count } else { value };
             let time_ms = stamp_ms(query.stamp, *start, item, newest_ms);
             // A bucket that extends into the next segment is incomplete.
             if time_ms < to_ms {

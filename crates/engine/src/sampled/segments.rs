@@ -18,16 +18,17 @@ pub(super) struct Segment {
     pub to: Timestamp,
 }
 
-/// The segments of a metric whose newest point is at `newest`, oldest first. `known_from` gives the time before
-/// which the metric had no raw points, or not this granularity.
+/// The segments of a metric whose newest point is at `newest`, oldest first. `granularities` are those of [`candidates`].
+/// `known_from` gives the time before which the metric had no raw points, or not this granularity.
 pub(super) fn segments(
     policy: &ArchivePolicy,
+    granularities: &[ArchivePolicyItem],
     newest: Timestamp,
     known_from: impl Fn(Timespan) -> Timestamp,
     query: &SampleQuery,
 ) -> Vec<Segment> {
     let kept_after = |granularity, expired: i64| expired.max(known_from(granularity).0.saturating_sub(1));
-    let mut sources: Vec<Source> = Vec::new();
+    let mut sources: Vec<Source> = Vec::with_capacity(1 + granularities.len());
     if let Some(timespan) = policy.raw_timespan.filter(|_| query.takes_raw()) {
         sources.push(Source {
             buckets: None,
@@ -35,7 +36,7 @@ pub(super) fn segments(
             kept_after: kept_after(raw::GRANULARITY, newest.0.saturating_sub(timespan.0)),
         });
     }
-    sources.extend(candidates(policy, query).into_iter().map(|item| {
+    sources.extend(granularities.iter().map(|&item| {
         let granularity = item.granularity.0;
         let newest_bucket = newest.0 - newest.0.rem_euclid(granularity);
         let expired = item.timespan.map_or(i64::MIN, |timespan| newest_bucket.saturating_sub(timespan.0));
@@ -156,7 +157,7 @@ fn first_bucket(query: &SampleQuery, granularity: Timespan) -> i64 {
 }
 
 /// The granularities to use, in this order.
-fn candidates(policy: &ArchivePolicy, query: &SampleQuery) -> Vec<ArchivePolicyItem> {
+pub(super) fn candidates(policy: &ArchivePolicy, query: &SampleQuery) -> Vec<ArchivePolicyItem> {
     let mut items = policy.definition.clone();
     items.sort_by_key(|item| item.granularity);
     if let Some(granularity) = query.granularity {

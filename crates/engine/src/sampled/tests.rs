@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Timespan, Timestamp};
 
-use super::{query::Columns, segments::segments, *};
+use super::{
+    query::Columns,
+    segments::{self, segments},
+    *,
+};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -49,7 +53,8 @@ fn found_from(
         let known = known_from.iter().find(|(of, _)| of * SECOND == granularity.0);
         Timestamp(known.map_or(i64::MIN, |(_, from)| from * SECOND))
     };
-    let found = segments(policy, Timestamp(newest * SECOND), known_from, query);
+    let granularities = segments::candidates(policy, query);
+    let found = segments(policy, &granularities, Timestamp(newest * SECOND), known_from, query);
     let granularity =
         |segment: &segments::Segment| segment.buckets.map_or(0, |item| item.granularity.0 / SECOND);
     let second = |time: Timestamp| time.0.div_euclid(SECOND);
