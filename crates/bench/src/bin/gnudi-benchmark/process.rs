@@ -39,6 +39,18 @@ impl Probe {
             Probe::Thread(_) | Probe::Unknown => None,
         }
     }
+
+    /// Bytes that its running processes have written to files; `None` if unknown.
+    pub fn written_bytes(&self) -> Option<u64> {
+        let Probe::Processes(roots) = self else { return None };
+        descendants(roots)
+            .iter()
+            .map(|pid| {
+                let counters = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+                counters.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse::<u64>().ok()
+            })
+            .sum()
+    }
 }
 
 /// Processor seconds of this process so far.

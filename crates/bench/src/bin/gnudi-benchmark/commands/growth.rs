@@ -65,6 +65,8 @@ struct Sample {
     work: Work,
     /// The cost of folding the deferred measures, after the work.
     folding: Folding,
+    /// To files, a measure, from the work until it is idle.
+    written_bytes: Option<f64>,
     /// When idle, after the work.
     memory_bytes: f64,
     disk_bytes: f64,
@@ -117,10 +119,13 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let mut server = Server::start(Peer::Gnudi, context)?;
     let rounds = MEASURES.div_ceil(metrics).max(MEASURES_A_METRIC);
     let push = Push::rounds(&server, metrics, [batch_of(metrics), 1, rounds])?;
+    let before = server.probe.written_bytes();
     let work = push.run(&server)?;
     let folding = fold_deferred(&server)?;
     ensure!(!context.stop.is_set(), "cut short");
     std::thread::sleep(REST);
+    let written = server.probe.written_bytes().zip(before).map(|(after, before)| after - before);
+    let written_bytes = written.map(|bytes| bytes as f64 / work.done);
     let memory_bytes = server.probe.memory_bytes().unwrap_or(0) as f64;
     let disk_bytes = disk::used_bytes(&aggregates(&server)?).unwrap_or(0) as f64;
     push.check(&server)?;
@@ -129,7 +134,7 @@ fn sample(context: &Context, metrics: usize) -> Result<Sample> {
     let last = push.metrics.requests(&server, batch_of(metrics), span, &mut Values::new(2));
     setup::send(&server, last, CONNECTIONS)?;
     let killed = server.restart_killed()?.context("its own server")?;
-    Ok(Sample { metrics, work, folding, memory_bytes, disk_bytes, starts: [clean, killed] })
+    Ok(Sample { metrics, work, folding, written_bytes, memory_bytes, disk_bytes, starts: [clean, killed] })
 }
 
 /// Makes the server fold its deferred measures. It does so before it changes a policy, so this changes a policy to itself.
@@ -164,6 +169,7 @@ fn tell(samples: &[Sample], findings: &mut Findings) {
     sheet.value("processed", |sample| Value::rate(sample.work.rate(), "measure"));
     sheet.value("folded", |sample| Value::rate(sample.folded(), "measure"));
     sheet.value("processor time a measure", |sample| sample.cpu_us().map(|us| Value::each(us, "us")));
+    sheet.value("written a measure", |sample| sample.written_bytes.map(Value::bytes));
     sheet.value("memory", |sample| Value::bytes(sample.memory_bytes));
     sheet.value("disk", |sample| Value::bytes(sample.disk_bytes));
     sheet.value("start", |sample| Value::seconds(sample.starts[0]));
@@ -322,7 +328,8 @@ mod tests {
         let work = Work { done: 1_000.0, elapsed, outcome, cpu_seconds, notes: Vec::new() };
         let starts = [Duration::from_millis(100), Duration::from_millis(200)];
         let folding = Folding { elapsed, cpu_seconds: Some(0.0) };
-        Sample { metrics, work, folding, memory_bytes: 2e6 * seconds, disk_bytes: 3e6, starts }
+        let (written_bytes, memory_bytes) = (Some(150.0), 2e6 * seconds);
+        Sample { metrics, work, folding, written_bytes, memory_bytes, disk_bytes: 3e6, starts }
     }
 
     #[test]
@@ -351,7 +358,7 @@ mod tests {
         tell(&samples, &mut findings);
         assert_eq!(
             findings.tables[0].rows[1],
-            ["128", "1.00k/s", "500/s", "250/s", "2.00 us", "4.00MB", "3.00MB", "0.10 s", "0.20 s"]
+            ["128", "1.00k/s", "500/s", "250/s", "2.00 us", "150B", "4.00MB", "3.00MB", "0.10 s", "0.20 s"]
         );
         assert_eq!(findings.plots[0].lines[1].points, [(16.0, 1_000.0), (128.0, 500.0)]);
         plan(&samples, Some(80e3), &mut findings);
