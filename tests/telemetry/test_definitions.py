@@ -278,7 +278,7 @@ EVENTS = """
       fields: [payload.r, payload.v]
       type: int
       plugin: {name: bitfield, parameters: {flags: [{path: payload.r, bit: 1}, {path: payload.v, bit: 0, value: '1'}]}}
-    mapped: {fields: payload.u, plugin: {name: map, parameters: {values: {a: b, ü: c}, default: d}}}
+    mapped: {fields: payload.u, plugin: {name: map, parameters: {values: {a: b, ü: c, 1: n, 2.5: f, '5': t, yes: o}, default: d}}}
     list: payload.list
 - event_type: '!*.*'
   traits: {all: 'payload.*', kind: {fields: payload.list, type: tExt}}

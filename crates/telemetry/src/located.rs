@@ -73,7 +73,8 @@ impl Located {
     }
 
     /// The value without line numbers. Floats without a JSON form (infinities, NaN) become `null`, which no field
-    /// accepts.
+    /// accepts. A map under `values` (of the plug-in `map`) is a list of pairs if one of its keys is no text: those of JSON
+    /// are texts.
     pub fn json(&self) -> Value {
         match &self.node {
             YamlNode::Null => Value::Null,
@@ -83,9 +84,22 @@ impl Located {
             YamlNode::Text(text) => Value::from(text.as_str()),
             YamlNode::List(items) => items.iter().map(Located::json).collect(),
             YamlNode::Map(entries) => {
-                entries.iter().map(|(key, value)| (key.value.clone(), value.json())).collect()
+                let entries = entries.iter().map(|(key, value)| {
+                    let pairs = if key.value == "values" { value.pairs() } else { None };
+                    (key.value.clone(), pairs.unwrap_or_else(|| value.json()))
+                });
+                entries.collect()
             }
         }
+    }
+
+    /// The keys and values of a map, if one of the keys is no text.
+    fn pairs(&self) -> Option<Value> {
+        let YamlNode::Map(entries) = &self.node else { return None };
+        if entries.iter().all(|(key, _)| key_value(key).is_string()) {
+            return None;
+        }
+        Some(entries.iter().map(|(key, value)| Value::from(vec![key_value(key), value.json()])).collect())
     }
 
     /// The kind of value, for errors.
@@ -99,6 +113,13 @@ impl Located {
             YamlNode::Map(_) => "a map",
         }
     }
+}
+
+/// What a key is: `1` is a number, `"1"` a text. Quotes count in its length in the file.
+pub fn key_value(key: &Spanned<String>) -> Value {
+    let is_plain = key.defined.span().len() == key.value.chars().count() as u64;
+    let scalar = if is_plain { yaml::scalar(&key.value) } else { None };
+    scalar.unwrap_or_else(|| Value::from(key.value.as_str()))
 }
 
 impl<'de> Deserialize<'de> for Located {
@@ -178,6 +199,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -196,5 +219,18 @@ mod tests {
         assert!(source.get("z").unwrap().is_empty() && source.get("missing").is_none());
         let YamlNode::Map(entries) = &source.node else { panic!("no map") };
         assert_eq!(entries[4].0.referenced.line(), 7);
+    }
+
+    #[test]
+    fn keys_have_types() {
+        let text =
+            "values: {1: a, '1': b, \"yes\": c, no: d, ü: e, \"\\x32\": f}\nother: {1: a}\n<<: {2.5: g}\n";
+        let file = Located::parse(Path::new("p.yaml"), text).unwrap();
+        let pairs = json!([[1, "a"], ["1", "b"], ["yes", "c"], [false, "d"], ["ü", "e"], ["2", "f"]]);
+        assert_eq!(file.json(), json!({"values": pairs, "other": {"1": "a"}, "2.5": "g"}));
+        let YamlNode::Map(entries) = &file.node else { panic!("no map") };
+        assert_eq!(key_value(&entries.last().unwrap().0), json!(2.5));
+        let texts = Located::parse(Path::new("p.yaml"), "values: {a: 1, '2': 3}").unwrap();
+        assert_eq!(texts.json(), json!({"values": {"a": 1, "2": 3}}));
     }
 }

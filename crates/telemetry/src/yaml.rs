@@ -8,8 +8,6 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::{Number, Value};
 
-use crate::definitions::python;
-
 /// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlError {
@@ -65,23 +63,17 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlErro
         .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })
 }
 
-/// Whether a key of a map stands for this value. Keys are texts here; Python's are what they look like, and `1`, `1.0`
-/// and `true` are the same key.
-pub fn is_key(key: &str, value: &Value) -> bool {
-    match value {
-        Value::Null => matches!(key, "" | "~" | "null" | "Null" | "NULL"),
-        Value::String(text) => key == text,
-        Value::Bool(_) | Value::Number(_) => scalar(key).is_some_and(|key| python::is_equal(&key, value)),
-        Value::Array(_) | Value::Object(_) => false,
-    }
-}
-
-/// A boolean of YAML 1.1, or a number.
-fn scalar(text: &str) -> Option<Value> {
+/// What a text without quotes stands for in PyYAML, if that is a boolean or a number.
+pub fn scalar(text: &str) -> Option<Value> {
+    // A float needs a point, and its exponent a sign.
+    let is_number = text
+        .split_once(['e', 'E'])
+        .is_none_or(|(digits, exponent)| digits.contains('.') && exponent.starts_with(['+', '-']));
     match text {
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true.into()),
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Some(false.into()),
-        text => serde_json::from_str::<Number>(text).ok().map(Value::Number),
+        text if is_number => serde_json::from_str::<Number>(text).ok().map(Value::Number),
+        _ => None,
     }
 }
 
@@ -92,31 +84,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_stand_for_what_they_look_like() {
-        for (key, value) in [
-            ("up", json!("up")),
-            ("1", json!("1")),
+    fn scalars_are_those_of_pyyaml() {
+        for (text, value) in [
             ("1", json!(1)),
-            ("1", json!(1.0)),
             ("-2.50", json!(-2.5)),
+            ("1.5e+3", json!(1500.0)),
             ("yes", json!(true)),
-            ("yes", json!("yes")),
             ("OFF", json!(false)),
-            ("0", json!(false)),
-            ("~", json!(null)),
         ] {
-            assert!(is_key(key, &value), "{key} {value}");
+            assert_eq!(scalar(text), Some(value), "{text}");
         }
-        for (key, value) in [
-            ("up", json!("Up")),
-            ("1", json!(2)),
-            ("x", json!(true)),
-            ("no", json!(true)),
-            ("", json!(0)),
-            ("null", json!("None")),
-            ("[]", json!([])),
-        ] {
-            assert!(!is_key(key, &value), "{key} {value}");
+        for text in ["up", "y", "yEs", "1e3", "1.5e3", "12e4", "1x", ""] {
+            assert_eq!(scalar(text), None, "{text}");
         }
     }
 

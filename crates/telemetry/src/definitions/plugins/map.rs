@@ -4,15 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::{
-    definitions::{DefinitionError, LookupError, python},
-    yaml::is_key,
-};
+use crate::definitions::{DefinitionError, LookupError, python};
 
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// By key; of two keys that are equal without their case, the last one counts.
-    values: Vec<(String, Value)>,
+    /// By key; of two keys that are equal (`1` and `true` are, and texts without their case), the last one counts.
+    values: Vec<(Value, Value)>,
     default: Value,
     is_case_sensitive: bool,
 }
@@ -21,12 +18,31 @@ impl Mapping {
     /// `values`, `default` (default: none) and `case_sensitive` (default: true).
     pub fn parse(parameters: &Map<String, Value>) -> Result<Self, DefinitionError> {
         let is_case_sensitive = parameters.get("case_sensitive").is_none_or(python::is_true);
-        let Some(Value::Object(values)) = parameters.get("values").filter(|values| python::is_true(values))
-        else {
-            return Err(DefinitionError("`values` must be an object that is not empty".to_owned()));
+        let wrong = || DefinitionError("`values` must be an object that is not empty".to_owned());
+        let mut values: Vec<(Value, Value)> = match parameters.get("values") {
+            Some(Value::Object(values)) => {
+                values.iter().map(|(key, value)| (Value::from(key.as_str()), value.clone())).collect()
+            }
+            // A map with keys that are no texts.
+            Some(Value::Array(pairs)) => {
+                let pairs = pairs.iter().map(|pair| match pair.as_array().map(Vec::as_slice) {
+                    Some([key, value]) => Ok((key.clone(), value.clone())),
+                    _ => Err(wrong()),
+                });
+                pairs.collect::<Result<_, _>>()?
+            }
+            _ => return Err(wrong()),
         };
-        let key = |key: &String| if is_case_sensitive { key.clone() } else { case_folded(key) };
-        let values = values.iter().map(|(name, value)| (key(name), value.clone())).collect();
+        if values.is_empty() {
+            return Err(wrong());
+        }
+        if !is_case_sensitive {
+            for (key, _) in &mut values {
+                if let Value::String(text) = key {
+                    *text = case_folded(text);
+                }
+            }
+        }
         let default = parameters.get("default").cloned().unwrap_or_default();
         Ok(Mapping { values, default, is_case_sensitive })
     }
@@ -40,7 +56,8 @@ impl Mapping {
             }
             value => Cow::Borrowed(value),
         };
-        let found = self.values.iter().rev().find(|(key, _)| is_key(key, &value)).map(|(_, mapped)| mapped);
+        let found =
+            self.values.iter().rev().find(|(key, _)| python::is_equal(key, &value)).map(|(_, mapped)| mapped);
         Ok(found.unwrap_or(&self.default).clone())
     }
 }
@@ -67,14 +84,19 @@ mod tests {
     #[test]
     fn known_values_are_mapped() {
         let parameters =
-            json!({"values": {"Active": 1, "2": "two", "Yes": 3}, "default": -1, "case_sensitive": false});
+            json!({"values": [["Active", 1], [2, "two"], [true, 3]], "default": -1, "case_sensitive": false});
         let mapping = Mapping::parse(parameters.as_object().unwrap()).unwrap();
         assert_eq!(mapping.of(&json!("ACTIVE")), Ok(json!(1)));
         assert_eq!(mapping.of(&json!(2.0)), Ok(json!("two")));
-        assert_eq!((mapping.of(&json!(true)), mapping.of(&json!("YES"))), (Ok(json!(3)), Ok(json!(3))));
+        assert_eq!((mapping.of(&json!(1)), mapping.of(&json!("2"))), (Ok(json!(3)), Ok(json!(-1))));
         assert_eq!(mapping.of(&json!("x")), Ok(json!(-1)));
         assert!(mapping.of(&json!([])).is_err());
-        assert!(Mapping::parse(json!({"values": {}}).as_object().unwrap()).is_err());
+        let texts = json!({"values": {"2": "two"}});
+        let texts = Mapping::parse(texts.as_object().unwrap()).unwrap();
+        assert_eq!((texts.of(&json!("2")), texts.of(&json!(2))), (Ok(json!("two")), Ok(json!(null))));
+        for wrong in [json!({}), json!([]), json!(["a"])] {
+            assert!(Mapping::parse(json!({"values": wrong}).as_object().unwrap()).is_err());
+        }
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub struct DynamicDefinition {
     pub metadata_mapping: Vec<(String, String)>,
     pub preserve_mapped_metadata: bool,
     pub skip_sample_values: Vec<Value>,
-    /// By key, as it is written in the file.
-    pub value_mapping: Vec<(String, Value)>,
+    /// By key.
+    pub value_mapping: Vec<(Value, Value)>,
     pub default_value: Value,
     pub response_entries: Option<ValuePath>,
     pub next_url: Option<ValuePath>,

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use serde_json::Value;
+use serde_saphyr::Spanned;
 
 use super::{
     definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
@@ -10,7 +11,7 @@ use super::{
     value_path::ValuePath,
 };
 use crate::{
-    located::{Located, YamlNode},
+    located::{Located, YamlNode, key_value},
     sample::SampleKind,
     yaml::YamlError,
 };
@@ -144,7 +145,7 @@ impl<'a> Entry<'a> {
                 .get("preserve_mapped_metadata")
                 .is_none_or(|value| !value.is_empty()),
             skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
-            value_mapping: self.values("value_mapping")?,
+            value_mapping: self.value_mapping()?,
             default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
             response_entries: self.path("response_entries_key", None)?,
             next_url: self.path("next_sample_url_attribute", None)?,
@@ -228,7 +229,12 @@ impl<'a> Entry<'a> {
     /// The values of a map, by key.
     fn values(&self, key: &str) -> Result<Vec<(String, Value)>, YamlError> {
         let pairs = self.pairs(key)?;
-        Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value.json())).collect())
+        Ok(pairs.iter().map(|(name, value)| (name.value.clone(), value.json())).collect())
+    }
+
+    fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
+        let pairs = self.pairs("value_mapping")?;
+        Ok(pairs.iter().map(|(key, value)| (key_value(key), value.json())).collect())
     }
 
     /// One, or a list.
@@ -295,18 +301,18 @@ impl<'a> Entry<'a> {
         fields.collect()
     }
 
-    fn pairs(&self, key: &str) -> Result<Vec<(&'a str, &'a Located)>, YamlError> {
-        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
+    fn pairs(&self, key: &str) -> Result<&'a [(Spanned<String>, Located)], YamlError> {
+        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
         let YamlNode::Map(entries) = &value.node else {
             return Err(self.error(value, key, "should be a map"));
         };
-        Ok(entries.iter().map(|(name, value)| (name.value.as_str(), value)).collect())
+        Ok(entries)
     }
 
     fn text_pairs(&self, key: &str) -> Result<Vec<(String, String)>, YamlError> {
-        let pairs = self.pairs(key)?.into_iter().map(|(name, value)| {
+        let pairs = self.pairs(key)?.iter().map(|(name, value)| {
             let text = value.text().ok_or_else(|| self.error(value, key, "should be texts"))?;
-            Ok((name.to_owned(), text.to_owned()))
+            Ok((name.value.clone(), text.to_owned()))
         });
         pairs.collect()
     }
@@ -403,12 +409,14 @@ mod tests {
     #[test]
     fn a_pollster_is_read() {
         let definition = one(&format!(
-            "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
+            "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1, 2: 3, '4': 5}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
         ))
         .unwrap();
         assert_eq!(definition.value, ValuePath::parse("a.b").unwrap());
         assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), ValuePath::parse("d.e").unwrap()));
-        assert_eq!(definition.value_mapping, [("up".to_owned(), Value::from(1))]);
+        let mapping: [(Value, Value); 3] =
+            [("up".into(), 1.into()), (2.into(), 3.into()), ("4".into(), 5.into())];
+        assert_eq!(definition.value_mapping, mapping);
         assert_eq!(definition.headers, [("x-a".to_owned(), "b".to_owned())]);
         assert_eq!(definition.handlers, [ResponseFormat::Xml, ResponseFormat::Json]);
         assert!(definition.is_for(&["central".to_owned()]) && !definition.is_for(&["compute".to_owned()]));

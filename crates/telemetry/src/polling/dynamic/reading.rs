@@ -8,7 +8,6 @@ use super::definition::DynamicDefinition;
 use crate::{
     definitions::python,
     sample::{Metadata, Sample},
-    yaml::is_key,
 };
 
 /// One value of an entry.
@@ -50,7 +49,7 @@ fn mapped(definition: &DynamicDefinition, value: &Value) -> Value {
     if mapping.is_empty() {
         return value.clone();
     }
-    let found = mapping.iter().find(|(key, _)| is_key(key, value));
+    let found = mapping.iter().find(|(key, _)| python::is_equal(key, value));
     found.map_or_else(
         || {
             tracing::warn!(%value, meter = definition.name, "a value without mapping: the default is used");
