@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, PublisherConfirm,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionStatus, PublisherConfirm,
     options::{BasicPublishOptions, ConfirmSelectOptions},
     types::{AMQPValue, FieldTable},
 };
@@ -23,6 +23,9 @@ pub(super) const PERSISTENT: u8 = 2;
 /// `x-delivery-limit` of a quorum queue: practically unlimited, since each inspection of the queue counts as a
 /// delivery.
 const LOOKS_MAX: u32 = 1_000_000_000;
+
+/// How long a broker that blocks the connection may still answer: it has read a part of what was sent.
+const BLOCKED_WAIT: Duration = Duration::from_secs(1);
 
 /// A message to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,24 +86,34 @@ impl AmqpOutbox {
     }
 
     /// Publishes; the returned confirmation resolves when the broker has the message.
-    async fn send(&self, message: &Outgoing) -> Result<PublisherConfirm> {
+    async fn send(&self, message: &Outgoing) -> Result<(PublisherConfirm, ConnectionStatus)> {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
         let mut line = self.line.lock().await;
         // What is written now would stay in memory, unconfirmed, until the broker reads again. A new connection would be
         // blocked by its first message.
         if line.open.as_ref().is_some_and(OpenConnection::is_blocked) {
-            return Err(MessagingError("the broker is short of memory or disk".to_owned()));
+            return Err(blocked());
         }
         let sent = self.send_over(&mut line, message).await;
-        if sent.is_err() {
+        if sent.is_err() && !line.open.as_ref().is_some_and(OpenConnection::is_blocked) {
             line.open = None;
         }
         sent
     }
 
-    async fn send_over(&self, line: &mut ConnectionState, message: &Outgoing) -> Result<PublisherConfirm> {
+    async fn send_over(
+        &self,
+        line: &mut ConnectionState,
+        message: &Outgoing,
+    ) -> Result<(PublisherConfirm, ConnectionStatus)> {
         let open = self.connected(line).await?;
+        let status = open.connection.status().clone();
+        let confirmation = unless_blocked(|| status.blocked(), self.write(open, message)).await??;
+        Ok((confirmation, status))
+    }
+
+    async fn write(&self, open: &mut OpenConnection, message: &Outgoing) -> Result<PublisherConfirm> {
         self.declare(open, message).await?;
         let (mut headers, mut body) = (table(&message.headers), message.body.clone());
         if let Some(compression) = self.broker.compression.filter(|_| !message.exchange.is_empty()) {
@@ -190,6 +203,22 @@ impl AmqpOutbox {
     }
 }
 
+fn blocked() -> MessagingError {
+    MessagingError("the broker is short of memory or disk".to_owned())
+}
+
+/// Waits for the broker, as long as it does not block the connection.
+async fn unless_blocked<T>(is_blocked: impl Fn() -> bool, answer: impl Future<Output = T>) -> Result<T> {
+    let mut answer = std::pin::pin!(answer);
+    loop {
+        match tokio::time::timeout(BLOCKED_WAIT, answer.as_mut()).await {
+            Ok(answer) => return Ok(answer),
+            Err(_) if is_blocked() => return Err(blocked()),
+            Err(_) => {}
+        }
+    }
+}
+
 /// Headers as an AMQP table.
 pub(super) fn table(headers: &[(String, String)]) -> FieldTable {
     let mut table = FieldTable::default();
@@ -220,7 +249,8 @@ impl Outbox for AmqpOutbox {
 
     async fn try_publish(&self, message: &Outgoing) -> Result<()> {
         for _ in 0..2 {
-            match self.send(message).await?.await.map_err(error)? {
+            let (confirmation, status) = self.send(message).await?;
+            match unless_blocked(|| status.blocked(), confirmation).await?.map_err(error)? {
                 Confirmation::Ack(None) => return Ok(()),
                 // The queue was deleted after it was declared here: declare it once more.
                 Confirmation::Ack(Some(_)) => self.forget_declaration(message).await,
@@ -230,5 +260,17 @@ impl Outbox for AmqpOutbox {
             }
         }
         Err(MessagingError(format!("no queue is bound for messages to {}", message.routing_key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_blocks_the_connection_holds_nobody_up() {
+        assert!(unless_blocked(|| true, std::future::pending::<()>()).await.is_err());
+        assert!(unless_blocked(|| false, tokio::time::sleep(10 * BLOCKED_WAIT)).await.is_ok());
+        assert!(unless_blocked(|| true, std::future::ready(())).await.is_ok());
     }
 }
