@@ -222,7 +222,8 @@ impl MeasureBacklog {
         }
         while !self.backlog.is_empty() {
             let (items, batch) = self.next_batch();
-            match self.post_batch(&batch).await {
+            let mut refused = HashSet::new();
+            match self.post_batch(&batch, &mut refused).await {
                 Posted::Done => {
                     self.log_recovery("measures are stored again");
                     for item in self.backlog.drain(..items) {
@@ -230,11 +231,25 @@ impl MeasureBacklog {
                     }
                 }
                 Posted::Later(error) => {
+                    self.remove(items, &refused);
                     self.log_failure(&error);
                     return;
                 }
             }
         }
+    }
+
+    /// Removes refused metrics from the oldest items: the others are posted again without them.
+    fn remove(&mut self, items: usize, refused: &HashSet<(&str, &str)>) {
+        let mut later = self.backlog.split_off(items);
+        self.backlog.retain(|item| {
+            let is_refused = refused.contains(&(item.resource.as_str(), item.metric.as_str()));
+            if is_refused {
+                self.waiting_measures -= item.measures.len();
+            }
+            !is_refused
+        });
+        self.backlog.append(&mut later);
     }
 
     /// The oldest measures as one request, and their number of backlog items.
@@ -257,7 +272,12 @@ impl MeasureBacklog {
         (items, batch)
     }
 
-    async fn post_batch(&mut self, batch: &ResourcesBatch) -> Posted {
+    /// Adds to `refused` the metrics that the store rejects for good.
+    async fn post_batch<'a>(
+        &mut self,
+        batch: &'a ResourcesBatch,
+        refused: &mut HashSet<(&'a str, &'a str)>,
+    ) -> Posted {
         let error = match self.try_post(batch).await {
             Ok(()) => return Posted::Done,
             Err(error) => error,
@@ -286,7 +306,10 @@ impl MeasureBacklog {
                         metrics.extend(forbidden.drain(..).map(|(_, metric)| metric));
                     }
                 }
-                Err(error) if is_final(&error) => log_refused(&error, resource, name),
+                Err(error) if is_final(&error) => {
+                    log_refused(&error, resource, name);
+                    refused.insert((resource, name));
+                }
                 Err(error) if is_forbidden(&error) => forbidden.push((error, metric)),
                 // Part of the batch may be posted twice, which changes nothing.
                 Err(error) => return Posted::Later(error),
@@ -406,6 +429,15 @@ mod tests {
 
     use super::*;
 
+    fn item(metric: &str, count: usize) -> MetricMeasures {
+        MetricMeasures {
+            resource: "r".to_owned(),
+            attributes: BTreeMap::new(),
+            metric: metric.to_owned(),
+            measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }; count],
+        }
+    }
+
     #[test]
     fn a_batch_of_one_metric_is_known_by_its_name() {
         let metrics = |names: &[&str]| -> BTreeMap<String, NamedMeasures> {
@@ -425,17 +457,8 @@ mod tests {
         let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
         let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
         let deliverer = Deliverer::start(MeasureBacklog::new(client, options));
-        let measure = Measure { timestamp: Timestamp(0), value: 1.0 };
-        let round = |count: usize| {
-            vec![MetricMeasures {
-                resource: "r".to_owned(),
-                attributes: BTreeMap::new(),
-                metric: "m".to_owned(),
-                measures: vec![measure; count],
-            }]
-        };
-        let first = deliverer.send_with_receipt(round(1));
-        deliverer.send(round(BACKLOG_MEASURES_MAX));
+        let first = deliverer.send_with_receipt(vec![item("m", 1)]);
+        deliverer.send(vec![item("m", BACKLOG_MEASURES_MAX)]);
         let told = tokio::time::timeout(Duration::from_secs(30), first).await;
         assert!(told.expect("its receipt fails").is_err());
     }
@@ -463,8 +486,8 @@ mod tests {
         assert!(!backlog.failing, "whatever it answers, it responds");
     }
 
-    /// A store that forbids what mentions `theirs`, or in its first three requests `late`, behind a proxy that knows no
-    /// `nowhere`. Counts what it accepts.
+    /// A store that forbids what mentions `theirs`, or in its first three requests `late`, and refuses `wrong`, behind a
+    /// proxy that knows no `nowhere`. Counts what it accepts.
     async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
         let mut requests = 0;
         while let Ok((mut connection, _)) = listener.accept().await {
@@ -487,6 +510,8 @@ mod tests {
             let has = |word: &str| request.contains(word);
             let status = if has("theirs") || has("late") && requests <= 3 {
                 "403 Forbidden"
+            } else if has("wrong") {
+                "400 Bad Request"
             } else if has("nowhere") {
                 "404 Not Found"
             } else {
@@ -506,21 +531,19 @@ mod tests {
         let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
         let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
         let mut backlog = MeasureBacklog::new(client, options);
-        let item = |metric: &str| MetricMeasures {
-            resource: "r".to_owned(),
-            attributes: BTreeMap::new(),
-            metric: metric.to_owned(),
-            measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }],
-        };
-        backlog.push(item("nowhere"));
+        backlog.push(item("nowhere", 1));
         backlog.post().await;
         assert_eq!(backlog.backlog.len(), 1, "it may come back");
         backlog.backlog.clear();
+        backlog.waiting_measures = 0;
         // Nothing else shows that the store accepts anything.
-        backlog.push(item("theirs"));
+        backlog.push(item("theirs", 1));
         backlog.post().await;
         assert_eq!((backlog.backlog.len(), backlog.failing), (1, true));
-        backlog.push(item("ours"));
+        backlog.push(item("wrong", 2));
+        backlog.post().await;
+        assert_eq!((backlog.backlog.len(), backlog.waiting_measures), (1, 1), "refused once");
+        backlog.push(item("ours", 1));
         backlog.post().await;
         assert_eq!((backlog.backlog.len(), backlog.failing), (0, false));
     }
@@ -535,13 +558,7 @@ mod tests {
         let mut backlog = MeasureBacklog::new(client, options);
         let theirs = (0..=2 * FORBIDDEN_METRICS_MAX).map(|number| format!("theirs-{number}"));
         for metric in theirs.chain(["z-ours".to_owned()]) {
-            let measures = vec![Measure { timestamp: Timestamp(0), value: 1.0 }];
-            backlog.push(MetricMeasures {
-                resource: "r".to_owned(),
-                attributes: BTreeMap::new(),
-                metric,
-                measures,
-            });
+            backlog.push(item(&metric, 1));
         }
         let all = backlog.backlog.len();
         for left in [all, all, 0] {
@@ -560,12 +577,7 @@ mod tests {
         let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
         let mut backlog = MeasureBacklog::new(client, options);
         for metric in ["a-late", "b-ours"] {
-            backlog.push(MetricMeasures {
-                resource: "r".to_owned(),
-                attributes: BTreeMap::new(),
-                metric: metric.to_owned(),
-                measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }],
-            });
+            backlog.push(item(metric, 1));
         }
         backlog.post().await;
         // The resource and both metrics.
