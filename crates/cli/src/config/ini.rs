@@ -1,6 +1,6 @@
 //! Parses oslo.config's INI dialect: sections, `key = value` or `key: value`, `#` and `;` comments, values continued on
-//! indented lines up to an empty line or a comment. Does not know the options; errors repeat no value, which may be a
-//! password.
+//! indented lines (indented comments included) up to an empty line or a comment. Does not know the options; errors
+//! repeat no value, which may be a password.
 
 use std::path::Path;
 
@@ -31,9 +31,10 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
         let line = index + 1;
         let content = raw.trim();
         let is_indented = raw.starts_with([' ', '\t']);
-        if content.is_empty() || content.starts_with(['#', ';']) {
-            // An indented comment may stand within a value.
-            is_open &= is_indented && !content.is_empty();
+        // Within a value oslo.config reads an indented comment as a part of it.
+        let is_continued = is_indented && is_open && !content.is_empty();
+        if content.is_empty() || content.starts_with(['#', ';']) && !is_continued {
+            is_open = false;
             continue;
         }
         if is_indented {
@@ -57,8 +58,11 @@ fn parse(text: &str) -> Result<Vec<Setting>> {
                 bail!("line {line}: `{}` stands before the first section", key.trim());
             };
             let value = value.trim();
-            let quoted =
-                ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+            let quoted = ['"', '\''].iter().find_map(|quote| {
+                let rest = value.strip_prefix(*quote)?;
+                // A quote alone is both the first and the last one.
+                if rest.is_empty() { Some(rest) } else { rest.strip_suffix(*quote) }
+            });
             settings.push(Setting {
                 section: section.clone(),
                 key: key.trim().replace('-', "_"),
@@ -113,7 +117,19 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("line {line}: a continued value")), "{error}");
         }
-        let settings = parse("[a]\nx = 1,\n  # c\n  2\n").unwrap();
-        assert_eq!((settings.len(), settings[0].value.as_str()), (1, "1,\n2"));
+    }
+
+    #[test]
+    fn values_are_those_of_oslo_config() {
+        for (text, value) in [
+            ("x = 1,\n  # c\n  2\n", "1,\n# c\n2"),
+            ("x = '\n", ""),
+            ("x = \"\"\n", ""),
+            ("x = 'a\n", "'a"),
+            ("  ; c\nx = 1\n", "1"),
+        ] {
+            let settings = parse(&format!("[a]\n{text}")).unwrap();
+            assert_eq!((settings.len(), settings[0].value.as_str()), (1, value), "{text}");
+        }
     }
 }

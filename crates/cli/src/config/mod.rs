@@ -186,7 +186,12 @@ impl Config {
             if spec.is_secret {
                 bail!("{place}: {reason}");
             }
-            bail!("{place} = {value}: {reason}");
+            // The others may be a comment with a password.
+            let (first, others) = match value.split_once('\n') {
+                Some((first, _)) => (first, " with the indented lines after it"),
+                None => (value.as_str(), ""),
+            };
+            bail!("{place} = {first}{others}: {reason}");
         }
         if let Use::Idle(why) = spec.usage {
             self.warnings.push(format!("{place}: without effect in this version: {why}"));
@@ -492,7 +497,13 @@ mod tests {
                 assert!(said.contains(spec.name), "{said}");
             }
         }
-        for text in ["[storage]\nredis_url hunter2\n", "redis_url = hunter2\n", "  hunter2\n", "[hunter2\n"] {
+        for text in [
+            "[storage]\nredis_url hunter2\n",
+            "redis_url = hunter2\n",
+            "  hunter2\n",
+            "[hunter2\n",
+            "[DEFAULT]\ndebug = true\n  # redis://:hunter2@h\n",
+        ] {
             let error = format!("{:#}", load(text).unwrap_err());
             assert!(!error.contains("hunter2"), "{error}");
         }
