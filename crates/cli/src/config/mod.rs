@@ -425,9 +425,11 @@ mod tests {
             ("[api]\nauthmode = basic", Some("[api] auth_mode")),
             ("[metrics]\nmetric_processing_delay = 1", Some("[metricd] metric_processing_delay")),
             ("[api]\nworkers = 1", Some("[metricd] workers")),
+            ("[default]\ndebug = true", Some("[DEFAULT] debug")),
             ("[api]\nnope = 1", None),
         ] {
             let warnings = load(&format!("{line}\n")).unwrap().warnings;
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
             let hint = warnings[0].split_once("did you mean ").map(|(_, hint)| hint.trim_end_matches('?'));
             assert_eq!(hint, expected, "{warnings:?}");
         }

@@ -170,6 +170,11 @@ pub const GNOCCHI: Catalogue = Catalogue(GROUPS);
 /// The options of ceilometer.conf.
 pub const CEILOMETER: Catalogue = Catalogue(ceilometer::GROUPS);
 
+/// Whether a section is written so: as in oslo.config the case matters only in `DEFAULT`.
+fn is_section(section: &str, written: &str) -> bool {
+    if section == "DEFAULT" { written == section } else { section.eq_ignore_ascii_case(written) }
+}
+
 impl Default for Catalogue {
     fn default() -> Self {
         GNOCCHI
@@ -184,9 +189,7 @@ impl Catalogue {
 
     /// The option with this name, current or deprecated.
     pub fn find(self, section: &str, name: &str) -> Option<&'static Spec> {
-        let is = |(its_section, its_name): (&str, &str)| {
-            its_section.eq_ignore_ascii_case(section) && its_name == name
-        };
+        let is = |(its_section, its_name): (&str, &str)| is_section(its_section, section) && its_name == name;
         self.all()
             .find(|spec| is((spec.section, spec.name)))
             .or_else(|| self.all().find(|spec| spec.former_names().any(is)))
@@ -194,9 +197,7 @@ impl Catalogue {
 
     /// How outdated a name is: 0 for an option's own, more for deprecated ones, in their order.
     pub fn rank(self, section: &str, name: &str) -> usize {
-        let is = |(its_section, its_name): (&str, &str)| {
-            its_section.eq_ignore_ascii_case(section) && its_name == name
-        };
+        let is = |(its_section, its_name): (&str, &str)| is_section(its_section, section) && its_name == name;
         let spec = self.find(section, name);
         spec.and_then(|spec| spec.former_names().position(is)).map_or(0, |at| at + 1)
     }
