@@ -178,6 +178,11 @@ impl Config {
         if spec.inherits.is_some_and(|section| value == format!("${{{section}.{}}}", spec.name)) {
             return Ok(());
         }
+        // oslo.config reads an empty number as none.
+        if value.is_empty() && matches!(spec.kind, Kind::Int { .. } | Kind::Seconds | Kind::Pause) {
+            self.values.remove(&(spec.section, spec.name));
+            return Ok(());
+        }
         // An empty value means unset, if the default is empty.
         let is_empty = value.is_empty() && spec.default.is_empty();
         // References are validated once they are resolved.
@@ -240,12 +245,9 @@ impl Config {
     }
 
     pub fn list(&self, section: &str, name: &str) -> Vec<String> {
-        let text = self.text(section, name).unwrap_or_default();
-        let separators: &[char] = match self.spec(section, name).kind {
-            Kind::Lines => &['\n'],
-            _ => &[',', '\n'],
-        };
-        text.split(separators).map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        let separator = if matches!(self.spec(section, name).kind, Kind::Lines) { '\n' } else { ',' };
+        let items = self.text(section, name).unwrap_or_default().split(separator);
+        items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 
     /// Whether the option was set.
@@ -389,6 +391,13 @@ mod tests {
         for text in ["[api]\nport = 70000\n", "[metricd]\ngreedy = maybe\n", "[storage]\ndriver = tape\n"] {
             assert!(load(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn empty_numbers_and_lists_of_lines_are_as_in_oslo_config() {
+        let config = load("[api]\nport = 1\nport =\n[cors]\nallowed_origin = a,\n  b\n  c\n").unwrap();
+        assert_eq!(config.size("api", "port"), 8041);
+        assert_eq!(config.list("cors", "allowed_origin"), ["a", "b\nc"]);
     }
 
     #[test]
