@@ -326,3 +326,16 @@ fn infinite_bounds_are_written_as_in_prometheus() {
         );
     }
 }
+
+#[test]
+fn target_info_needs_a_label_that_identifies_the_resource() {
+    for (key, has) in [("host.name", false), ("job", true), ("instance", true)] {
+        let point = json!({"timeUnixNano": "1700000000000000000", "asDouble": 1.0});
+        let metric = json!({"name": "m", "gauge": {"dataPoints": [point]}});
+        let attributes = json!([{"key": key, "value": {"stringValue": "x"}}]);
+        let all = json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": [metric]}]});
+        let body = json!({"resourceMetrics": [all]}).to_string();
+        let (samples, _) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+        assert_eq!(samples.iter().any(|sample| sample.contains("target_info")), has, "{key} {samples:?}");
+    }
+}

@@ -357,7 +357,7 @@ fn decimal(number: f64) -> String {
     }
 }
 
-/// Adds `target_info`: a series with the attributes of a resource as labels, if it has any besides job and instance.
+/// Adds `target_info`: a series with the attributes of a resource as labels, if it has job or instance, and any besides.
 /// Its samples cover the times of the resource's data points.
 fn target_info(
     resource: &Resource<'_>,
@@ -366,8 +366,7 @@ fn target_info(
     out: &mut Output<'_>,
 ) -> Result<(), OtlpError> {
     let is_descriptive = |own: &Attribute<'_>| !IDENTIFYING.contains(&own.key.as_ref());
-    if !resource.attributes.iter().any(is_descriptive) || (target.job.is_none() && target.instance.is_none())
-    {
+    if !resource.attributes.iter().any(is_descriptive) {
         return Ok(());
     }
     let labels = match target.labels(&resource.attributes, &IDENTIFYING) {
@@ -377,6 +376,10 @@ fn target_info(
             return Ok(());
         }
     };
+    // Any attributes may be named so.
+    if !labels.contains_key(JOB) && !labels.contains_key(INSTANCE) {
+        return Ok(());
+    }
     let metadata = Metadata { kind: MetricKind::Gauge, help: "Target metadata".into(), unit: "".into() };
     let mut time = first.max(last.saturating_sub(TARGET_INFO_INTERVAL_MS * (TARGET_INFO_SAMPLES_MAX - 1)));
     while time < last {
