@@ -1,7 +1,7 @@
 //! YAML values with their line numbers, for files that are validated after parsing: unknown names, missing keys,
 //! contradictions.
 //!
-//! Anchors, merge keys and YAML 1.1 booleans are handled by the parser.
+//! Anchors and merge keys are handled by the parser.
 
 use std::{fmt, path::Path};
 
@@ -115,17 +115,28 @@ impl Located {
     }
 }
 
-/// What a key is: `1` is a number, `"1"` a text. Quotes count in its length in the file.
+/// What a key is: `1` is a number, `"1"` a text.
 pub fn key_value(key: &Spanned<String>) -> Value {
-    let is_plain = key.defined.span().len() == key.value.chars().count() as u64;
-    let scalar = if is_plain { yaml::scalar(&key.value) } else { None };
+    let scalar = plain_scalar(&key.value, key.defined.span().len());
     scalar.unwrap_or_else(|| Value::from(key.value.as_str()))
+}
+
+/// The boolean or number that a text is if it has no quotes, which count in its length in the file.
+fn plain_scalar(text: &str, length: u64) -> Option<Value> {
+    if length == text.chars().count() as u64 { yaml::scalar(text) } else { None }
 }
 
 impl<'de> Deserialize<'de> for Located {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<YamlNode>::deserialize(deserializer)?;
-        Ok(Located { line: spanned.referenced.line(), node: spanned.value })
+        let node = match spanned.value {
+            YamlNode::Text(text) => match plain_scalar(&text, spanned.defined.span().len()) {
+                Some(Value::Bool(value)) => YamlNode::Bool(value),
+                _ => YamlNode::Text(text),
+            },
+            node => node,
+        };
+        Ok(Located { line: spanned.referenced.line(), node })
     }
 }
 
@@ -219,6 +230,13 @@ mod tests {
         assert!(source.get("z").unwrap().is_empty() && source.get("missing").is_none());
         let YamlNode::Map(entries) = &source.node else { panic!("no map") };
         assert_eq!(entries[4].0.referenced.line(), 7);
+    }
+
+    #[test]
+    fn booleans_are_those_of_pyyaml() {
+        let file =
+            Located::parse(Path::new("p.yaml"), "[yes, Off, true, y, N, 'yes', \"off\", yEs]").unwrap();
+        assert_eq!(file.json(), json!([true, false, true, "y", "N", "yes", "off", "yEs"]));
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<T, YamlError> {
 
 /// Parses a text; `path` is for errors.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlError> {
-    serde_saphyr::from_str(text)
+    // The parser would take `y` and `n` for booleans: `Located` knows those of PyYAML.
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
         .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })
 }
 
