@@ -31,8 +31,11 @@ pub enum YamlNode {
     Text(String),
     List(Vec<Located>),
     /// In the file's order.
-    Map(Vec<(Spanned<String>, Located)>),
+    Map(Vec<(Key, Located)>),
 }
+
+/// A key as it is written; `None` for null.
+pub type Key = Spanned<Option<String>>;
 
 impl Located {
     /// Parses a text; `path` is for errors.
@@ -43,7 +46,7 @@ impl Located {
     /// The value of a key; `None` also if this is not a map.
     pub fn get(&self, key: &str) -> Option<&Located> {
         let YamlNode::Map(entries) = &self.node else { return None };
-        entries.iter().find(|(name, _)| name.value == key).map(|(_, value)| value)
+        entries.iter().find(|(name, _)| name.value.as_deref() == Some(key)).map(|(_, value)| value)
     }
 
     pub fn text(&self) -> Option<&str> {
@@ -85,8 +88,9 @@ impl Located {
             YamlNode::List(items) => items.iter().map(Located::json).collect(),
             YamlNode::Map(entries) => {
                 let entries = entries.iter().map(|(key, value)| {
-                    let pairs = if key.value == "values" { value.pairs() } else { None };
-                    (key.value.clone(), pairs.unwrap_or_else(|| value.json()))
+                    let key = key_text(key);
+                    let pairs = if key == "values" { value.pairs() } else { None };
+                    (key.to_owned(), pairs.unwrap_or_else(|| value.json()))
                 });
                 entries.collect()
             }
@@ -115,10 +119,15 @@ impl Located {
     }
 }
 
+/// A key as JSON has it.
+pub fn key_text(key: &Key) -> &str {
+    key.value.as_deref().unwrap_or("null")
+}
+
 /// What a key is: `1` is a number, `"1"` a text.
-pub fn key_value(key: &Spanned<String>) -> Value {
-    let scalar = plain_scalar(&key.value, key.defined.span().len());
-    scalar.unwrap_or_else(|| Value::from(key.value.as_str()))
+pub fn key_value(key: &Key) -> Value {
+    let Some(text) = &key.value else { return Value::Null };
+    plain_scalar(text, key.defined.span().len()).unwrap_or_else(|| Value::from(text.as_str()))
 }
 
 /// The boolean or number that a text is if it has no quotes, which count in its length in the file.
@@ -241,11 +250,19 @@ mod tests {
 
     #[test]
     fn keys_have_types() {
-        let text =
-            "values: {1: a, '1': b, \"yes\": c, no: d, ü: e, \"\\x32\": f}\nother: {1: a}\n<<: {2.5: g}\n";
+        let text = "values: {1: a, '1': b, \"yes\": c, no: d, ü: e, \"\\x32\": f, ~: h, 'null': i}\nother: {1: a, ~: b}\n<<: {2.5: g}\n";
         let file = Located::parse(Path::new("p.yaml"), text).unwrap();
-        let pairs = json!([[1, "a"], ["1", "b"], ["yes", "c"], [false, "d"], ["ü", "e"], ["2", "f"]]);
-        assert_eq!(file.json(), json!({"values": pairs, "other": {"1": "a"}, "2.5": "g"}));
+        let pairs = json!([
+            [1, "a"],
+            ["1", "b"],
+            ["yes", "c"],
+            [false, "d"],
+            ["ü", "e"],
+            ["2", "f"],
+            [null, "h"],
+            ["null", "i"]
+        ]);
+        assert_eq!(file.json(), json!({"values": pairs, "other": {"1": "a", "null": "b"}, "2.5": "g"}));
         let YamlNode::Map(entries) = &file.node else { panic!("no map") };
         assert_eq!(key_value(&entries.last().unwrap().0), json!(2.5));
         let texts = Located::parse(Path::new("p.yaml"), "values: {a: 1, '2': 3}").unwrap();

@@ -11,7 +11,7 @@ use std::{
 
 use super::{PipelineKind, Selection};
 use crate::{
-    located::{Located, YamlNode},
+    located::{Located, YamlNode, key_text},
     yaml::{self, YamlError},
 };
 
@@ -312,9 +312,9 @@ impl Reader<'_> {
 
     fn warn_unknown(&self, at: &str, entry: &Located, known: &[&str]) {
         let YamlNode::Map(entries) = &entry.node else { return };
-        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.value.as_str())) {
-            let (file, line, key) = (self.path.display(), key.referenced.line(), &key.value);
-            let hint = match key.as_str() {
+        for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key_text(key))) {
+            let (file, line, key) = (self.path.display(), key.referenced.line(), key_text(key));
+            let hint = match key {
                 "interval" | "resources" | "discovery" => "; it belongs into polling.yaml",
                 _ => "",
             };

@@ -3,7 +3,6 @@
 use std::{path::Path, time::Duration};
 
 use serde_json::Value;
-use serde_saphyr::Spanned;
 
 use super::{
     definition::{DynamicDefinition, ExtraMetadata, MultipleMeters, ResponseFormat, ResponseSource},
@@ -11,7 +10,7 @@ use super::{
     value_path::ValuePath,
 };
 use crate::{
-    located::{Located, YamlNode, key_value},
+    located::{Key, Located, YamlNode, key_text, key_value},
     sample::SampleKind,
     yaml::YamlError,
 };
@@ -50,7 +49,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Result<DynamicDefinition, Ya
 /// Variables in a pollster's own texts: the keys of its `base_metadata`.
 fn base_names(map: &Located) -> Vec<&str> {
     match map.get("base_metadata").map(|base| &base.node) {
-        Some(YamlNode::Map(entries)) => entries.iter().map(|(name, _)| name.value.as_str()).collect(),
+        Some(YamlNode::Map(entries)) => entries.iter().map(|(name, _)| key_text(name)).collect(),
         _ => Vec::new(),
     }
 }
@@ -229,7 +228,7 @@ impl<'a> Entry<'a> {
     /// The values of a map, by key.
     fn values(&self, key: &str) -> Result<Vec<(String, Value)>, YamlError> {
         let pairs = self.pairs(key)?;
-        Ok(pairs.iter().map(|(name, value)| (name.value.clone(), value.json())).collect())
+        Ok(pairs.iter().map(|(name, value)| (key_text(name).to_owned(), value.json())).collect())
     }
 
     fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {
@@ -301,7 +300,7 @@ impl<'a> Entry<'a> {
         fields.collect()
     }
 
-    fn pairs(&self, key: &str) -> Result<&'a [(Spanned<String>, Located)], YamlError> {
+    fn pairs(&self, key: &str) -> Result<&'a [(Key, Located)], YamlError> {
         let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
         let YamlNode::Map(entries) = &value.node else {
             return Err(self.error(value, key, "should be a map"));
@@ -312,7 +311,7 @@ impl<'a> Entry<'a> {
     fn text_pairs(&self, key: &str) -> Result<Vec<(String, String)>, YamlError> {
         let pairs = self.pairs(key)?.iter().map(|(name, value)| {
             let text = value.text().ok_or_else(|| self.error(value, key, "should be texts"))?;
-            Ok((name.value.clone(), text.to_owned()))
+            Ok((key_text(name).to_owned(), text.to_owned()))
         });
         pairs.collect()
     }
@@ -336,7 +335,7 @@ impl<'a> Entry<'a> {
                     Value::String(text) => text,
                     value => value.to_string(),
                 };
-                headers.push((name.value.to_lowercase(), text));
+                headers.push((key_text(name).to_lowercase(), text));
             }
         }
         Ok(headers)
@@ -409,13 +408,13 @@ mod tests {
     #[test]
     fn a_pollster_is_read() {
         let definition = one(&format!(
-            "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1, 2: 3, '4': 5}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
+            "{GOOD}  metadata_fields: [c, d.e]\n  value_mapping: {{up: 1, 2: 3, '4': 5, null: 6}}\n  headers: [{{X-A: b}}]\n  response_handlers: [xml, json]\n"
         ))
         .unwrap();
         assert_eq!(definition.value, ValuePath::parse("a.b").unwrap());
         assert_eq!(definition.metadata_fields[1], ("d.e".to_owned(), ValuePath::parse("d.e").unwrap()));
-        let mapping: [(Value, Value); 3] =
-            [("up".into(), 1.into()), (2.into(), 3.into()), ("4".into(), 5.into())];
+        let mapping: [(Value, Value); 4] =
+            [("up".into(), 1.into()), (2.into(), 3.into()), ("4".into(), 5.into()), (Value::Null, 6.into())];
         assert_eq!(definition.value_mapping, mapping);
         assert_eq!(definition.headers, [("x-a".to_owned(), "b".to_owned())]);
         assert_eq!(definition.handlers, [ResponseFormat::Xml, ResponseFormat::Json]);
