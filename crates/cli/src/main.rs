@@ -48,6 +48,12 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    // The benchmark installs handlers of its own.
+    if !matches!(cli.command, Command::Benchmark(_))
+        && let Err(error) = commands::end_at_signals()
+    {
+        logging::log_failure(&format!("stop signals have no effect: {error}"));
+    }
     let outcome = match cli.command {
         Command::Serve(args) => commands::serve::run(&args, Role::Everything),
         Command::Api(args) => commands::serve::run(&args, Role::Api),

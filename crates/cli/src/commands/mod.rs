@@ -27,7 +27,10 @@ pub mod status;
 pub mod upgrade;
 pub mod verify;
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context as _, Result, anyhow};
 use gnudi_engine::{Metricd, MetricdOptions};
@@ -188,19 +191,49 @@ async fn beside<T>(tasks: &mut JoinSet<()>, work: impl Future<Output = Result<T>
 /// The signals that stop the program: SIGTERM, SIGINT.
 struct StopSignals(Signal, Signal);
 
+/// Whether the command itself decides what stop signals do.
+static STOPS_ITSELF: AtomicBool = AtomicBool::new(false);
+
 fn stop_signals() -> std::io::Result<StopSignals> {
-    Ok(StopSignals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+    let signals = StopSignals::listen()?;
+    STOPS_ITSELF.store(true, Ordering::Relaxed);
+    Ok(signals)
 }
 
 impl StopSignals {
-    /// Returns at the next one.
-    async fn recv(&mut self) {
+    fn listen() -> std::io::Result<Self> {
+        Ok(StopSignals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+    }
+
+    /// Returns the number of the next one.
+    async fn recv(&mut self) -> i32 {
         let StopSignals(terminate, interrupt) = self;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = interrupt.recv() => SignalKind::interrupt().as_raw_value(),
         }
     }
+}
+
+/// Ends the first process of a container at a stop signal, unless its command handles them: the kernel ignores their
+/// default action for it.
+pub fn end_at_signals() -> std::io::Result<()> {
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _within = runtime.enter();
+        StopSignals::listen()?
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let number = runtime.block_on(signals.recv());
+        if !STOPS_ITSELF.load(Ordering::Relaxed) {
+            // As a shell reports it.
+            std::process::exit(128 + number);
+        }
+    })?;
+    Ok(())
 }
 
 /// Ends at the first stop signal. From this call on signals no longer end the process by themselves: call it before
