@@ -13,6 +13,7 @@ use tokio::{
     net::UdpSocket,
     sync::watch,
     task::{AbortHandle, JoinHandle},
+    time::Instant,
 };
 
 use crate::{
@@ -32,7 +33,7 @@ const USER: &str = "admin";
 /// Default resource of statsd's metrics.
 const STATSD_RESOURCE: &str = "statsd";
 
-/// Timeout of collectors within `serve` for posting their last measures.
+/// Timeout of all collectors within `serve` for posting their last measures.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The server and user that a collector posts to.
@@ -213,8 +214,9 @@ impl Collectors {
     /// Lets them post their last measures, and stops them.
     pub async fn finish(self) {
         let _ = self.stop.send(true);
+        let deadline = Instant::now() + FINISH_TIMEOUT;
         for (name, task) in self.tasks {
-            match tokio::time::timeout(FINISH_TIMEOUT, task).await {
+            match tokio::time::timeout_at(deadline, task).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::error!(%error, "{name} has failed"),
                 Err(_) => tracing::warn!("{name} did not post all its measures in time"),
@@ -279,6 +281,15 @@ mod tests {
         let (stop, stopped) = watch::channel(false);
         drop(stop);
         assert_eq!(ended(&tasks, &stopped), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn collectors_that_hang_share_one_timeout() {
+        let (stop, _) = watch::channel(false);
+        let hanging = || ("one", tokio::spawn(std::future::pending::<()>()));
+        let began = Instant::now();
+        Collectors { stop, tasks: vec![hanging(), hanging()] }.finish().await;
+        assert!((FINISH_TIMEOUT..FINISH_TIMEOUT * 2).contains(&began.elapsed()));
     }
 
     #[tokio::test]
