@@ -350,6 +350,23 @@ async fn large_requests_are_refused() {
     assert_eq!(status(Request::new("GET", "/").headers(&[("X-Long", &long)]).to_bytes()).await, Some(431));
 }
 
+/// Closing on unread input would reset the connection, and the client might not see why it was refused.
+#[tokio::test]
+async fn a_refused_body_beyond_the_limit_resets_no_connection() {
+    let server = Server::start(with_limits(|limits| limits.body_bytes_max = 10_000)).await;
+    let spaces = " ".repeat(3_000_000);
+    let known = Request::new("POST", "/v1/none").body(&spaces).to_bytes();
+    let mut chunked =
+        Request::new("POST", "/v1/none").headers(&[("Transfer-Encoding", "chunked")]).to_bytes();
+    chunked.extend(format!("3e8\r\n{}\r\n", " ".repeat(1000)).into_bytes().repeat(3000));
+    for bytes in [known, chunked] {
+        let mut connection = server.connect().await;
+        connection.send(&bytes).await;
+        let refused = timeout(SOON, connection.answer()).await.expect("an answer").unwrap();
+        assert_eq!((refused.status, refused.header("connection")), (404, Some("close")));
+    }
+}
+
 #[tokio::test]
 async fn the_memory_of_all_bodies_is_limited() {
     let server = Server::start(with_limits(|limits| limits.bodies_bytes_max = 10_000)).await;

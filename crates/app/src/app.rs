@@ -144,8 +144,8 @@ impl App {
     }
 
     /// Drains the body of a refused request, so that the client reads the response and the connection can be
-    /// reused. A body that is too large, unauthenticated and long, or still held back (`Expect`) closes the
-    /// connection. Handlers refuse requests by errors, or by responses of their own.
+    /// reused. A body that is too large, whatever the reason of the refusal, unauthenticated and long, or still held back
+    /// (`Expect`) closes the connection. Handlers refuse requests by errors, or by responses of their own.
     async fn drain_or_close(
         &self,
         parts: &Parts,
@@ -167,16 +167,16 @@ impl App {
         let length = body.bytes_left();
         let is_long = length.is_none_or(|bytes| bytes > UNKNOWN_DRAINED_BYTES_MAX);
         let is_not_worth_reading = status == StatusCode::UNAUTHORIZED && is_long;
-        if status == StatusCode::PAYLOAD_TOO_LARGE
+        let bytes_max = self.options.http_limits.body_bytes_max as u64;
+        let is_left = status == StatusCode::PAYLOAD_TOO_LARGE
+            || length.is_some_and(|bytes| bytes > bytes_max)
             || is_not_worth_reading
-            || parts.headers.contains_key(EXPECT)
-        {
+            || parts.headers.contains_key(EXPECT);
+        if is_left || !body.drain().await {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             if let Some(watch) = watch {
                 watch.will_close_early();
             }
-        } else {
-            body.drain().await;
         }
         response
     }

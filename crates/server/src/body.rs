@@ -221,17 +221,21 @@ impl RequestBody<'_> {
         Ok(pieces.joined())
     }
 
-    /// Reads and discards the rest, so that the client receives the response.
-    pub async fn drain(&mut self) {
+    /// Reads and discards the rest, so that the client receives the response. False if the body does not end within its
+    /// limit.
+    pub async fn drain(&mut self) -> bool {
         self.notify(Watch::begin_body);
         let mut left = self.limits.body_bytes_max;
-        while let Some(Ok(frame)) = self.incoming.frame().await {
+        let has_ended = loop {
+            let Some(frame) = self.incoming.frame().await else { break true };
+            let Ok(frame) = frame else { break false };
             let length = frame.data_ref().map_or(0, Bytes::len);
             self.notify(|watch| watch.received(length));
-            let Some(rest) = left.checked_sub(length) else { break };
+            let Some(rest) = left.checked_sub(length) else { break false };
             left = rest;
-        }
+        };
         self.notify(Watch::begin_handling);
+        has_ended
     }
 }
 
