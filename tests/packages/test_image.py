@@ -131,6 +131,33 @@ def kolla(module_path):
         yield tree
 
 
+def own_entrypoint(directory):
+    """The entrypoint with a directory in place of the image's."""
+    (directory / "gnudi").symlink_to(program.binary())
+    entrypoint = directory / "entrypoint"
+    text = (DEPLOY / "container" / "entrypoint").read_text()
+    entrypoint.write_text(text.replace("/var/lib/gnudi", str(directory)).replace("/etc/gnudi", str(directory)))
+    entrypoint.chmod(0o755)
+    return entrypoint
+
+
+@pytest.mark.parametrize("config, words, is_made", [
+    ("password_file = {}/passwords", "serve", True),
+    ("password_file = {}/passwords", "serve --config-file {}/gnocchi.conf", True),
+    ("password_file = {}/passwords", "metricd", False),
+    ("password_file = {}/passwords", "serve --password-file {}/others", False),
+    ("password_file = {}/passwords\nauth_mode = keystone", "serve --config-file={}/gnocchi.conf", False),
+    ("password_file = {}/others", "serve", False),
+    ("", "serve --password-file={}/passwords", True),
+])
+def test_only_a_server_that_reads_the_passwords_gets_one(tmp_path, config, words, is_made):
+    entrypoint = own_entrypoint(tmp_path)
+    (tmp_path / "gnocchi.conf").write_text(f"[api]\n{config.format(tmp_path)}\n")
+    done = subprocess.run([entrypoint, *words.format(tmp_path).split(), "--help"], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                          capture_output=True, text=True, check=True)
+    assert ("The password of admin is " in done.stdout, (tmp_path / "passwords").exists()) == (is_made, is_made)
+
+
 def test_compose_alone():
     file = yaml.safe_load((DEPLOY / "compose" / "alone.yaml").read_text())
     (service,) = file["services"].values()
@@ -147,10 +174,7 @@ def test_composes_processes_work_together(postgres, redis, tmp_path):
     (tmp_path / "gnocchi.conf").write_text(config)
     port = free_port()
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    (tmp_path / "gnudi").symlink_to(program.binary())
-    entrypoint = tmp_path / "entrypoint"
-    entrypoint.write_text((DEPLOY / "container" / "entrypoint").read_text().replace("/var/lib/gnudi", str(tmp_path)))
-    entrypoint.chmod(0o755)
+    entrypoint = own_entrypoint(tmp_path)
     processes = []
     try:
         for name, more in (("api", ["--listen", f"127.0.0.1:{port}"]), ("metricd", [])):
