@@ -82,6 +82,8 @@ def test_the_last_stage_has_all_names_and_starts_without_preparation(tree, tmp_p
         password = re.search(r"The password of admin is (\S+)", log_path.read_text())[1]
         ask = "GNOCCHI_ENDPOINT=http://127.0.0.1:8041 GNOCCHI_USER=admin gnudi metric create room"
         assert "room" in tree.shell(f"GNUDI_PASSWORD={password} {ask}")
+        # `docker run --user`: a fresh volume is a copy of the directory.
+        tree.shell(f"setpriv --reuid=12345 --regid=12345 --clear-groups sh -c 'cd {directory} && touch own && rm own'")
         assert tree.run("sh", "-c", f"GNUDI_PASSWORD=wrong {ask}", check=False).returncode != 0
     finally:
         tree.shell("kill $(cat /run/image.pid)")
