@@ -28,6 +28,7 @@ pub mod upgrade;
 pub mod verify;
 
 use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, SystemTime},
 };
@@ -114,11 +115,28 @@ fn process_name(store: &Store) -> String {
 fn own_endpoint(config: &Config) -> String {
     let scheme = if config.text("api", "tls_certificate").is_some() { "https" } else { "http" };
     let host = match config.text("api", "host") {
-        None | Some("" | "0.0.0.0" | "::") => "127.0.0.1".to_owned(),
-        Some(address) if address.contains(':') => format!("[{address}]"),
-        Some(host) => host.to_owned(),
+        None | Some("") => "127.0.0.1".to_owned(),
+        Some(host) => match host.parse::<IpAddr>() {
+            Ok(address) => reached_at(address, binds_v6_only()).to_string(),
+            Err(_) => host.to_owned(),
+        },
     };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
     format!("{scheme}://{host}:{}", config.size("api", "port"))
+}
+
+/// The address at which this machine reaches a server that listens on `address`.
+fn reached_at(address: IpAddr, binds_v6_only: bool) -> IpAddr {
+    match address {
+        IpAddr::V6(_) if address.is_unspecified() && binds_v6_only => Ipv6Addr::LOCALHOST.into(),
+        _ if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        _ => address,
+    }
+}
+
+/// Whether sockets on `::` refuse IPv4 here.
+fn binds_v6_only() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1")
 }
 
 /// `[DEFAULT] graceful_shutdown_timeout`; 0 is no limit, as for Gnocchi and Ceilometer.
@@ -292,6 +310,20 @@ mod tests {
         assert_eq!(timeout(""), Duration::from_mins(1));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 7\n"), Duration::from_secs(7));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 0\n"), Duration::MAX);
+    }
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_on_loopback() {
+        for (address, binds_v6_only, expected) in [
+            ("0.0.0.0", true, "127.0.0.1"),
+            ("::", false, "127.0.0.1"),
+            ("::", true, "::1"),
+            ("192.0.2.1", true, "192.0.2.1"),
+            ("2001:db8::1", false, "2001:db8::1"),
+        ] {
+            let reached = reached_at(address.parse().unwrap(), binds_v6_only);
+            assert_eq!(reached.to_string(), expected, "{address}");
+        }
     }
 
     #[tokio::test]

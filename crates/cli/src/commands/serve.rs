@@ -189,9 +189,7 @@ fn bind(address: SocketAddr) -> Result<TcpSocket> {
 
 /// The URL under which this process itself reaches the API.
 fn endpoint(args: &ServeArgs, mut address: SocketAddr, is_secure: bool) -> String {
-    if address.ip().is_unspecified() {
-        address.set_ip([127, 0, 0, 1].into());
-    }
+    address.set_ip(super::reached_at(address.ip(), super::binds_v6_only()));
     let scheme = if is_secure { "https" } else { "http" };
     format!("{scheme}://{address}{}", super::api::path_prefix(&args.path_prefix))
 }
