@@ -7,7 +7,7 @@ mod file;
 mod oslo;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io::Write as _,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -83,18 +83,31 @@ fn level(config: &Config) -> &'static str {
     }
 }
 
-fn filter(level: &str) -> EnvFilter {
+/// The filter, and why it is not what `RUST_LOG` says.
+fn filter(level: &str, requested: Option<&OsStr>) -> (EnvFilter, Option<String>) {
     // Libraries log warnings and errors only: their debug lines would drown ours, whose targets all begin with `gnudi`. lapin
     // logs returned messages as lists of bytes; our own lines report what happens to them.
     let default = format!("warn,lapin::returned_messages=error,{NAME}={level}");
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+    let Some(requested) = requested.filter(|text| !text.is_empty()) else {
+        return (EnvFilter::new(default), None);
+    };
+    if let Some(Ok(filter)) = requested.to_str().map(EnvFilter::try_new) {
+        return (filter, None);
+    }
+    let reason = format!("{}={}: no valid filter, ignored", EnvFilter::DEFAULT_ENV, requested.display());
+    (EnvFilter::new(default), Some(reason))
+}
+
+fn requested_filter() -> Option<OsString> {
+    std::env::var_os(EnvFilter::DEFAULT_ENV)
 }
 
 fn start_on_stderr(level: &str, config: &Config) {
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let no_color = std::env::var_os("NO_COLOR");
+    let (filter, ignored) = filter(level, requested_filter().as_deref());
     tracing_subscriber::fmt()
-        .with_env_filter(filter(level))
+        .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(is_coloured(terminal, no_color.as_deref()))
         .with_target(false)
@@ -102,7 +115,7 @@ fn start_on_stderr(level: &str, config: &Config) {
         // closed.
         .log_internal_errors(false)
         .init();
-    warn_of(config);
+    warn_of(config, ignored.as_deref());
 }
 
 /// Colours are for terminals, unless `NO_COLOR` is set and not empty (no-color.org).
@@ -112,8 +125,9 @@ fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 
 fn start_in_file(path: &Path, config: &Config) -> Result<()> {
     let format = oslo_format(config)?;
+    let (filter, ignored) = filter(level(config), requested_filter().as_deref());
     tracing_subscriber::fmt()
-        .with_env_filter(filter(level(config)))
+        .with_env_filter(filter)
         .with_writer(LogFile::open(path)?)
         .with_ansi(false)
         // As above.
@@ -121,7 +135,7 @@ fn start_in_file(path: &Path, config: &Config) -> Result<()> {
         .event_format(format)
         .init();
     let _ = LOGS_TO_FILE.set(());
-    warn_of(config);
+    warn_of(config, ignored.as_deref());
     Ok(())
 }
 
@@ -135,7 +149,10 @@ pub fn check(config: &Config) -> Result<()> {
     log_path(config, "").map_or(Ok(()), |_| oslo_format(config).map(drop))
 }
 
-fn warn_of(config: &Config) {
+fn warn_of(config: &Config, ignored_filter: Option<&str>) {
+    if let Some(reason) = ignored_filter {
+        tracing::warn!("{reason}");
+    }
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -159,6 +176,20 @@ fn log_path(config: &Config, command: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_that_is_not_valid_is_named() {
+        for (requested, expected, is_named) in [
+            (None, "gnudi=info", false),
+            (Some(""), "gnudi=info", false),
+            (Some("warn,gnudi=debug"), "gnudi=debug", false),
+            (Some("warn,gnudi=verbose"), "gnudi=info", true),
+        ] {
+            let (filter, ignored) = filter("info", requested.map(OsStr::new));
+            assert!(filter.to_string().contains(expected), "{requested:?}: {filter}");
+            assert_eq!(ignored.is_some(), is_named, "{requested:?}");
+        }
+    }
 
     #[test]
     fn who_wants_no_colours_gets_none() {
