@@ -1,5 +1,7 @@
 """`gnudi config` with files: the effective values, where each was set, and the errors that would prevent a start."""
 
+import subprocess
+
 import pytest
 
 from support import gnudi as program
@@ -86,6 +88,14 @@ def test_what_would_stop_a_start_is_told_all_at_once(tmp_path, text, reasons):
     for reason in reasons:
         assert reason in done.stderr, done.stderr
     assert "hunter2" not in done.stderr
+
+
+def test_a_check_takes_what_a_unit_gives_the_server(tmp_path):
+    passwords = tmp_path / "passwords"
+    subprocess.run([program.binary(), "passwd", passwords, "admin"], input="hunter2\n", text=True, check=True)
+    for words, status in [(["--allow-open-access"], 0), (["--password-file", passwords], 0), (["--password-file", "/none"], 1)]:
+        done = show(tmp_path, "[api]\nhost = 0.0.0.0\n", "--check", *words)
+        assert done.returncode == status, done.stderr
 
 
 @pytest.mark.parametrize("text, reason", [

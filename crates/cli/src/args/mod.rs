@@ -183,6 +183,12 @@ pub struct ConfigArgs {
     /// Print only errors that would prevent a start, and warnings.
     #[arg(long)]
     pub check: bool,
+    /// With `--check`: as the server gets it.
+    #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "ceilometer")]
+    pub password_file: Option<PathBuf>,
+    /// With `--check`: as the server gets it.
+    #[arg(long, requires = "check", conflicts_with = "ceilometer")]
+    pub allow_open_access: bool,
 }
 
 /// The agents that a configuration is checked for.

@@ -34,7 +34,7 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
     }
     let faults = match args.ceilometer {
         Some(agents) => agent::faults(&config, agents),
-        None => faults_of_server(&config),
+        None => faults_of_server(&config, args),
     };
     for fault in &faults {
         logging::log_failure(&gnudi_http::with_causes(&**fault));
@@ -67,8 +67,12 @@ fn check_section(catalogue: Catalogue, name: &str) -> Result<()> {
 }
 
 /// All errors that would prevent the start of `gnudi serve`, found without opening an engine.
-fn faults_of_server(config: &Config) -> Vec<anyhow::Error> {
-    let args = ServeArgs::default();
+fn faults_of_server(config: &Config, args: &ConfigArgs) -> Vec<anyhow::Error> {
+    let args = ServeArgs {
+        password_file: args.password_file.clone(),
+        allow_open_access: args.allow_open_access,
+        ..ServeArgs::default()
+    };
     let checks = [
         Deployment::of(config, None).and_then(|(deployment, _)| crate::store::check(&deployment, config)),
         super::api::check(config, &args),
