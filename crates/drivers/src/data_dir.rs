@@ -17,7 +17,7 @@ use crate::{
 pub const FORMAT_VERSION: u32 = 1;
 
 pub(crate) const VERSION_FILE: &str = "format-version";
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const INCOMING: &str = "incoming";
 pub(crate) const AGGREGATES: &str = "aggregates";
 pub(crate) const INDEX: &str = "indexer.sqlite";

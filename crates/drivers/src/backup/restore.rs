@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     OpenError,
-    data_dir::RESTORING,
+    data_dir::{self, LOCK_FILE, RESTORING},
     disk::{if_there, parent_of, with_suffix},
 };
 
@@ -43,7 +43,8 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
 }
 
 /// Copies `backup` to `data_dir`, which must be missing or empty. Changes nothing there before all files
-/// match the manifest. Removes leftovers of an interrupted call.
+/// match the manifest. Removes leftovers of an interrupted call. Only one restore at a time is possible into a directory
+/// ([`OpenError::InUse`]): the copy is locked, and keeps its lock file as the store's.
 pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
     let manifest = Manifest::read(backup)?;
     // The copy lies beside the directory, so its name must not end with a slash or a dot.
@@ -54,7 +55,9 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
     }
     check_empty(data_dir, |_| false)?;
     let restoring = with_suffix(data_dir, RESTORING);
-    remove_if_there(&restoring)?;
+    make_dir(&restoring).map_err(OpenError::io(&restoring))?;
+    let _lock = data_dir::lock(&restoring)?;
+    clear(&restoring)?;
     let figures = copy_files(&manifest, backup, &restoring, progress)?;
     fs::rename(&restoring, data_dir).map_err(OpenError::io(data_dir))?;
     let parent = parent_of(data_dir);
@@ -73,7 +76,13 @@ fn restore_within(
 ) -> Result<Figures, OpenError> {
     let restoring = data_dir.join(RESTORING);
     let names: BTreeSet<&OsStr> = manifest.files.keys().filter_map(|file| file.iter().next()).collect();
-    if restoring.exists() {
+    let is_interrupted = restoring.exists();
+    if !is_interrupted {
+        check_empty(data_dir, |name| name == LOST_AND_FOUND)?;
+        make_dir(&restoring).map_err(OpenError::io(&restoring))?;
+    }
+    let _lock = data_dir::lock(&restoring)?;
+    if is_interrupted {
         // An interrupted call may have moved some of these files: remove them. Refuse a directory with any other file, and
         // keep the folder, so that servers go on to refuse it, too.
         let is_known = |name: &OsStr| name == RESTORING || name == LOST_AND_FOUND || names.contains(name);
@@ -84,16 +93,15 @@ fn restore_within(
             return Err(OpenError::Invalid { path, reason });
         }
         names.iter().try_for_each(|name| remove_if_there(&data_dir.join(name)))?;
-        remove_if_there(&restoring)?;
+        clear(&restoring)?;
     }
-    check_empty(data_dir, |name| name == LOST_AND_FOUND)?;
     let figures = copy_files(manifest, backup, &restoring, progress)?;
     for name in names {
         let to = data_dir.join(name);
         fs::rename(restoring.join(name), &to).map_err(OpenError::io(&to))?;
     }
     sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
-    fs::remove_dir(&restoring).map_err(OpenError::io(&restoring))?;
+    remove_if_there(&restoring)?;
     sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
     Ok(figures)
 }
@@ -125,6 +133,14 @@ fn first_unknown(data_dir: &Path, is_known: impl Fn(&OsStr) -> bool) -> Result<O
         }
     }
     Ok(None)
+}
+
+/// Removes what an interrupted call has copied.
+fn clear(restoring: &Path) -> Result<(), OpenError> {
+    while let Some(path) = first_unknown(restoring, |name| name == LOCK_FILE)? {
+        remove_if_there(&path)?;
+    }
+    Ok(())
 }
 
 /// Removes a file, or a directory with all that it has.
@@ -205,6 +221,26 @@ mod tests {
             assert_eq!(fs::read_to_string(data_dir.join("format-version")).unwrap(), "1\n", "{name}");
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 4, "nothing is left over");
+    }
+
+    #[test]
+    fn only_one_restore_at_a_time_writes_to_a_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let backup = make_backup(root.path());
+        let manifest = Manifest::read(&backup).unwrap();
+        let disk = root.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        let beside = |progress: OnProgress<'_>| restore(&backup, &root.path().join("data"), progress);
+        let within = |progress: OnProgress<'_>| restore_within(&manifest, &backup, &disk, progress);
+        let restores: [&dyn Fn(OnProgress<'_>) -> Result<Figures, OpenError>; 2] = [&beside, &within];
+        for restore in restores {
+            let mut second = None;
+            let mut progress = |_: &Figures| {
+                second.get_or_insert_with(|| restore(&mut |_| {}));
+            };
+            assert_eq!(restore(&mut progress).unwrap().files, 2);
+            assert!(matches!(second, Some(Err(OpenError::InUse { .. }))), "{second:?}");
+        }
     }
 
     #[test]
