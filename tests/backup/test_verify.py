@@ -1,6 +1,7 @@
 """`gnudi verify` reports each kind of damage, and `--repair` sets it aside. After one repair nothing more is found: undamaged data is
 read, and no wrong data."""
 
+import fcntl
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import uuid
 import pytest
 
 from backup import filled
+from backup.copies import back_up
 from crash import load
 from support.gnudi import run
 from support.http import create_metric
@@ -139,6 +141,23 @@ def test_a_store_in_use_is_refused(copy):
             assert status == 2 and "in use by another process" in text, text
     finally:
         assert server.stop() == 0
+
+
+def test_a_repair_and_a_backup_exclude_each_other(copy, tmp_path):
+    """Each holds a lock on the directory, which is held here in its place."""
+    store, place = copy(), tmp_path / "backups"
+    directory = os.open(store.data_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_SH)
+        status, _, text = filled.verify(store, "--repair")
+        assert status == 2 and "in use" in text, text
+        back_up(store, place)
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        done = run("backup", place, "--data-dir", store.data_dir)
+        assert done.returncode == 1 and "in use" in done.stderr, done.stderr
+    finally:
+        os.close(directory)
+    assert filled.verify(store, "--repair")[0] == 0
 
 
 def test_what_is_no_store(tmp_path):

@@ -124,6 +124,26 @@ pub fn lock(path: &Path) -> Result<File, OpenError> {
     take(path, lock.map_err(OpenError::io(&lock_path))?)
 }
 
+/// Excludes repairs of the data directory at `path` until the file is dropped. This lock is on the directory itself: a
+/// backup writes nothing there, and a server that has the store open must not hold it.
+pub fn exclude_repairs(path: &Path) -> Result<File, OpenError> {
+    lock_directory(path, File::try_lock_shared)
+}
+
+/// Excludes backups, too.
+pub fn exclude_backups(path: &Path) -> Result<File, OpenError> {
+    lock_directory(path, File::try_lock)
+}
+
+fn lock_directory(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File, OpenError> {
+    let dir = File::open(path).map_err(OpenError::io(path))?;
+    match lock(&dir) {
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: path.to_owned() }),
+        // Some network file systems lock no directories.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(dir),
+    }
+}
+
 /// URL of the server that has the data directory at `path` open, or had it last; `None` if none was recorded.
 pub fn endpoint(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path.join(ENDPOINT)).ok()?;

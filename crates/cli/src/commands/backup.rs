@@ -24,6 +24,7 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     if !index.is_file() {
         bail!("{}: no data directory: there is no {}", data_dir.display(), index.display());
     }
+    let _no_repair = data_dir::exclude_repairs(&data_dir)?;
     let mut progress = Progress::slowing("backup");
     let mut backup = Backup::begin(&args.place, &name())?;
     for error in backup.damaged() {

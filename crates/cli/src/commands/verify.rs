@@ -82,6 +82,7 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         bail!("{} is a backup: restore it, and repair the data directory", dir.display());
     }
     let _lock = if args.repair { Some(data_dir::lock(&dir)?) } else { data_dir::lock_unchanged(&dir)? };
+    let _no_backup = args.repair.then(|| data_dir::exclude_backups(&dir)).transpose()?;
     let began = Instant::now();
     let runtime = super::runtime(&config, "verify", Some(1))?;
     let progress = Arc::new(Progress::default());
