@@ -1,6 +1,10 @@
 //! `gnudi backup`: copies the embedded store, which a server may have open.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
@@ -8,6 +12,7 @@ use gnudi_drivers::{
     data_dir,
 };
 use gnudi_indexer::sql::SqlIndexer;
+use gnudi_model::{Timespan, Timestamp};
 
 use super::{messages::say, progress::Progress};
 use crate::{
@@ -15,6 +20,9 @@ use crate::{
     config::{Config, Deployment},
     logging,
 };
+
+/// What names resolve.
+const MICROSECOND: Timespan = Timespan(1000);
 
 pub fn run(args: &BackupArgs) -> Result<()> {
     let config = Config::load(&args.store.program)?;
@@ -26,7 +34,7 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     }
     let _no_repair = data_dir::exclude_repairs(&data_dir)?;
     let mut progress = Progress::slowing("backup");
-    let mut backup = Backup::begin(&args.place, &name())?;
+    let mut backup = Backup::begin(&args.place, &name(&args.place, super::now()))?;
     for error in backup.damaged() {
         tracing::warn!("an earlier backup is damaged and not reused: {error}");
     }
@@ -79,15 +87,44 @@ pub(super) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// `2026-11-23T17.20.11.123456Z`: sorts by time, and is valid on any file system.
-fn name() -> String {
-    let time = super::now().to_iso_micros();
-    format!("{}Z", time.split('+').next().unwrap_or(&time).replace(':', "."))
+/// `2026-11-23T17.20.11.123456Z`: sorts by time, and is valid on any file system. Later than those of all backups in the place,
+/// interrupted ones included, also after the clock was set back: a restore takes the last name.
+fn name(place: &Path, now: Timestamp) -> String {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    let newest = entries.filter_map(|entry| time_of(entry.file_name().to_str()?)).max();
+    let time = newest.map_or(now, |newest| now.max(newest.saturating_add(MICROSECOND)));
+    let micros = time.0.rem_euclid(1_000_000_000) / MICROSECOND.0;
+    format!("{}.{micros:06}Z", time.to_iso().trim_end_matches("+00:00").replace(':', "."))
+}
+
+/// The time in a backup's name.
+fn time_of(name: &str) -> Option<Timestamp> {
+    let time = name.trim_end_matches(".partial").replacen('.', ":", 2);
+    let time: jiff::Timestamp = time.parse().ok()?;
+    i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_is_named_behind_all_others() {
+        let place = tempfile::tempdir().unwrap();
+        let now = Timestamp(1_795_454_411_123_456_789);
+        let own = "2026-11-23T17.20.11.123456Z";
+        for (other, expected) in [
+            ("before-upgrade", own),
+            ("2026-11-23T17.20.11.123455Z", own),
+            (own, "2026-11-23T17.20.11.123457Z"),
+            ("2026-11-23T17.20.11.123457Z.partial", "2026-11-23T17.20.11.123458Z"),
+            ("2027-01-01T00.00.00.999999Z", "2027-01-01T00.00.01.000000Z"),
+        ] {
+            fs::create_dir_all(place.path().join(other)).unwrap();
+            assert_eq!(name(place.path(), now), expected, "{other}");
+        }
+        assert_eq!(name(&place.path().join("none"), now), own);
+    }
 
     #[test]
     fn progress_has_all_figures() {
