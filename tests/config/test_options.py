@@ -5,6 +5,7 @@ import configparser
 import pytest
 
 from support import gnudi as program
+from support.http import create_metric
 
 
 def serve(tmp_path, text, *arguments):
@@ -43,6 +44,13 @@ def test_an_option_that_is_set_to_nothing_is_no_panic(tmp_path):
     log = tmp_path / "log"
     done = serve(tmp_path, f"[DEFAULT]\nlog_date_format =\n{remote_user}", "--listen", "127.0.0.1:0", "--log-file", log)
     assert done.returncode == 1 and "[api] remoteuser_proxies" in done.stderr + log.read_text(encoding="utf-8"), done.stderr
+
+
+def test_the_longest_timeouts_are_no_panic(gnudi):
+    longest = 2 ** 63 - 1
+    client = gnudi(config=f"[DEFAULT]\nstart_timeout = {longest}\n[api]\noperation_timeout = {longest}\n").client()
+    id = create_metric(client, "low")
+    client.get(f"/v1/metric/{id}/measures?refresh=true").expect(200)
 
 
 def test_a_line_that_is_no_option_stops_the_start(tmp_path):

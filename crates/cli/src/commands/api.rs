@@ -58,7 +58,9 @@ pub fn options(
         policy: Arc::new(super::policy::load(config)?),
         quotas: super::policy::quotas(config)?,
         max_limit: config.size("api", "max_limit"),
-        operation_timeout: Duration::from_secs(config.size("api", "operation_timeout") as u64),
+        operation_timeout: Duration::from_secs(
+            config.size("api", "operation_timeout").min(super::SPAN_SECONDS_MAX) as u64,
+        ),
         auth_mode,
         enable_proxy_headers_parsing: config.bool("api", "enable_proxy_headers_parsing"),
         path_prefix: path_prefix(&args.path_prefix),

@@ -46,8 +46,8 @@ use uuid::Uuid;
 
 use crate::{config::Config, store::Store};
 
-/// About a century.
-const SPAN_SECONDS_MAX: usize = 3_000_000_000;
+/// About a century, for what is added to a time.
+pub(crate) const SPAN_SECONDS_MAX: usize = 3_000_000_000;
 
 /// Number of processors of this machine.
 fn processors() -> usize {
