@@ -112,6 +112,8 @@ def queries():
     found += each("histogram_quantile(Q, SERIES)", Q=["0", "0.5", "0.99", "1", "1.1", "NaN"], SERIES=histograms)
     found += each("histogram_fraction(FROM, TO, SERIES)", FROM=["0", "-Inf", "0.3"], TO=["1", "+Inf"], SERIES=histograms)
     found += ['histogram_quantiles(latency_bucket, "q", 0.1, 0.5, 0.9)', 'histogram_quantiles(broken_bucket, "q", 0.5, 2)']
+    # Over a range, more warnings than are shown.
+    found += ["histogram_quantile(time(), latency_bucket)"]
     # Aggregations.
     aggregations = ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"]
     groupings = ["", "by (job)", "by (job, zone)", "by ()", "without (job)", "without (instance, zone)", "by (missing)", 'by ("job")', "without ()"]

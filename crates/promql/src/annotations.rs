@@ -1,14 +1,17 @@
-//! Warnings and infos of an evaluation, each with its position in the query. Equal texts are kept once, with the last position. Their
-//! number is limited.
+//! Warnings and infos of an evaluation, each with its position in the query. Equal texts are kept once, with the last position. As in
+//! Prometheus' API the first ones are shown, and the others are counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::functions::date;
+use crate::hash::xxhash64;
 use crate::numbers::{general, general_below};
 use crate::syntax::Position;
 
-/// The maximum number of texts of each severity. Prometheus' API shows ten.
-const TEXTS_MAX: usize = 100;
+/// The maximum number of texts of each severity that are shown.
+const SHOWN_MAX: usize = 10;
+/// The maximum number of others that are counted.
+const COUNTED_MAX: usize = 100_000;
 
 /// A correction of a classic histogram whose counts were not monotonic.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +33,14 @@ struct Repairs {
     at: usize,
 }
 
-/// Texts, each with the byte of the query at which the expression begins that it is about.
-type Texts = BTreeMap<String, usize>;
+/// The texts of a severity.
+#[derive(Debug, Default)]
+struct Texts {
+    /// Each with the byte of the query at which the expression begins that it is about.
+    shown: BTreeMap<String, usize>,
+    /// Hashes of the others.
+    others: HashSet<u64>,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Annotations {
@@ -40,15 +49,25 @@ pub(crate) struct Annotations {
     repairs: BTreeMap<String, Repairs>,
 }
 
-fn add(texts: &mut Texts, text: String, at: usize) {
-    if texts.len() < TEXTS_MAX || texts.contains_key(&text) {
-        texts.insert(text, at);
+impl Texts {
+    fn add(&mut self, text: String, at: usize) {
+        if self.shown.len() < SHOWN_MAX || self.shown.contains_key(&text) {
+            self.shown.insert(text, at);
+        } else {
+            self.count(&text);
+        }
+    }
+
+    fn count(&mut self, other: &str) {
+        if self.others.len() < COUNTED_MAX {
+            self.others.insert(xxhash64(other.as_bytes()));
+        }
     }
 }
 
 impl Annotations {
     fn warn(&mut self, text: &str, at: usize) {
-        add(&mut self.warnings, format!("PromQL warning: {text}"), at);
+        self.warnings.add(format!("PromQL warning: {text}"), at);
     }
 
     pub(crate) fn quantile_out_of_range(&mut self, q: f64, at: usize) {
@@ -77,11 +96,12 @@ impl Annotations {
     pub(crate) fn possible_non_counter(&mut self, metric: &str, at: usize) {
         let text =
             "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
-        add(&mut self.infos, format!("{text} {metric:?}"), at);
+        self.infos.add(format!("{text} {metric:?}"), at);
     }
 
     pub(crate) fn forced_monotonicity(&mut self, metric: &str, repair: Repair, at: usize) {
-        if self.repairs.len() >= TEXTS_MAX && !self.repairs.contains_key(metric) {
+        if self.repairs.len() >= SHOWN_MAX && !self.repairs.contains_key(metric) {
+            self.infos.count(metric);
             return;
         }
         let repairs = self.repairs.entry(metric.to_string()).or_insert(Repairs {
@@ -104,7 +124,8 @@ impl Annotations {
     /// Warnings and infos of a query, each in order.
     pub(crate) fn into_texts(self, query: &str) -> (Vec<String>, Vec<String>) {
         let placed = |(text, at)| format!("{text} ({})", Position::of(query, at));
-        let mut infos: Vec<String> = self.infos.into_iter().map(placed).collect();
+        let warnings = self.warnings.shown.into_iter().map(placed).collect();
+        let mut infos: Vec<String> = self.infos.shown.into_iter().map(placed).collect();
         for (metric, repairs) in self.repairs {
             let text = "PromQL info: input to histogram_quantile needed to be fixed for monotonicity (see \
                         https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
@@ -120,9 +141,19 @@ impl Annotations {
                 Position::of(query, repairs.at),
             ));
         }
-        infos.truncate(TEXTS_MAX);
-        (self.warnings.into_iter().map(placed).collect(), infos)
+        let infos = shortened(infos, self.infos.others.len(), "info");
+        (shortened(warnings, self.warnings.others.len(), "warning"), infos)
     }
+}
+
+/// The first texts, and how many others there are.
+fn shortened(mut texts: Vec<String>, others: usize, severity: &str) -> Vec<String> {
+    let omitted = texts.len().saturating_sub(SHOWN_MAX) + others;
+    texts.truncate(SHOWN_MAX);
+    if omitted > 0 {
+        texts.push(format!("{omitted} more {severity} annotations omitted"));
+    }
+    texts
 }
 
 fn with_metric(text: String, metric: &str) -> String {
@@ -133,4 +164,31 @@ fn with_metric(text: String, metric: &str) -> String {
 fn two_digits(value: f64) -> String {
     let rounded: f64 = format!("{value:.1e}").parse().unwrap_or(value);
     general_below(2, rounded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_texts_of_each_severity_are_shown_and_the_others_counted() {
+        let mut all = Annotations::default();
+        for number in (0..250).chain(0..250) {
+            all.quantile_out_of_range(2.0 + f64::from(number), 0);
+        }
+        let repair = Repair { time: 0, bucket_min: 1.0, bucket_max: 2.0, difference_max: 3.0 };
+        for number in (0..12).chain(0..12) {
+            all.possible_non_counter(&format!("gauge{number}"), 0);
+            all.forced_monotonicity(&format!("histogram{number}"), repair, 0);
+        }
+        let (warnings, infos) = all.into_texts("q");
+        assert_eq!((warnings.len(), infos.len()), (11, 11));
+        assert_eq!(warnings[10], "240 more warning annotations omitted");
+        assert_eq!(infos[10], "14 more info annotations omitted");
+
+        let mut few = Annotations::default();
+        (0..10).for_each(|number| few.quantile_out_of_range(2.0 + f64::from(number), 0));
+        let (warnings, infos) = few.into_texts("q");
+        assert_eq!((warnings.len(), infos.len()), (10, 0));
+    }
 }
