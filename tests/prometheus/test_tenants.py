@@ -94,6 +94,22 @@ def test_lists_leave_out_what_a_rule_denies_metric_by_metric(gnudi, tmp_path):
     assert b"hidden" not in ask(server, "apple", "/api/v1/metadata?metric=hidden").expect(200).body
 
 
+def test_lists_of_labels_leave_out_what_tells_equal_series_apart(gnudi, tmp_path):
+    (tmp_path / "rules.yaml").write_text('"list metric": "user:apple"\n')
+    server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"
+                          f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+    body = snappy(series(label("__name__", "twice"), sample(1.0, TIME * 1000)))
+    for user in ["admin", "apple"]:
+        headers = {**VERSION_1, "X-Remote-User": user, "Authorization": None}
+        server.client().request("POST", "/api/v1/write", body, headers=headers).expect(204)
+    found = ask(server, "apple", "/api/v1/series?match[]=twice").expect(200).json()["data"]
+    assert [list(labels) for labels in found] == [["__name__", "metric_id"]] * 2
+    # As without such a rule: nothing can be found by this label.
+    assert ask(server, "apple", "/api/v1/labels").expect(200).json()["data"] == ["__name__"]
+    assert ask(server, "apple", "/api/v1/label/metric_id/values").expect(200).json()["data"] == []
+    assert b"metric_id" not in ask(server, "apple", "/api/v1/status/tsdb").expect(200).body
+
+
 def test_a_rule_that_other_rules_refer_to_decides_metric_by_metric(gnudi, tmp_path):
     (tmp_path / "rules.yaml").write_text('"creator": "user:%(creator)s and not \'hidden\':%(name)s"\n')
     server = gnudi(config="[api]\nauth_mode = remoteuser\nremoteuser_proxies = 127.0.0.1\n"

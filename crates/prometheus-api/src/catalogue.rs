@@ -226,6 +226,7 @@ fn disambiguate(found: &mut [FoundSeries]) {
             let id = series.metric.to_string();
             let more = [(METRIC_ID, id.as_str())];
             series.labels = Labels::new(series.labels.iter().chain(more));
+            series.is_told_apart = true;
         }
     }
 }

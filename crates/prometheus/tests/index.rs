@@ -311,7 +311,7 @@ fn removed_series_leave_no_trace() {
         let census = index.census(&|owner| is_of(owner, &[1]), 9);
         check_census(&census, &model, &[1], 9);
         let found = index.select(&[], &|owner| is_of(owner, &[1]), usize::MAX, &|| false).unwrap();
-        assert_eq!(Census::of(found.iter().map(|series| &series.labels), 9), census);
+        assert_eq!(Census::of(&found, 9), census);
     }
     let all = model.keys().copied().collect();
     apply(&mut index, &mut model, Step::Remove(all));

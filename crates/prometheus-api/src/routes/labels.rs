@@ -94,7 +94,7 @@ async fn of_permitted(
         if has_exported_names && !series.labels.get(RESOURCE_ID).is_empty() {
             texts.insert(exported(series.labels.metric_name()).into());
         }
-        for (label, value) in series.labels.iter() {
+        for (label, value) in series.indexed_labels() {
             match name {
                 Some(name) if name == label => texts.insert(value.into()),
                 Some(_) => false,

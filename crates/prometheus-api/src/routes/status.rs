@@ -76,7 +76,7 @@ pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     };
     let census = if call.app.options().policy.is_customised(Rule::ListMetric) {
         let series = find_all(call, Rule::ListMetric, &[Vec::new()], seen).await?;
-        Census::of(series.iter().map(|series| &series.labels), limit)
+        Census::of(&series, limit)
     } else {
         call.api.catalogue.census(seen, limit).await?
     };

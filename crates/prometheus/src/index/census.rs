@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::HashMap, mem, sync::Arc};
 
-use gnudi_promql::{Labels, METRIC_NAME};
+use gnudi_promql::METRIC_NAME;
 
-use super::{Index, Sees, texts::address};
+use super::{FoundSeries, Index, Sees, texts::address};
 
 /// Counts over the series that a caller may see. Lists are sorted by count, descending, then by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,12 +60,12 @@ impl Index {
 
 impl Census {
     /// Counts these series; each list is truncated to `limit` entries.
-    pub fn of<'a>(series: impl IntoIterator<Item = &'a Labels>, limit: usize) -> Self {
+    pub fn of<'a>(series: impl IntoIterator<Item = &'a FoundSeries>, limit: usize) -> Self {
         let mut counts: HashMap<&str, HashMap<&str, u64>> = HashMap::new();
         let mut census = Census::default();
-        for labels in series {
+        for series in series {
             census.series += 1;
-            for (name, value) in labels.iter() {
+            for (name, value) in series.indexed_labels() {
                 *counts.entry(name).or_default().entry(value).or_default() += 1;
             }
         }

@@ -30,7 +30,7 @@ use part::Part;
 pub use tested::{LabelValues, Tested};
 use texts::Texts;
 
-use crate::labels::MetricLabels;
+use crate::labels::{METRIC_ID, MetricLabels};
 
 /// What access to a series depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +59,15 @@ pub struct FoundSeries {
     pub metric: MetricId,
     pub archive_policy_name: Arc<str>,
     pub labels: Labels,
+    /// Whether the labels have a [`METRIC_ID`] that the index lacks, since those of another series were equal.
+    pub is_told_apart: bool,
+}
+
+impl FoundSeries {
+    /// The labels as in the index.
+    pub fn indexed_labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels.iter().filter(move |(label, _)| !self.is_told_apart || *label != METRIC_ID)
+    }
 }
 
 /// A condition on the labels of a series.

@@ -239,6 +239,7 @@ impl Part {
             metric: series.metric,
             archive_policy_name: series.archive_policy_name.clone(),
             labels: Labels::from_sorted(labels.collect()),
+            is_told_apart: false,
         }
     }
 }
