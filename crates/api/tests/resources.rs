@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use gnudi_app::ApiOptions;
 use gnudi_indexer::{
-    CacheOptions, CachedIndexer, MemoryIndexer, NewRevision, ResourceChange, Resources as _,
+    ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer, Metrics as _, NewRevision,
+    ResourceChange, Resources as _,
 };
-use gnudi_model::Timestamp;
+use gnudi_model::{MetricId, Timestamp};
 use support::{Answer, NOW, POLICY, Request, Server, app, engine_of};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {
@@ -191,6 +192,24 @@ async fn a_change_to_what_is_cached_is_made() {
         assert!(shown.contains(r#""user_id": null"#), "{shown}");
         assert_eq!(revisions().await, expected, "{body}");
     }
+}
+
+/// Another process has removed the policy of a definition, which no metric used, and it is still cached here.
+#[tokio::test]
+async fn a_definition_that_was_swept_is_made_again() {
+    let (server, cached) = server_with_cache().await;
+    let body = r#"{"name": "m", "archive_policy": {"definition": [{"granularity": 1}]}}"#;
+    for _ in 0..2 {
+        let id = server.create("admin", "/v1/metric", body).await;
+        // Its policy is cached now.
+        assert_eq!(server.ask(Request::new("GET", &format!("/v1/metric/{id}"))).await.status, 200);
+        let (id, others) = (MetricId(id.parse().unwrap()), cached.index());
+        others.delete_metrics(&[id]).await.remove(0).unwrap();
+        others.expunge_metrics(&[id]).await.unwrap();
+        assert_eq!(others.sweep_definitions().await, Ok(1));
+    }
+    let metrics = format!(r#"{{"id": "a", "metrics": {{"m": {body}, "n": {body}}}}}"#);
+    server.create("admin", "/v1/resource/generic", &metrics).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! `/v1/archive_policy`
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use gnudi_app::schema::{
     Checked, Invalid, addressable, each_entry, integer_from, list as list_of, required, string, timespan,
@@ -180,19 +183,26 @@ fn resolved(call: &Call<'_>, entries: &[String]) -> Result<BTreeSet<AggregationM
     ArchivePolicy::resolve_methods(entries, &call.app.options().default_aggregation_methods)
 }
 
-/// The policy for a metric's own definition; created if missing. Equal definitions share one.
+/// The policy for a metric's own definition; created if missing. Equal definitions share one. `known` has the names of those
+/// that the request has looked up.
 ///
 /// # Errors
 /// 403 if the caller may not create archive policies.
-pub(crate) async fn of_definition(call: &Call<'_>, given: PolicyFields) -> Result<Arc<ArchivePolicy>> {
+pub(crate) async fn of_definition(
+    call: &Call<'_>,
+    given: PolicyFields,
+    known: &mut HashSet<String>,
+) -> Result<Arc<ArchivePolicy>> {
     let mut policy = completed(call, given)?;
     call.enforce(Rule::CreateArchivePolicy, Target::ArchivePolicy(&policy))?;
     let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, shown(&policy).to_json().as_bytes());
     policy.name = ArchivePolicy::definition_name(digest);
     let indexer = call.indexer();
-    if indexer.archive_policy(&policy.name).await?.is_none() {
+    // A policy without metrics may be gone though it is cached: another process may have swept it.
+    if known.insert(policy.name.clone()) && indexer.metrics_of_policy(&policy.name, None, 1).await?.is_empty()
+    {
         match indexer.create_archive_policy(policy.clone()).await {
-            // A concurrent request has created it.
+            // It has no metrics yet, or a concurrent request has created it.
             Err(IndexerError::ArchivePolicyAlreadyExists(_)) => {}
             created => created?,
         }

@@ -129,7 +129,7 @@ async fn new_metric(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<NewMetr
         .filter_map(|(key, value)| Some((key.to_owned(), Value::from(&**value.as_ref()?))));
     let document = Value::Object(given.collect());
     let given = definition::check(&document, &call.caller.user, Some(&metric.name))?;
-    definition::complete(call, given).await
+    definition::complete(call, given, &mut HashSet::new()).await
 }
 
 /// Refuses (400) an unknown archive policy; `known` caches existing ones.

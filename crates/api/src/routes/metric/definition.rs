@@ -1,5 +1,7 @@
 //! Definitions of new metrics in requests, alone or within a resource.
 
+use std::collections::HashSet;
+
 use gnudi_app::{
     resource_id,
     schema::{Checked, Invalid, each_entry, entries, required, storable, string, string_up_to},
@@ -118,12 +120,16 @@ fn slash_refused() -> ApiError {
 }
 
 /// The new metric, after all checks. Chooses the archive policy if none is given, and looks up the resource
-/// if one is.
+/// if one is. `known`: see [`archive_policy::of_definition`].
 ///
 /// # Errors
 /// 400 for an invalid name or one without a matching rule, 404 for an unknown resource, 403 if the caller may
 /// not change it.
-pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<NewMetric> {
+pub async fn complete(
+    call: &Call<'_>,
+    given: MetricFields,
+    known: &mut HashSet<String>,
+) -> Result<NewMetric> {
     if given.name.as_ref().is_some_and(|name| name.contains('/')) {
         return Err(slash_refused());
     }
@@ -131,7 +137,7 @@ pub async fn complete(call: &Call<'_>, given: MetricFields) -> Result<NewMetric>
         storable(text)?;
     }
     let archive_policy_name = match (given.archive_policy_name, given.archive_policy) {
-        (_, Some(definition)) => archive_policy::of_definition(call, definition).await?.name.clone(),
+        (_, Some(definition)) => archive_policy::of_definition(call, definition, known).await?.name.clone(),
         (Some(name), None) => {
             archive_policy::refuse_definition(&name)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -173,7 +179,7 @@ pub async fn complete_named(
 ) -> Result<Vec<(String, MetricsChange)>> {
     call.app.options().limits.check_metrics(given.len())?;
     let new = given.iter().filter(|(_, given)| matches!(given, GivenNamed::Create(_))).count();
-    let mut changes = Vec::with_capacity(given.len());
+    let (mut changes, mut known) = (Vec::with_capacity(given.len()), HashSet::new());
     for (name, given) in given {
         storable(&name)?;
         let change = match given {
@@ -183,7 +189,7 @@ pub async fn complete_named(
             }
             GivenNamed::Create(given) => {
                 let NewMetric { id, unit, archive_policy_name, whole_name, .. } =
-                    complete(call, given).await?;
+                    complete(call, given, &mut known).await?;
                 MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name, whole_name })
             }
         };

@@ -11,7 +11,11 @@ pub use list::list;
 pub(crate) use get_measures::resample;
 use gnudi_app::json;
 
-use std::{collections::HashMap, fmt::Display, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Display,
+    sync::Arc,
+};
 
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Resample;
@@ -143,7 +147,7 @@ fn join_next(out: &mut Vec<u8>) {
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let creator = &call.caller.user;
     let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
-    let metric = definition::complete(call, given).await?;
+    let metric = definition::complete(call, given, &mut HashSet::new()).await?;
     call.admit_metrics(1).await?;
     let created = call.indexer().create_metrics(vec![metric]).await.pop().expect("one answer per metric");
     call.metrics_are_settled(&created);
@@ -189,7 +193,9 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let given = definition::check_change(&document)?;
     let policy = match given {
         GivenPolicy::Name(name) => archive_policy::given(call, &name).await?,
-        GivenPolicy::Definition(definition) => archive_policy::of_definition(call, definition).await?,
+        GivenPolicy::Definition(definition) => {
+            archive_policy::of_definition(call, definition, &mut HashSet::new()).await?
+        }
     };
     let (engine, id) = (call.app.engine(), call.metric().id);
     let current = engine.indexer().current_metric(id).await?;
