@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 from support.http import create_metric, create_policy, create_policy_with_rule
+from support.process import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -167,6 +168,37 @@ def test_damaged_definitions_and_annotations_are_named_and_can_be_deleted(gnudi)
         client.get(path).expect(404)
         client.delete(path).expect(404)
         client.get(listing).expect(200)
+
+
+def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi):
+    server = gnudi()
+    client = server.client()
+    own = {"definition": [{"granularity": 60}]}
+    metrics = [client.post("/v1/metric", body).expect(201).json()["id"] for body in [{"archive_policy_name": "low"}, {"archive_policy": own}]]
+    paths = [f"/v1/metric/{metric}/measures" for metric in metrics]
+    for path in paths:
+        client.post(path, [{"timestamp": START_S, "value": 1}]).expect(202)
+        assert client.get(f"{path}?refresh=true").expect(200).json()[0][2] == 1
+    of_definition = client.get(f"/v1/metric/{metrics[1]}").expect(200).json()["archive_policy"]["name"]
+    whole = client.get("/v1/archive_policy/low").expect(200).json()
+    damage_in_the_index(server, *(("archive_policy", "definition", "name", name) for name in ["low", of_definition]))
+    client = server.client()
+    for path in paths:
+        client.post(path, [{"timestamp": START_S + 1, "value": 3}]).expect(202)
+        assert "is damaged" in client.get(path).expect(503).body.decode()
+    client.delete("/v1/archive_policy/low").expect(400)
+    part = {"definition": [{"granularity": 300, "timespan": 30 * 86_400}]}
+    assert "low is damaged" in client.patch("/v1/archive_policy/low", part).expect(503).body.decode()
+    client.as_user("other").patch("/v1/archive_policy/low", part).expect(403)
+    repair = {**part, "back_window": whole["back_window"], "aggregation_methods": whole["aggregation_methods"]}
+    assert client.patch("/v1/archive_policy/low", repair).expect(200).json() == whole
+    client.patch(f"/v1/metric/{metrics[1]}", {"archive_policy_name": "low"}).expect(200)
+
+    def last(path):
+        answer = client.get(f"{path}?refresh=true")
+        return answer.status == 200 and answer.json()[-1][2]
+    wait_until(lambda: last(paths[0]) == 2, 30, "the measure that waited")
+    wait_until(lambda: last(paths[1]), 30, "measures of the metric that moved")
 
 
 def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):

@@ -23,6 +23,13 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
+    /// A policy to be changed in place of one that cannot be read; `None` if the change leaves its back window or methods as
+    /// they are.
+    pub(crate) fn in_place_of_damaged(&self, name: &str) -> Option<ArchivePolicy> {
+        let methods = self.aggregation_methods.clone()?;
+        ArchivePolicy::new(name.to_owned(), self.back_window?, self.definition.clone(), methods).ok()
+    }
+
     /// The policy after the change. Granularities cannot change.
     pub(crate) fn apply(&self, policy: &mut ArchivePolicy) -> Result<()> {
         check_change(policy, &self.definition)?;

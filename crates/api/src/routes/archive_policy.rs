@@ -265,11 +265,19 @@ fn method(value: &Value) -> Checked<String> {
 /// `PATCH /v1/archive_policy/{name}`
 ///
 /// Changes the points of existing granularities, the back window, how long raw points are kept, the treatment
-/// of late measures, and the methods.
+/// of late measures, and the methods. A damaged policy is repaired by definition, back window and methods.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let before = find(call, Rule::UpdateArchivePolicy).await?;
+    let name = call.parameter("name");
+    refuse_definition(name)?;
+    let before = match call.indexer().archive_policy(name).await {
+        Err(IndexerError::DamagedItem { .. }) => None,
+        found => Some(found?.ok_or_else(|| no_such(name))?),
+    };
+    let target = before.as_deref().map_or(Target::Nothing, Target::ArchivePolicy);
+    call.enforce(Rule::UpdateArchivePolicy, target)?;
     let change = policy_fields(&request::json(call.parts, body).await?, false)?;
-    check_drop(change.raw_timespan.or(before.raw_timespan), change.recomputes_late)?;
+    let raw_timespan = change.raw_timespan.or(before.as_ref().and_then(|before| before.raw_timespan));
+    check_drop(raw_timespan, change.recomputes_late)?;
     let methods = change.aggregation_methods.map(|entries| resolved(call, &entries)).transpose()?;
     let change = PolicyChange {
         definition: complete(&change.definition)?,
@@ -279,10 +287,14 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         aggregation_methods: methods,
     };
     let changes_methods = change.aggregation_methods.is_some();
-    call.app.engine().sync_aggregates().await?;
-    let policy = call.indexer().update_archive_policy(call.parameter("name"), change).await?;
+    let synced = call.app.engine().sync_aggregates().await;
+    if before.is_some() {
+        // What waits for a damaged policy cannot be folded before.
+        synced?;
+    }
+    let policy = call.indexer().update_archive_policy(name, change).await?;
     let mut shown = shown(&policy);
-    if changes_methods {
+    if let Some(before) = before.filter(|_| changes_methods) {
         add_conversion(&mut shown, &before, &policy);
     }
     Ok(reply::ok(&shown))

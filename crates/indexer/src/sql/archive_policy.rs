@@ -165,7 +165,10 @@ impl Change for UpdatePolicy {
         let Some(row) = row else {
             return Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone())));
         };
-        let mut policy = decode(&row).map_err(Failure::Refused)?;
+        let mut policy = match decode(&row) {
+            Ok(policy) => policy,
+            Err(damaged) => change.in_place_of_damaged(name).ok_or(Failure::Refused(damaged))?,
+        };
         let before = policy.clone();
         change.apply(&mut policy).map_err(Failure::Refused)?;
         if begins_conversion(&before, &policy) {

@@ -198,16 +198,24 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         }
     };
     let (engine, id) = (call.app.engine(), call.metric().id);
-    let current = engine.indexer().current_metric(id).await?;
-    let (_, before) = current.ok_or(IndexerError::NoSuchMetric(id))?;
-    engine.sync_metric(id).await?;
+    let before = match engine.indexer().current_metric(id).await {
+        // The metric leaves a damaged policy, for which its measures wait.
+        Err(IndexerError::DamagedItem { .. }) => None,
+        current => Some(current?.ok_or(IndexerError::NoSuchMetric(id))?.1),
+    };
+    let synced = engine.sync_metric(id).await;
+    if before.is_some() {
+        synced?;
+    }
     let moved = engine.indexer().move_metric(id, &policy.name).await.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
         other => other.into(),
     })?;
     engine.append_conversion(id).await?;
     let mut shown = shown(&moved, Some(&policy), ResourceForm::Id);
-    archive_policy::add_conversion(&mut shown, &before, &policy);
+    if let Some(before) = before {
+        archive_policy::add_conversion(&mut shown, &before, &policy);
+    }
     Ok(reply::ok(&shown))
 }
 
