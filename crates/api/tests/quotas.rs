@@ -1,10 +1,15 @@
-//! Limits per project: metrics that a request failed to create do not count.
+//! Limits per project: metrics that a request failed to create do not count, and requests at once count once.
 
+#[path = "../../indexer/tests/support/mod.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod gated;
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
-use gnudi_access::{ProjectLimits, QuotaOptions};
+use futures_util::future::join_all;
+use gated::Gated;
+use gnudi_access::{Caller, ProjectLimits, QuotaOptions, Quotas};
 use gnudi_app::ApiOptions;
 use gnudi_indexer::{ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer};
 use support::{NOW, POLICY, Request, Server, app, engine_of};
@@ -62,4 +67,22 @@ async fn a_refused_batch_leaves_room() {
     assert_eq!(status(&server, "POST", path, &batch).await, 400);
     assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
     assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
+}
+
+/// Each count reads all metrics of the project.
+#[tokio::test]
+async fn requests_at_once_share_a_count() {
+    let limits = ProjectLimits { metrics_max: Some(0), ..ProjectLimits::default() };
+    let options = QuotaOptions { limits, ..QuotaOptions::default() };
+    let (index, quotas) = (Gated::new(), Arc::<Quotas>::default());
+    let caller = Caller { user: "a".to_owned(), ..Caller::default() };
+    index.behind_reads.close();
+    let requests = join_all((0..20).map(|_| quotas.admit_metrics(&options, &caller, NOW, 1, &index)));
+    let open = async {
+        tokio::task::yield_now().await;
+        index.behind_reads.open();
+    };
+    let (answers, ()) = tokio::join!(requests, open);
+    assert!(answers.iter().all(Result::is_err));
+    assert_eq!(index.reads.load(Ordering::Relaxed), 1);
 }

@@ -17,6 +17,8 @@ pub(super) struct Creating {
     admitted: u64,
     /// Of these, by requests that have ended.
     done: u64,
+    /// Locked by the request that counts metrics, for those that need a count, too.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Admitted metrics of a request in progress. Dropped once they are created: from then on the index counts
@@ -37,6 +39,10 @@ impl MetricsAdmission {
     pub(super) fn admit(&mut self, metrics: u64) {
         self.metrics += metrics;
         self.with(|creating| creating.admitted += metrics);
+    }
+
+    pub(super) fn turn(&self) -> Arc<tokio::sync::Mutex<()>> {
+        self.with(|creating| creating.turn.clone())
     }
 
     /// The number of metrics of requests that have ended: a count of the index that begins now includes them.

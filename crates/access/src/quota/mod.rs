@@ -276,7 +276,8 @@ impl Quotas {
     }
 
     /// Admits new metrics of a project, or refuses them (429). The caller keeps the admission until they are
-    /// created; `None` without a limit. Queries the index only if the cached count is too old.
+    /// created; `None` without a limit. Queries the index only if the cached count is too old; requests of a project at the
+    /// same time share that count.
     pub async fn admit_metrics(
         self: &Arc<Self>,
         options: &QuotaOptions,
@@ -309,27 +310,32 @@ impl Quotas {
             Some(Ok(()))
         };
         let mut admission = MetricsAdmission::begin(self, caller.project());
-        let mut counted: Option<(u64, u64)> = None;
-        for counts in 0..=COUNTS_MAX {
-            let answer = self.with(caller.project(), now, |usage| {
-                if let Some((count, done)) = counted {
-                    let twice_max = admission.uncounted(done);
-                    let metrics = count.saturating_add(twice_max);
-                    usage.metrics = Some(Count { metrics, twice_max, at: now });
-                }
-                take(usage, &mut admission, counts == COUNTS_MAX)
-            });
-            if let Some(answer) = answer {
-                return answer.map(|()| Some(admission));
+        let mut answer = self.with(caller.project(), now, |usage| take(usage, &mut admission, false));
+        let mut turn = None;
+        if answer.is_none() {
+            // The count of the request before may do.
+            turn = Some(admission.turn().lock_owned().await);
+            answer = self.with(caller.project(), now, |usage| take(usage, &mut admission, false));
+        }
+        for counts in 1..=COUNTS_MAX {
+            if answer.is_some() {
+                break;
             }
-            if counts > 0 {
+            if counts > 1 {
                 // Requests in progress end meanwhile: then only the index counts their metrics.
                 sleep(COUNT_PAUSE).await;
             }
             let done = admission.done();
-            counted = Some((count(caller, indexer).await.map_err(AccessError::Indexer)?, done));
+            let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
+            answer = self.with(caller.project(), now, |usage| {
+                let twice_max = admission.uncounted(done);
+                let metrics = count.saturating_add(twice_max);
+                usage.metrics = Some(Count { metrics, twice_max, at: now });
+                take(usage, &mut admission, counts == COUNTS_MAX)
+            });
+            drop(turn.take());
         }
-        unreachable!("the last count decides")
+        answer.expect("the last count decides").map(|()| Some(admission))
     }
 }
 
