@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
         "/v1/archive_policy_rule/:name" ArchivePolicyRule
             [DELETE Caller(Rule::DeleteArchivePolicyRule), archive_policy_rule::delete]
             [GET Items(&[Rule::GetArchivePolicyRule]), archive_policy_rule::show]
-            [PATCH Caller(Rule::UpdateArchivePolicyRule), archive_policy_rule::update];
+            [PATCH Items(&[Rule::UpdateArchivePolicyRule]), archive_policy_rule::update];
         "/v1/metric" Nothing
             [OFFERS(arrow::OFFERS) GET Items(&[Rule::ListMetric]), metric::list]
             [POST Items(&[Rule::CreateMetric]), metric::create];

@@ -17,7 +17,7 @@ const CALLERS: [Option<&str>; 4] = [None, Some("other"), Some("creator"), Some("
 /// Method, path, body, and each caller's status. `{id}` is a metric of `creator`, `res` a resource of
 /// `creator` of type `t` with a metric `m`. Requests that would change the state for the next caller fail for
 /// another reason once they are allowed (400 for a bad body, 409 for a duplicate).
-const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
+const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 67] = [
     ("GET", "/", None, [200; 4]),
     ("GET", "/v1/", None, [200; 4]),
     ("GET", "/healthcheck", None, [200; 4]),
@@ -34,7 +34,9 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("GET", "/v1/archive_policy_rule", None, [401, 200, 200, 200]),
     ("POST", "/v1/archive_policy_rule", Some("{}"), [401, 403, 403, 400]),
     ("GET", "/v1/archive_policy_rule/r", None, [401, 200, 200, 200]),
-    ("PATCH", "/v1/archive_policy_rule/r", Some("{}"), [401, 403, 403, 400]),
+    // As in Gnocchi, a malformed body is reported before access is checked.
+    ("PATCH", "/v1/archive_policy_rule/r", Some("{}"), [401, 400, 400, 400]),
+    ("PATCH", "/v1/archive_policy_rule/r", Some(r#"{"name": ""}"#), [401, 403, 403, 400]),
     ("DELETE", "/v1/archive_policy_rule/nope", None, [401, 404, 404, 404]),
     ("DELETE", "/v1/archive_policy_rule/r", None, [401, 403, 403, 204]),
     ("GET", "/v1/metric", None, [401, 200, 200, 200]),
@@ -50,7 +52,6 @@ const ROUTES: [(&str, &str, Option<&str>, [u16; 4]); 66] = [
     ("GET", "/v1/nothing", None, [404; 4]),
     ("GET", "/v1/resource", None, [200; 4]),
     ("GET", "/v1/resource_type", None, [401, 200, 200, 200]),
-    // As in Gnocchi, a malformed body is reported before access is checked.
     ("POST", "/v1/resource_type", Some("{}"), [401, 400, 400, 400]),
     ("POST", "/v1/resource_type", Some(r#"{"name": "u"}"#), [401, 403, 403, 201]),
     ("GET", "/v1/resource_type/t", None, [401, 200, 200, 200]),

@@ -71,8 +71,10 @@ pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `PATCH /v1/archive_policy_rule/{name}`: renames the rule.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let rule = find(call).await?;
+    // As in Gnocchi, a malformed body is reported before access is checked.
     let new_name = new_name(&request::json(call.parts, body).await?)?;
+    call.enforce(Rule::UpdateArchivePolicyRule, Target::Nothing)?;
+    let rule = find(call).await?;
     addressable(&new_name)?;
     let rule = call.indexer().rename_archive_policy_rule(&rule.name, &new_name).await?;
     Ok(reply::ok(&shown(&rule)))
