@@ -128,6 +128,37 @@ async fn each_caller_gets_what_the_policy_gives() {
 }
 
 #[tokio::test]
+async fn rules_see_what_a_request_gives_of_a_new_item() {
+    const ID: &str = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.yaml");
+    let rules = format!(
+        "\"create resource\": \"'{ID}':%(id)s\"\n\
+         \"create metric\": \"None:%(archive_policy_name)s or '{ID}':%(original_resource_id)s\"\n"
+    );
+    std::fs::write(&file, rules).expect("it can be written");
+    let files = PolicyFiles { files: vec![file], ..PolicyFiles::default() };
+    let (policy, _) = Policy::load(&files).expect("the file has rules");
+    let server = Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    let rule = r#"{"name": "r", "metric_pattern": "*", "archive_policy_name": "p"}"#;
+    server.create("admin", "/v1/archive_policy_rule", rule).await;
+    let database = Request::new("POST", "/v1/influxdb/query?q=create+database+db");
+    assert_eq!(server.ask(database).await.status, 204);
+    for (path, body, expected) in [
+        ("/v1/influxdb/write?db=db", "m,host=other f=1", 403),
+        ("/v1/influxdb/write?db=db", "m,host={id} f=1", 204),
+        ("/v1/metric", r#"{"name": "m"}"#, 201),
+        ("/v1/metric", r#"{"archive_policy_name": "p"}"#, 403),
+        ("/v1/metric", r#"{"archive_policy_name": "p", "name": "n", "resource_id": "{id}"}"#, 201),
+    ] {
+        let body = body.replace("{id}", ID);
+        let answer = server.ask(Request::new("POST", path).body(&body).user(Some("creator"))).await;
+        assert_eq!(answer.status, expected, "{path} {body}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
 async fn a_marker_reveals_nothing_of_a_metric_that_its_caller_does_not_see() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.yaml");

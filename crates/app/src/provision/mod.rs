@@ -174,8 +174,10 @@ async fn step(
 ) -> Result<Step> {
     let resource_type = to.resource_type;
     let Some(resource) = resource else {
+        let id = parcel.id.to_string();
         let given = [
             ("resource_type", Some(resource_type)),
+            ("id", Some(id.as_str())),
             ("creator", Some(call.caller.user.as_str())),
             ("original_resource_id", Some(parcel.original_resource_id.as_str())),
         ];
@@ -223,8 +225,10 @@ async fn new_metrics(
         };
         let given = [
             ("creator", Some(call.caller.user.as_str())),
-            ("archive_policy_name", Some(archive_policy_name.as_str())),
+            // Not the one that a rule has chosen.
+            ("archive_policy_name", own_policy.as_deref()),
             ("resource_id", None),
+            ("original_resource_id", None),
             ("name", Some(name)),
             ("unit", None),
         ];

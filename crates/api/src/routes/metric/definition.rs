@@ -24,7 +24,8 @@ pub struct MetricFields {
     archive_policy_name: Option<String>,
     /// Instead of a policy's name.
     archive_policy: Option<PolicyFields>,
-    resource_id: Option<Uuid>,
+    /// As given, and what it denotes.
+    resource_id: Option<(String, Uuid)>,
     name: Option<String>,
     unit: Option<String>,
 }
@@ -42,7 +43,10 @@ pub fn check(body: &Value, creator: &str, name: Option<&str>) -> Checked<MetricF
     each_entry(body, |key, value| match key {
         "archive_policy_name" => string(value).map(|name| given.archive_policy_name = Some(name)),
         "archive_policy" => policy_fields(value, false).map(|policy| given.archive_policy = Some(policy)),
-        "resource_id" => resource_id::check(value, creator).map(|id| given.resource_id = Some(id)),
+        "resource_id" => {
+            given.resource_id = Some((string(value)?, resource_id::check(value, creator)?));
+            Ok(())
+        }
         "name" if name.is_some() => Ok(()),
         "name" => string(value).map(|name| given.name = Some(name)),
         "unit" => string_up_to(UNIT_CHARACTERS_MAX)(value).map(|unit| given.unit = Some(unit)),
@@ -136,6 +140,7 @@ pub async fn complete(
     for text in given.name.iter().chain(&given.unit) {
         storable(text)?;
     }
+    let policy_is_given = given.archive_policy_name.is_some() || given.archive_policy.is_some();
     let archive_policy_name = match (given.archive_policy_name, given.archive_policy) {
         (_, Some(definition)) => archive_policy::of_definition(call, definition, known).await?.name.clone(),
         (Some(name), None) => {
@@ -145,7 +150,7 @@ pub async fn complete(
         }
         (None, None) => call.archive_policy_for(given.name.as_deref()).await?,
     };
-    if let Some(id) = given.resource_id {
+    if let Some((_, id)) = given.resource_id {
         if given.name.is_none() {
             return Err(ApiError::bad_request(Value::object([
                 ("cause", "Attribute value error".into()),
@@ -156,11 +161,14 @@ pub async fn complete(
         resource::find_any(call, id, Rule::UpdateResource).await?;
     }
     let MetricFields { resource_id, name, unit, .. } = given;
+    let (original_resource_id, resource_id) = resource_id.unzip();
     let resource_text = resource_id.map(|id| id.to_string());
     let target = [
         ("creator", Some(call.caller.user.as_str())),
-        ("archive_policy_name", Some(archive_policy_name.as_str())),
+        // Not the one that a rule has chosen.
+        ("archive_policy_name", policy_is_given.then_some(archive_policy_name.as_str())),
         ("resource_id", resource_text.as_deref()),
+        ("original_resource_id", original_resource_id.as_deref()),
         ("name", name.as_deref()),
         ("unit", unit.as_deref()),
     ];
