@@ -236,3 +236,16 @@ async fn a_current_resource_is_read_past_the_cache() {
     let read = cache.current_resource(GENERIC, id).await;
     assert!(matches!(read, Err(IndexerError::DamagedResource { id: named, .. }) if named == id), "{read:?}");
 }
+
+#[tokio::test]
+async fn a_damaged_policy_keeps_no_metric_from_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
+    index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    raw.execute("UPDATE archive_policy SET definition = '[' WHERE name = 'bool'").await.unwrap();
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    assert_eq!(CachedIndexer::new(index, &options).warm().await, Ok(1));
+}

@@ -36,8 +36,9 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
-    ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, MetricListing, MetricPages, Metrics,
-    NewMetric, PolicyChange, PolicyConversion, Result, Touched, archive_policy_rule::first_match,
+    ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricListing,
+    MetricPages, Metrics, NewMetric, PolicyChange, PolicyConversion, Result, Touched,
+    archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -92,8 +93,13 @@ impl<I: Indexer> CachedIndexer<I> {
 
     /// Loads policies, rules and as many metrics as fit; returns the number of cached metrics.
     pub async fn warm(&self) -> Result<usize> {
-        self.archive_policies().await?;
-        self.load_rules().await?;
+        for loaded in [self.archive_policies().await.map(drop), self.load_rules().await.map(drop)] {
+            match loaded {
+                // It fails what needs it, not the metrics.
+                Ok(()) | Err(IndexerError::DamagedItem { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let mut pages = MetricPages::new(METRICS_WARMED_AT_ONCE);
         while !self.caches.metrics.is_full() {
             let epochs = self.caches.metrics.epochs();
