@@ -177,3 +177,20 @@ async fn files_are_cut_with_space_of_the_reserve() {
     append(&log, 3, 1000).await.unwrap();
     assert_eq!(waiting(&log).await, [1, 3]);
 }
+
+/// A start closes the last file, and begins another.
+#[tokio::test]
+async fn a_log_opens_with_space_of_the_reserve() {
+    for (operation, times) in [(Operation::Truncate, 1), (Operation::Write, 1), (Operation::Allocate, 2)] {
+        let disk = SimDisk::default();
+        let reserve = reserve(&disk, 100_000);
+        let options = LocalIncomingOptions { reserve: reserve.clone(), ..small_log(1) };
+        append(&*open_log(&disk, &options).unwrap(), 1, 1000).await.unwrap();
+        for _ in 0..times {
+            disk.fail(operation, 0, ErrorKind::StorageFull, false);
+        }
+        let log = open_log(&disk, &options).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
+        assert!(disk.is_healed());
+        assert_eq!(waiting(&log).await, [1]);
+    }
+}

@@ -64,6 +64,8 @@ pub struct SegmentOptions {
     pub sync_full: bool,
     /// How recovery treats whole frames behind a torn one that were written after the last sync.
     pub tear: Tear,
+    /// The log allocates space only as the reserve allows. Closing the last segment may use it.
+    pub reserve: Reserve,
 }
 
 /// The owner's state of a log, known before it is opened.
@@ -127,7 +129,6 @@ pub struct SegmentLog {
     /// Where the log ended when it was opened.
     found_end: Location,
     spares: Vec<PathBuf>,
-    reserve: Reserve,
 }
 
 /// The segment being written.
@@ -162,7 +163,9 @@ impl SegmentLog {
         // Unneeded files are removed or overwritten below. First make the names that say so durable: the last
         // writer may have crashed before doing so.
         disk.sync_dir(dir).map_err(OpenError::io(dir))?;
-        let recovered = recovery::recover(&*disk, dir, options.tear, known, quarantine, visit)?;
+        let reserve = &options.reserve;
+        let recovered =
+            recovery::recover_within(reserve, &*disk, dir, options.tear, known, quarantine, visit)?;
         let owner_tag = recovered.owner_tag;
         let (previous, previous_end) = recovered.last.unwrap_or_default();
         let number = previous.max(known.used).max(known.done) + 1;
@@ -177,7 +180,10 @@ impl SegmentLog {
                     options.segment_bytes,
                     dir.display()
                 );
-                begin(SEGMENT_HEADER_BYTES)
+                match begin(SEGMENT_HEADER_BYTES) {
+                    Err(WriteError::NoSpace(_)) if reserve.release() => begin(SEGMENT_HEADER_BYTES),
+                    begun => begun,
+                }
             }
             error => Err(error),
         });
@@ -191,15 +197,10 @@ impl SegmentLog {
         let active = Active { segment, end: SEGMENT_HEADER_BYTES, synced: SEGMENT_HEADER_BYTES, allocated };
         let segments = Arc::new(RwLock::new(segments));
         let found_end = Location { segment: previous, offset: previous_end };
-        let (dir, reserve) = (dir.to_owned(), Reserve::default());
-        let mut log = Self { disk, dir, options, owner_tag, segments, active, found_end, spares, reserve };
+        let dir = dir.to_owned();
+        let mut log = Self { disk, dir, options, owner_tag, segments, active, found_end, spares };
         log.drop_spares(log.options.spares_max).map_err(OpenError::io(&log.dir))?;
         Ok(log)
-    }
-
-    /// From now on the log allocates space only as the reserve allows.
-    pub fn set_reserve(&mut self, reserve: Reserve) {
-        self.reserve = reserve;
     }
 
     /// The owner's tag that the log was created with.
@@ -242,7 +243,7 @@ impl SegmentLog {
         if end <= self.active.allocated {
             return Ok(());
         }
-        if claim == Claim::New && !self.reserve.is_held() {
+        if claim == Claim::New && !self.options.reserve.is_held() {
             return Err(self.refused());
         }
         let wanted = match claim {
@@ -251,7 +252,7 @@ impl SegmentLog {
         };
         let file = &self.active.segment.file;
         let done = match file.allocate(wanted.into()) {
-            Err(error) if is_no_space(&error) && claim == Claim::Relief && self.reserve.release() => {
+            Err(error) if is_no_space(&error) && claim == Claim::Relief && self.options.reserve.release() => {
                 file.allocate(wanted.into())
             }
             done => done,
@@ -259,7 +260,7 @@ impl SegmentLog {
         match done {
             Ok(()) => self.active.allocated = wanted,
             Err(error) if is_no_space(&error) => {
-                return Err(WriteError::NoSpace(self.reserve.refusal(error)));
+                return Err(WriteError::NoSpace(self.options.reserve.refusal(error)));
             }
             Err(error) => return Err(WriteError::Broken(error)),
         }
@@ -267,7 +268,7 @@ impl SegmentLog {
     }
 
     fn refused(&self) -> WriteError {
-        WriteError::NoSpace(self.reserve.refusal(io::ErrorKind::StorageFull.into()))
+        WriteError::NoSpace(self.options.reserve.refusal(io::ErrorKind::StorageFull.into()))
     }
 
     /// Writes frames, not yet durable, all or none; returns where each starts.
@@ -296,7 +297,8 @@ impl SegmentLog {
     fn undo<T>(&mut self, error: io::Error) -> Result<T, WriteError> {
         let file = &self.active.segment.file;
         // On file systems that copy on write even that takes space.
-        self.reserve
+        self.options
+            .reserve
             .with_room(|| file.truncate(u64::from(self.active.end)))
             .and_then(|()| self.active.segment.sync())
             .map_err(WriteError::Broken)?;
@@ -335,12 +337,13 @@ impl SegmentLog {
 
     /// Closes the active segment and begins the next one.
     pub fn roll(&mut self, claim: Claim) -> Result<(), WriteError> {
-        if claim == Claim::New && self.spares.is_empty() && !self.reserve.is_held() {
+        if claim == Claim::New && self.spares.is_empty() && !self.options.reserve.is_held() {
             return Err(self.refused());
         }
         let previous_end = self.active.end;
         let truncate = || self.active.segment.file.truncate(u64::from(previous_end));
-        let truncated = if claim == Claim::New { truncate() } else { self.reserve.with_room(truncate) };
+        let truncated =
+            if claim == Claim::New { truncate() } else { self.options.reserve.with_room(truncate) };
         truncated.map_err(WriteError::of)?;
         self.active.allocated = previous_end;
         if self.options.sync_full {
@@ -359,7 +362,8 @@ impl SegmentLog {
 
     /// Begins a segment; also returns how many of its bytes are allocated.
     fn begin(&mut self, header: &SegmentHeader, claim: Claim) -> Result<(Arc<Segment>, u32), WriteError> {
-        let Self { disk, dir, options, spares, reserve, .. } = self;
+        let Self { disk, dir, options, spares, .. } = self;
+        let reserve = &options.reserve;
         let mut begin = |bytes| Ok((create(&**disk, dir, header, bytes, spares)?, bytes));
         let is_new = claim == Claim::New;
         if is_new || reserve.is_held() {
@@ -387,7 +391,7 @@ impl SegmentLog {
     /// the caller to remove. Never the active segment.
     pub fn release(&mut self, numbers: &[u32]) -> io::Result<Vec<PathBuf>> {
         let mut to_remove = Vec::new();
-        let is_short = self.reserve.is_short();
+        let is_short = self.options.reserve.is_short();
         if is_short {
             self.drop_spares(0)?;
         }
@@ -458,6 +462,7 @@ pub(crate) fn continue_behind(original: &Path, copy: &Path) -> Result<(), OpenEr
         spares_max: 0,
         sync_full: true,
         tear: Tear::KeepWhole,
+        reserve: Reserve::default(),
     };
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let quarantine = Quarantine::new(Arc::clone(&disk), copy.join("quarantine"));

@@ -35,6 +35,7 @@ use crate::{
     OpenError,
     disk::{Disk, read_exact_at, write_all_at},
     quarantine::Quarantine,
+    reserve::Reserve,
 };
 
 /// What recovery does with whole frames behind a torn one, none of them known to have been synced.
@@ -81,6 +82,19 @@ pub(crate) fn recover(
     quarantine: &Quarantine,
     visit: &mut dyn FnMut(RecoveredFrame<'_>),
 ) -> Result<Recovered, OpenError> {
+    recover_within(&Reserve::default(), disk, dir, tear, known, quarantine, visit)
+}
+
+/// Like [`recover`], with space of the reserve if need be.
+pub(super) fn recover_within(
+    reserve: &Reserve,
+    disk: &dyn Disk,
+    dir: &Path,
+    tear: Tear,
+    known: OwnerState,
+    quarantine: &Quarantine,
+    visit: &mut dyn FnMut(RecoveredFrame<'_>),
+) -> Result<Recovered, OpenError> {
     let mut numbers = Vec::new();
     let mut spares = Vec::new();
     for name in disk.list(dir).map_err(OpenError::io(dir))? {
@@ -117,15 +131,27 @@ pub(crate) fn recover(
         let next = headers.range(number + 1..).next();
         let successor = next.and_then(|(_, header)| header.filter(|header| header.previous == number));
         let scan = Scan::new(segment, successor, is_last, tear, known, quarantine, &patience)?;
-        let Found { end, proven } = scan.run(visit)?;
+        let Found { end, proven, torn } = scan.run(visit)?;
         if is_last {
-            segment.file.truncate(u64::from(end)).map_err(OpenError::io(&segment.path))?;
-            write_again(segment, proven, end).map_err(OpenError::io(&segment.path))?;
+            // On file systems that copy on write all of this takes space.
+            let close = || {
+                segment.file.truncate(u64::from(end))?;
+                torn.iter().try_for_each(|hole| fill(segment, hole))?;
+                write_again(segment, proven, end)
+            };
+            reserve.with_room(close).map_err(OpenError::io(&segment.path))?;
             segment.file.sync_data().map_err(OpenError::io(&segment.path))?;
             recovered.last = Some((number, end));
         }
     }
     Ok(recovered)
+}
+
+/// Overwrites a torn frame with an empty one, so that it is not taken for damage later.
+fn fill(segment: &Segment, hole: &Range<u32>) -> io::Result<()> {
+    let mut filler = filler(hole.len());
+    filler.stamp(segment.at(hole.start), hole.start - SEGMENT_HEADER_BYTES);
+    write_all_at(&*segment.file, &mut [IoSlice::new(filler.bytes())], hole.start.into())
 }
 
 /// Bytes rewritten at once.
@@ -214,6 +240,8 @@ struct Scan<'a> {
 struct Found {
     end: u32,
     proven: u32,
+    /// Frames that were being written at the crash, with whole ones behind them.
+    torn: Vec<Range<u32>>,
 }
 
 impl<'a> Scan<'a> {
@@ -246,7 +274,7 @@ impl<'a> Scan<'a> {
 
     /// Passes the frames to `visit`.
     fn run(mut self, visit: &mut dyn FnMut(RecoveredFrame<'_>)) -> Result<Found, OpenError> {
-        let (mut offset, mut proven) = (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES);
+        let (mut offset, mut proven, mut torn) = (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES, Vec::new());
         while offset < self.limit {
             let sight = self.reader.look(offset).map_err(OpenError::io(&self.segment.path))?;
             if let Sight::Whole(header, _) | Sight::Damaged(header, _) = &sight {
@@ -281,12 +309,15 @@ impl<'a> Scan<'a> {
             self.reader.check_read(offset..u32::MAX).map_err(OpenError::unreadable(&self.segment.path))?;
             if next.is_none() || self.tear == Tear::Cut {
                 self.torn_tail(offset, &sight)?;
-                return Ok(Found { end: offset, proven });
+                return Ok(Found { end: offset, proven, torn });
             }
-            self.torn_frame(offset, hole_end)?;
+            let bytes = self.reader.bytes(offset, (hole_end - offset) as usize);
+            let bytes = bytes.map_err(OpenError::io(&self.segment.path))?;
+            self.quarantine.set_aside("torn frame", &self.segment.path, offset.into(), bytes);
+            torn.push(offset..hole_end);
             offset = hole_end;
         }
-        Ok(Found { end: offset.min(self.limit), proven })
+        Ok(Found { end: offset.min(self.limit), proven, torn })
     }
 
     fn show(
@@ -367,18 +398,6 @@ impl<'a> Scan<'a> {
             );
         }
         Ok(())
-    }
-
-    /// A frame that was being written at the crash, with whole ones behind it: overwritten with an empty
-    /// frame, so that it is not taken for damage later.
-    fn torn_frame(&mut self, start: u32, end: u32) -> Result<(), OpenError> {
-        let (quarantine, path) = (self.quarantine, &self.segment.path);
-        let length = (end - start) as usize;
-        quarantine.set_aside("torn frame", path, start.into(), self.bytes(start, length)?);
-        let mut filler = filler(length);
-        filler.stamp(self.segment.at(start), start - SEGMENT_HEADER_BYTES);
-        write_all_at(&*self.segment.file, &mut [IoSlice::new(filler.bytes())], start.into())
-            .map_err(OpenError::io(path))
     }
 
     fn bytes(&mut self, offset: u32, length: usize) -> Result<&[u8], OpenError> {

@@ -8,8 +8,13 @@ fn open(dir: &Path) -> (SegmentLog, usize) {
 }
 
 fn open_on(disk: Arc<dyn Disk>, dir: &Path) -> (SegmentLog, usize) {
-    let options =
-        SegmentOptions { segment_bytes: 1 << 16, spares_max: 1, sync_full: true, tear: Tear::KeepWhole };
+    let options = SegmentOptions {
+        segment_bytes: 1 << 16,
+        spares_max: 1,
+        sync_full: true,
+        tear: Tear::KeepWhole,
+        reserve: Reserve::default(),
+    };
     let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
     let mut frames = 0;
     let known = OwnerState { owner_tag: 7, ..OwnerState::default() };

@@ -63,17 +63,17 @@ impl LocalAggregates {
             spares_max: options.spare_segments_max,
             sync_full: true,
             tear: Tear::Cut,
+            reserve: options.reserve.clone(),
         };
         // Do not replay from the log what a run has: perhaps only an older part of it is left there.
         let done = last_segment(&runs);
-        let OpenedLog { mut log, active, bytes, flushed } =
+        let OpenedLog { log, active, bytes, flushed } =
             open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
         if let Some(range) = flushed {
             let known = known(&runs).chain(active.sorted().into_iter().map(|(key, _)| key.metric()));
             let lost = Run::lost(&runs_dir, RunName::new(range), &quarantine, known);
             insert(&mut runs, lost);
         }
-        log.log.set_reserve(options.reserve.clone());
         let shared = Arc::new(Shared {
             disk,
             runs_dir,

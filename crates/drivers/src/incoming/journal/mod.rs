@@ -39,6 +39,7 @@ use crate::{
     data_dir::lock,
     disk::{Disk, LocalDisk},
     quarantine::Quarantine,
+    reserve::Reserve,
     segments::{
         Frame, HeaderError, OwnerState, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentLog,
         SegmentOptions, Tear, file_name, frame::FRAME_BYTES_MAX, numbers_on,
@@ -133,6 +134,7 @@ impl Journal {
             spares_max: 0,
             sync_full: options.durability == Durability::Sync,
             tear: Tear::KeepWhole,
+            reserve: Reserve::default(),
         };
         // Only the last file can be torn; reading all would take longer each day.
         let unread = numbers.last().map_or(0, |last| last - 1);

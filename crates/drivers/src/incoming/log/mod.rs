@@ -189,8 +189,9 @@ impl LocalIncoming {
             spares_max: options.spare_segments_max,
             sync_full: options.durability == Durability::Sync,
             tear: Tear::KeepWhole,
+            reserve: options.reserve.clone(),
         };
-        let mut log = SegmentLog::open(
+        let log = SegmentLog::open(
             Arc::clone(&disk),
             dir,
             segment_options,
@@ -201,7 +202,6 @@ impl LocalIncoming {
         if let Some(following) = &following {
             following.begin(&*disk, dir, &log).map_err(OpenError::io(dir))?;
         }
-        log.set_reserve(options.reserve.clone());
         let (index, sack_count) = loader.finish(dir, log.owner_tag(), options.sack_count)?;
         let shared = Arc::new(LogState {
             dir: dir.to_owned(),
