@@ -48,14 +48,6 @@ struct Watched {
     watcher: Option<JoinHandle<()>>,
 }
 
-impl std::ops::Deref for Watched {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.inner
-    }
-}
-
 impl Drop for Watched {
     fn drop(&mut self) {
         *self.inner.is_over.lock() = true;
@@ -82,6 +74,8 @@ struct Inner {
     dir: PathBuf,
     bytes: u64,
     held: AtomicBool,
+    /// Whether the file system has turned out to be unable to reserve space: then there is no reserve.
+    is_impossible: AtomicBool,
     /// Number of loans; while there are any, the reserve is not taken again.
     loans: AtomicUsize,
     /// Locked while the file is created or removed.
@@ -135,6 +129,7 @@ impl Reserve {
             dir: dir.to_owned(),
             bytes,
             held: AtomicBool::new(false),
+            is_impossible: AtomicBool::new(false),
             loans: AtomicUsize::new(0),
             changing: Mutex::new(()),
             is_over: Mutex::new(false),
@@ -142,10 +137,7 @@ impl Reserve {
         });
         match inner.take() {
             Ok(true) => {}
-            Ok(false) => {
-                tracing::warn!("no space is reserved: the file system of {} cannot do so", dir.display());
-                return Ok(Self::default());
-            }
+            Ok(false) => return Ok(Self::default()),
             Err(error) if is_no_space(&error) => {
                 tracing::warn!("{}", inner.refusal());
             }
@@ -157,8 +149,14 @@ impl Reserve {
         Ok(Self(Some(Arc::new(Watched { inner, watcher }))))
     }
 
+    /// `None` if nothing is reserved.
+    fn inner(&self) -> Option<&Arc<Inner>> {
+        let inner = &self.0.as_ref()?.inner;
+        (!inner.is_impossible.load(Ordering::Relaxed)).then_some(inner)
+    }
+
     pub fn figures(&self) -> ReserveFigures {
-        let Some(inner) = &self.0 else { return ReserveFigures::default() };
+        let Some(inner) = self.inner() else { return ReserveFigures::default() };
         ReserveFigures {
             free_bytes: inner.free_bytes().unwrap_or(0),
             held_bytes: inner.held_bytes(),
@@ -168,13 +166,13 @@ impl Reserve {
 
     /// Whether new data may allocate space: not while the reserve is released.
     pub fn is_held(&self) -> bool {
-        self.0.as_ref().is_none_or(|inner| inner.held.load(Ordering::Relaxed))
+        self.inner().is_none_or(|inner| inner.held.load(Ordering::Relaxed))
     }
 
     /// Releases the reserve for a write that must succeed; true if it is released now, also by others. False if
     /// there is none.
     pub fn release(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| {
+        self.inner().is_some_and(|inner| {
             let _changing = inner.changing.lock();
             inner.give_up() || !inner.held.load(Ordering::Relaxed)
         })
@@ -182,12 +180,13 @@ impl Reserve {
 
     /// Releases the reserve until the loan is dropped.
     pub(crate) fn lend(&self) -> Loan {
-        if let Some(inner) = &self.0 {
+        let inner = self.inner();
+        if let Some(inner) = inner {
             let _changing = inner.changing.lock();
             inner.loans.fetch_add(1, Ordering::Relaxed);
             inner.give_up();
         }
-        Loan(self.0.as_ref().map(|watched| Arc::clone(&watched.inner)))
+        Loan(inner.cloned())
     }
 
     /// Runs `work`, which must succeed; if there is no space, releases the reserve and retries once.
@@ -206,32 +205,32 @@ impl Reserve {
     /// Whether `bytes` can be written if the reserve is released, leaving part of it for others. True if the
     /// free space is unknown.
     pub(crate) fn has_room_within(&self, bytes: u64) -> bool {
-        let kept = self.0.as_ref().map_or(0, |inner| inner.bytes / KEPT_PART);
+        let kept = self.inner().map_or(0, |inner| inner.bytes / KEPT_PART);
         self.room_within().is_none_or(|room| room >= bytes.saturating_add(kept))
     }
 
     /// Free bytes, the reserve included; `None` if unknown.
     fn room_within(&self) -> Option<u64> {
-        let inner = self.0.as_ref()?;
+        let inner = self.inner()?;
         Some(inner.free_bytes()?.saturating_add(inner.held_bytes()))
     }
 
     /// Whether space is so short that whatever can be freed should be.
     pub fn is_short(&self) -> bool {
-        let Some(inner) = &self.0 else { return false };
+        let Some(inner) = self.inner() else { return false };
         self.room_within().is_some_and(|room| room < SHORT_TIMES * inner.bytes)
     }
 
     /// Replaces a no-space `error` with one that states the free and reserved space.
     pub(crate) fn refusal(&self, error: io::Error) -> io::Error {
-        match &self.0 {
+        match self.inner() {
             Some(inner) => io::Error::new(io::ErrorKind::StorageFull, inner.refusal()),
             None => error,
         }
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        self.0.as_ref()?.free_bytes()
+        self.inner()?.free_bytes()
     }
 }
 
@@ -279,7 +278,9 @@ impl Inner {
             }
         } else if self.loans.load(Ordering::Relaxed) == 0 && free >= self.bytes + self.bytes / REGAIN_PART {
             match self.take() {
-                Ok(_) => tracing::info!("{} has space again: measures are accepted", self.dir.display()),
+                Ok(true) => tracing::info!("{} has space again: measures are accepted", self.dir.display()),
+                // Without a reserve they are accepted, too.
+                Ok(false) => *self.is_over.lock() = true,
                 Err(error) => tracing::debug!("the reserve cannot be allocated yet: {error}"),
             }
         }
@@ -311,6 +312,10 @@ impl Inner {
         if !matches!(done, Ok(true)) {
             // Free what was allocated.
             self.disk.remove(&path).ok();
+        }
+        if let Ok(false) = done {
+            tracing::warn!("no space is reserved: the file system of {} cannot do so", self.dir.display());
+            self.is_impossible.store(true, Ordering::Relaxed);
         }
         self.held.store(matches!(done, Ok(true)), Ordering::Relaxed);
         done
@@ -351,6 +356,22 @@ mod tests {
         inner.loans.fetch_add(1, Ordering::Relaxed);
         std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
         assert!(reserve.release() && !reserve.is_held());
+    }
+
+    /// It may first have been full.
+    #[test]
+    fn a_file_system_that_cannot_reserve_space_refuses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), 1 << 20).unwrap();
+        let inner = &reserve.0.as_ref().unwrap().inner;
+        inner.loans.fetch_add(1, Ordering::Relaxed);
+        assert!(reserve.release() && !reserve.is_held());
+        // Nothing can be allocated there.
+        std::os::unix::fs::symlink("/proc/self/comm", dir.path().join(FILE_NAME)).unwrap();
+        inner.loans.fetch_sub(1, Ordering::Relaxed);
+        inner.check();
+        assert!(reserve.is_held() && !reserve.release() && !reserve.is_short());
+        assert_eq!(reserve.figures(), ReserveFigures::default());
     }
 
     #[test]
