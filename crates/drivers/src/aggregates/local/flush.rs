@@ -105,7 +105,7 @@ impl Shared {
         Ok(())
     }
 
-    fn flush(&self) -> Result<(), StoreError> {
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
         // Writers that arrived while the last flush began may have requested another one.
         let is_new = self.recent_bytes.load(Ordering::Relaxed) > 0 || self.state.read().active.len() > 0;
         if !is_new && self.state.read().frozen.is_none() {

@@ -52,6 +52,15 @@ pub(super) struct Waiting {
     waited: AtomicU64,
     /// Cached output sizes of merges, by their runs, which are immutable.
     outputs: Mutex<HashMap<Vec<RunName>, u64>>,
+    /// Merges for space that gained nothing or had no room, by their oldest runs: each has all newer ones, too.
+    futile: Mutex<HashMap<Vec<RunName>, Futile>>,
+}
+
+/// A merge that gained too little or had no room.
+struct Futile {
+    input: u64,
+    output: u64,
+    marks: u64,
 }
 
 impl Waiting {
@@ -122,12 +131,14 @@ impl Shared {
     fn merge_for_room(&self) -> io::Result<()> {
         let _lock = self.merging_blocks.lock();
         for plan in &self.plans_for_room() {
+            if self.stays_futile(plan) {
+                continue;
+            }
             let (input, output) = (input_bytes(plan), self.output_bytes(plan)?);
             if self.work.stopped() {
                 return Ok(());
             }
-            let gains = output + input / GAIN_PART <= input;
-            if gains && self.reserve.has_room_within(output) {
+            if gains(input, output) && self.reserve.has_room_within(output) {
                 let _loan = self.room_for(output).map_err(|error| io::Error::other(error.to_string()))?;
                 if matches!(self.merge(plan, MayUse::Reserve)?, Copied::Everything) {
                     tracing::info!(
@@ -137,8 +148,25 @@ impl Shared {
                     return Ok(());
                 }
             }
+            let mut futile = self.waiting.futile.lock();
+            if futile.len() >= OUTPUTS_MAX {
+                futile.clear();
+            }
+            futile.insert(oldest(plan), Futile { input, output, marks: marks(plan) });
         }
         Ok(())
+    }
+
+    /// Whether a merge was futile, and still is: each flush adds a run to it, and to find its output all input is read. It
+    /// is tried again after deletions, once it has grown by what it must gain, and once it has room.
+    fn stays_futile(&self, plan: &ToMerge) -> bool {
+        self.waiting.futile.lock().get(&oldest(plan)).is_some_and(|found| {
+            let Futile { input, output, marks: before } = *found;
+            let lacks_room = || !self.reserve.has_room_within(output);
+            marks(plan) <= before
+                && input_bytes(plan) < input + input / GAIN_PART
+                && (!gains(input, output) || lacks_room())
+        })
     }
 
     /// Merges that may free space, the widest first: all runs from some run on, if a newer one has deletions. New runs
@@ -175,8 +203,7 @@ impl Shared {
             let first = first(Level::New);
             plans.extend((first..runs.new.len()).map(|first| runs.plan(Level::New, first)));
         }
-        let has_marks = |run: &Arc<Run>| run.table.index.marks > 0;
-        plans.retain(|plan| plan.runs.all().count() > 1 && plan.runs.all().any(has_marks));
+        plans.retain(|plan| plan.runs.all().count() > 1 && marks(plan) > 0);
         plans
     }
 
@@ -239,6 +266,27 @@ fn input_bytes(plan: &ToMerge) -> u64 {
     plan.runs.all().map(|run| run.bytes).sum()
 }
 
+/// Whether a merge frees enough space.
+fn gains(input: u64, output: u64) -> bool {
+    output + input / GAIN_PART <= input
+}
+
+/// The number of deletions in the merged runs.
+fn marks(plan: &ToMerge) -> u64 {
+    plan.runs.all().map(|run| run.table.index.marks).sum()
+}
+
+/// The oldest heads and blocks of a merge, or the oldest new run if it has neither.
+fn oldest(plan: &ToMerge) -> Vec<RunName> {
+    let Levels { new, heads, blocks } = &plan.runs;
+    let mut oldest: Vec<RunName> =
+        [heads, blocks].iter().filter_map(|runs| Some(runs.first()?.name)).collect();
+    if oldest.is_empty() {
+        oldest.extend(new.first().map(|run| run.name));
+    }
+    oldest
+}
+
 /// The space that a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MayUse {
@@ -291,7 +339,7 @@ mod tests {
         *,
     };
     use crate::{
-        aggregates::{AggregateStore as _, BlockKey},
+        aggregates::{AggregateStore as _, BlockKey, Fence, MetricWrite},
         disk::LocalDisk,
     };
 
@@ -341,6 +389,40 @@ mod tests {
         for head in open(dir.path()).read_heads(&[metric(8), metric(9)]).await {
             assert_eq!(head.unwrap().as_deref(), Some(&b"head"[..]));
         }
+    }
+
+    /// A flush changes all merges.
+    #[tokio::test]
+    async fn what_frees_no_space_is_read_again_after_deletions() {
+        let dir = tempfile::tempdir().unwrap();
+        write_runs(dir.path());
+        let store = open(dir.path());
+        let delete = async |id| {
+            for answer in store.delete(Fence::EVERYTHING, &[metric(id)]).await {
+                answer.unwrap();
+            }
+            store.shared.flush().unwrap();
+        };
+        let seek = || {
+            store.shared.merge_for_room().unwrap();
+            (store.figures().merges, store.shared.waiting.outputs.lock().len())
+        };
+        let (merges, read) = seek();
+        // It has nothing.
+        delete(20).await;
+        let found = seek();
+        assert!(merges == 1 && found.0 == 1 && found.1 > read, "{found:?}");
+        let head = MetricWrite {
+            metric: metric(8),
+            head: b"head".as_slice().into(),
+            blocks: Vec::new(),
+            expired: Vec::new(),
+        };
+        store.write(Fence::EVERYTHING, vec![head]).await.remove(0).unwrap();
+        store.shared.flush().unwrap();
+        assert_eq!(seek(), (1, found.1 + 1), "only the new runs are read");
+        delete(9).await;
+        assert_eq!(seek().0, 2);
     }
 
     /// The entries in a gap are unknown, so the output cannot be assumed to be smaller than the input.
