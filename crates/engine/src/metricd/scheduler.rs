@@ -160,7 +160,7 @@ async fn feed(
             }
             for sack in arrivals {
                 let unit = numbering.unit_of(sack);
-                if engine.owns(Sack { count: numbering.units(), id: unit }) {
+                if engine.units.is_open(Sack { count: numbering.units(), id: unit }) {
                     queue.push(unit, now, now + gather);
                 }
             }
@@ -213,8 +213,14 @@ async fn work(engine: Arc<Engine>, queue: Arc<SackQueue>, mut stopped: watch::Re
             }
         };
         let running = Running { queue: &queue, sack };
-        let count = engine.incoming.numbering().units();
-        let Some(unit) = engine.units.get(Sack { count, id: sack }) else { continue };
+        let own = Sack { count: engine.incoming.numbering().units(), id: sack };
+        let Some(unit) = engine.units.get(own) else {
+            if engine.units.is_open(own) {
+                // A late renewal of the lease may still succeed.
+                queue.push(sack, since, queue.now() + OUTAGE_DELAY);
+            }
+            continue;
+        };
         let started = Instant::now();
         let passed = AssertUnwindSafe(engine.processor.process(&unit)).catch_unwind().await;
         drop(running);
@@ -269,7 +275,39 @@ fn outage_delay(sack: SackId, failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_drivers::{
+        aggregates::{Fence, memory::MemoryAggregates},
+        coordination::memory::MemoryCoordinator,
+        incoming::memory::MemoryIncoming,
+    };
+    use gnudi_indexer::MemoryIndexer;
+    use gnudi_model::Timestamp;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sack_waits_while_the_lease_is_renewed() {
+        let count = SackCount::DEFAULT;
+        let incoming = Arc::new(MemoryIncoming::new(count, u64::MAX));
+        let store = Arc::new(MemoryAggregates::default());
+        let coordinator = Arc::new(MemoryCoordinator::by_machine_clock());
+        let indexer = Arc::new(MemoryIndexer::default());
+        let engine = Arc::new(Engine::shared(indexer, incoming, store, coordinator, || Timestamp::EPOCH));
+        let sack = Sack { count, id: SackId(7) };
+        // The lease has expired.
+        engine.units.insert(Fence { sack, token: 1 });
+        let queue = Arc::new(SackQueue::new(count));
+        queue.push_now(sack.id);
+        let (_stop, stopped) = watch::channel(false);
+        let worker = tokio::spawn(work(engine.clone(), queue.clone(), stopped));
+        let expired = 2 * OUTAGE_DELAY;
+        tokio::time::sleep(expired).await;
+        assert!(queue.oldest_age() >= expired);
+        engine.units.extend(Instant::now() + Duration::from_hours(1));
+        tokio::time::sleep(expired).await;
+        assert!(queue.oldest_age().is_zero());
+        worker.abort();
+    }
 
     #[test]
     fn delays_grow_to_a_bound_and_differ() {
