@@ -247,17 +247,18 @@ impl RedisClient {
                 self.routes.suspect();
             }
         }
-        let mut patient = !later.is_empty();
         repeated.append(&mut redirected);
-        if attempt.redirections > REDIRECTIONS_MAX || Instant::now() >= attempt.patient_until.min(deadline) {
-            patient = false;
-            for waiting in later.into_iter().chain(repeated.drain(..)) {
-                answers[waiting.index] = Some(Err(ClientError::Unavailable(reason.clone())));
-            }
-        } else {
-            repeated.extend(later);
+        let now = Instant::now();
+        let may_follow = attempt.redirections <= REDIRECTIONS_MAX && now < deadline;
+        let may_wait = may_follow && now < attempt.patient_until;
+        let waits = may_wait && !later.is_empty();
+        let mut failed = if may_follow { Vec::new() } else { std::mem::take(&mut repeated) };
+        let of_later = if may_wait { &mut repeated } else { &mut failed };
+        of_later.extend(later);
+        for waiting in failed {
+            answers[waiting.index] = Some(Err(ClientError::Unavailable(reason.clone())));
         }
-        if patient {
+        if waits {
             tokio::time::sleep(PAUSE).await;
         }
         repeated
@@ -509,6 +510,32 @@ fn confirmed(answer: Option<Value>, replicas_min: u32, place: &str) -> Result<()
 mod tests {
     use super::*;
 
+    fn unconnected(options: RedisOptions) -> RedisClient {
+        RedisClient {
+            connector: Connector { connect_timeout: options.connect_timeout, scripts: Vec::new() },
+            routes: Routes::new(&options.url, 1),
+            options,
+            trips: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+        }
+    }
+
+    /// To connect may take longer than a call waits for a server that loads its data.
+    #[tokio::test]
+    async fn a_late_redirection_is_followed() {
+        let client = unconnected(RedisOptions::new("redis+cluster://127.0.0.1:1".parse().unwrap()));
+        let call = |index| PendingCall { index, call: Call::command("PING", &Tag::new("any")), ask: None };
+        let now = Instant::now();
+        for (redirections, followed) in [(0, vec![0]), (REDIRECTIONS_MAX, vec![])] {
+            let again = Again { redirected: vec![call(0)], later: vec![call(1)], ..Again::default() };
+            let mut attempt = Attempt { redirections, patient_until: now, repeated: false };
+            let mut answers: Vec<Option<Result<Value, ClientError>>> = vec![None, None];
+            let next = client.prepare(again, now + Duration::from_hours(1), &mut answers, &mut attempt).await;
+            assert_eq!(next.iter().map(|waiting| waiting.index).collect::<Vec<_>>(), followed);
+            assert_eq!(answers.iter().filter(|answer| answer.is_some()).count(), 2 - followed.len());
+        }
+    }
+
     /// Nodes that accept connections and never answer; the time to connect to all is far above the timeout.
     #[tokio::test]
     async fn a_call_keeps_its_timeout_while_no_node_answers() {
@@ -520,13 +547,7 @@ mod tests {
             connect_timeout: Duration::from_mins(1),
             ..RedisOptions::new(url)
         };
-        let client = RedisClient {
-            connector: Connector { connect_timeout: options.connect_timeout, scripts: Vec::new() },
-            routes: Routes::new(&options.url, 1),
-            options,
-            trips: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
-        };
+        let client = unconnected(options);
         let call = || client.call(0, Confirm::Master, vec![Call::command("PING", &Tag::new("any"))]);
         // Three calls: two of them wait for the first one's refresh.
         let calls = join_all((0..3).map(|_| call()));
