@@ -483,7 +483,7 @@ async fn a_worker_learns_of_a_split_from_what_arrives() {
     assert_eq!(worker.numbering(), split);
 }
 
-/// Although the limit of the backlog is checked on all of them.
+/// Although the limit of the backlog is checked on all of them, and a start asks all for their positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     let mut cluster = RedisCluster::start(&["--cluster-require-full-coverage", "no"]);
@@ -491,10 +491,16 @@ async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     // With this prefix the metric's sack lies on the third node.
     let log = incoming(&cluster.url(), setup, "gnudi").await;
     cluster.nodes[1].process.stop();
-    let accepted = async {
-        while log.append(one_record()).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let accepts = async |log: Arc<RedisIncoming>| {
+        let accepted = async {
+            while log.append(one_record()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), accepted).await.expect("nothing is accepted");
     };
-    tokio::time::timeout(Duration::from_secs(20), accepted).await.expect("nothing is accepted");
+    accepts(log).await;
+    let registry: Arc<dyn LogRegistry> = Arc::<MemoryLogRegistry>::default();
+    let options = incoming_options(&cluster.url(), setup, "gnudi");
+    accepts(RedisIncoming::open_registered(options, registry, CLUSTER).await.unwrap()).await;
 }

@@ -117,7 +117,8 @@ struct PendingCall {
 }
 
 impl RedisClient {
-    /// Connects to the server, or to all nodes of a cluster. Each has `lanes` connections, made on demand.
+    /// Connects to the server, or to the nodes of a cluster, of which some may be down. Each has `lanes` connections, made on
+    /// demand.
     pub async fn connect(
         options: RedisOptions,
         scripts: Vec<Script>,
@@ -131,8 +132,21 @@ impl RedisClient {
         let client =
             RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) };
         client.routes.refresh(&client.connector, &client.options.url).await?;
-        for node in client.routes.nodes() {
-            node.connection(0, &client.connector, &client.options.url).await?;
+        let nodes = client.routes.nodes();
+        let mut down = Vec::new();
+        for node in &nodes {
+            match node.connection(0, &client.connector, &client.options.url).await {
+                Err(error @ ClientError::Unavailable(_)) => down.push(error),
+                connected => drop(connected?),
+            }
+        }
+        if down.len() == nodes.len()
+            && let Some(error) = down.pop()
+        {
+            return Err(error);
+        }
+        for error in down {
+            tracing::warn!(%error, "a node of the cluster does not respond: the others are used");
         }
         client.log_durability();
         Ok(client)

@@ -13,9 +13,9 @@ use std::{
 use redis::Value;
 use uuid::Uuid;
 
-use super::Store;
+use super::{Store, numbering::LANE};
 use crate::{
-    clients::redis::{Call, Confirm, Tag},
+    clients::redis::{Call, ClientError, Confirm, Tag},
     incoming::{
         IncomingError, Position, Result,
         registry::{AHEAD_OF_CLOCK, LogRegistry, RegisteredLog, above_clock, succeed},
@@ -57,7 +57,7 @@ impl Store {
         if log.first > Position(0) {
             let raise =
                 |tag: &Tag| Call::script(&self.scripts.raise, tag).key(tag.key(":m")).arg(log.first.0);
-            self.all(Confirm::Replicas, self.tags.iter().map(raise).collect()).await?;
+            self.any(Confirm::Replicas, raise).await?;
         }
         self.raise_floor(registry, &log).await?;
         Ok(log)
@@ -68,7 +68,7 @@ impl Store {
     async fn raise_floor(&self, registry: &dyn LogRegistry, log: &RegisteredLog) -> Result<()> {
         let last = |tag: &Tag| Call::command("HGET", tag).key(tag.key(":m")).arg("last");
         let mut reached = 0;
-        for answer in self.all(Confirm::Master, self.tags.iter().map(last).collect()).await? {
+        for answer in self.any(Confirm::Master, last).await? {
             let last: Option<u64> = redis::from_redis_value(answer)
                 .map_err(|error| IncomingError::Unavailable(format!("{}: {error}", self.client.place())))?;
             reached = reached.max(last.unwrap_or(0));
@@ -87,6 +87,23 @@ impl Store {
             let _ = self.replaced.set(reason);
         }
         Ok(())
+    }
+
+    /// Calls to all groups: the answers of those whose node responds, at least one. For the others the registry knows what
+    /// they had reached, and appends go on above that (`Store::passed`).
+    async fn any<'a>(&'a self, confirm: Confirm, call: impl Fn(&'a Tag) -> Call) -> Result<Vec<Value>> {
+        let mut values = Vec::new();
+        let mut down = None;
+        for answer in self.client.call(LANE, confirm, self.tags.iter().map(call).collect()).await {
+            match answer {
+                Err(error @ ClientError::Unavailable(_)) => down = Some(error),
+                answer => values.push(answer?),
+            }
+        }
+        match down {
+            Some(error) if values.is_empty() => Err(error.into()),
+            _ => Ok(values),
+        }
     }
 
     /// Raises the floor regularly until the driver is dropped.
