@@ -17,7 +17,7 @@ use gnudi_drivers::{
     },
 };
 use gnudi_engine::{Engine, Metricd};
-use gnudi_model::{MetricId, Numbering, Sack, Timestamp};
+use gnudi_model::{MetricId, Numbering, Sack, SackId, Timestamp};
 use gnudi_series::head::Head;
 use parking_lot::Mutex;
 use support::{batch, indexer, metric, options, sacks, store::Tapped, until};
@@ -33,9 +33,17 @@ struct Watched {
     read: Mutex<HashMap<Sack, BTreeSet<(Position, MetricId)>>>,
     trimmed: Mutex<HashMap<Sack, Position>>,
     lost: Mutex<Option<String>>,
+    /// A sack whose server does not respond.
+    down: Option<Sack>,
 }
 
 impl Watched {
+    fn new(store: Arc<Tapped>, down: Option<Sack>) -> Arc<Self> {
+        let driver = MemoryIncoming::new(sacks(2), u64::MAX);
+        let (read, trimmed, lost) = Default::default();
+        Arc::new(Watched { driver, store, read, trimmed, lost, down })
+    }
+
     /// Whether everything is trimmed.
     async fn is_empty(&self) -> bool {
         let sacks: Vec<Sack> = self.driver.numbering().units().sacks().collect();
@@ -102,6 +110,9 @@ impl Consume for Watched {
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+        if self.down.is_some_and(|down| sacks.contains(&down)) {
+            return Err(IncomingError::Unavailable("by the test".into()));
+        }
         self.driver.positions(sacks).await
     }
 
@@ -114,13 +125,7 @@ impl Consume for Watched {
 async fn a_checkpoint_trims_only_what_is_folded() {
     let failures = (0..200).map(|write| write % 3 != 0).collect();
     let store = Arc::new(Tapped::failing(failures).deferring(true));
-    let incoming = Arc::new(Watched {
-        driver: MemoryIncoming::new(sacks(2), u64::MAX),
-        store: store.clone(),
-        read: Mutex::default(),
-        trimmed: Mutex::default(),
-        lost: Mutex::default(),
-    });
+    let incoming = Watched::new(store.clone(), None);
     let indexer = indexer(METRICS, "medium").await;
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
@@ -134,4 +139,20 @@ async fn a_checkpoint_trims_only_what_is_folded() {
     metricd.stop().await;
     assert_eq!(*incoming.lost.lock(), None);
     assert_eq!(engine.deferred_bytes(), 0);
+}
+
+/// One of the nodes of a cluster.
+#[tokio::test]
+async fn a_server_that_is_down_does_not_keep_the_logs_of_others() {
+    let [other, down] = [0, 1].map(|id| Sack { count: sacks(2), id: SackId(id) });
+    let store = Arc::new(Tapped::new(|_, writes| writes.len()));
+    let incoming = Watched::new(store.clone(), Some(down));
+    let indexer = indexer(METRICS, "medium").await;
+    let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
+    let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
+    engine.append(batch(0..METRICS, 0)).await.unwrap();
+    let newest = incoming.driver.positions(&[other]).await.unwrap()[0].newest;
+    until("it is trimmed", async || incoming.trimmed.lock().get(&other) == Some(&newest)).await;
+    metricd.stop().await;
+    assert_eq!(*incoming.lost.lock(), None);
 }

@@ -6,7 +6,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gnudi_drivers::incoming::Position;
+use futures_util::future::join_all;
+use gnudi_drivers::incoming::{Position, Positions};
 use gnudi_model::Sack;
 use tokio::{sync::watch, time::Instant};
 
@@ -38,17 +39,25 @@ pub(super) async fn checkpoint(engine: &Engine) -> bool {
     if sacks.is_empty() {
         return true;
     }
-    let positions = match engine.incoming.positions(&sacks).await {
-        Ok(positions) => positions,
+    let positions: Vec<(Sack, Positions)> = match engine.incoming.positions(&sacks).await {
+        Ok(positions) => sacks.into_iter().zip(positions).collect(),
         Err(error) => {
             report(
                 engine,
                 &error.into(),
                 "the log cannot be trimmed: the positions of the sacks are unknown",
             );
-            return true;
+            // In a cluster of Redis the servers of other sacks may respond.
+            join_all(sacks.into_iter().map(|sack| position(engine, sack)))
+                .await
+                .into_iter()
+                .flatten()
+                .collect()
         }
     };
+    if positions.is_empty() {
+        return true;
+    }
     let failed = engine.fold_deferred().await;
     if let Some((sack, error)) = failed.first() {
         report(
@@ -57,9 +66,8 @@ pub(super) async fn checkpoint(engine: &Engine) -> bool {
             &format!("measures of sack {} cannot be folded: the log keeps them", sack.id.0),
         );
     }
-    let positions: Vec<(Sack, Position)> = sacks
+    let positions: Vec<(Sack, Position)> = positions
         .into_iter()
-        .zip(positions)
         .filter(|(sack, _)| failed.iter().all(|(failed, _)| failed != sack))
         .filter(|(_, positions)| positions.acknowledged > Position::default())
         .map(|(sack, positions)| (sack, positions.acknowledged))
@@ -70,6 +78,11 @@ pub(super) async fn checkpoint(engine: &Engine) -> bool {
         report(engine, &error.into(), "the incoming store cannot be trimmed");
     }
     failed.is_empty()
+}
+
+async fn position(engine: &Engine, sack: Sack) -> Option<(Sack, Positions)> {
+    let positions = engine.incoming.positions(&[sack]).await.ok()?;
+    Some((sack, positions[0]))
 }
 
 fn report(engine: &Engine, error: &EngineError, what: &str) {
