@@ -98,9 +98,16 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// Whether Gnocchi did not respond: a later round may succeed.
+    /// Whether Gnocchi, or an engine of the target, did not respond: a later round may succeed.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Index(IndexError::Database { .. }) | Self::Storage(_) | Self::Incoming(_))
+        matches!(
+            self,
+            Self::Index(IndexError::Database { .. })
+                | Self::Storage(_)
+                | Self::Incoming(_)
+                | Self::Indexer(IndexerError::Unavailable(_) | IndexerError::Contended(_))
+                | Self::Aggregates(StoreError::Unavailable(_))
+        )
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Import<'a> {
     types: HashMap<Text, Timestamp>,
     /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
+    /// Whether the target may have other metrics and resources: a write failed, and may have been executed.
+    is_uncertain: bool,
 }
 
 /// A metric of the target.
@@ -76,8 +78,7 @@ struct TargetMetric {
 impl<'a> Import<'a> {
     /// `target`: empty, or written only by imports of the same Gnocchi. Data that is not in Gnocchi is deleted there.
     pub async fn new(source: &'a Source, target: Target<'a>) -> Result<Self, ImportError> {
-        let incomplete = |(id, place)| (id, TargetMetric { place, last_measures: None });
-        let metrics: HashMap<_, _> = target.metrics().await?.into_iter().map(incomplete).collect();
+        let metrics = found(target, &HashMap::new()).await?;
         let resources = target.resources().await?;
         let is_continued = !(metrics.is_empty() && resources.is_empty());
         Ok(Import {
@@ -91,6 +92,7 @@ impl<'a> Import<'a> {
             measured: Vec::new(),
             types: HashMap::new(),
             is_continued,
+            is_uncertain: false,
         })
     }
 
@@ -111,6 +113,16 @@ impl<'a> Import<'a> {
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
     /// imports both. The last report names what all rounds have left out.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
+        if self.is_uncertain {
+            self.metrics = found(self.target, &self.metrics).await?;
+            self.resources = self.target.resources().await?;
+        }
+        let updated = self.update(is_last, tell).await;
+        self.is_uncertain = matches!(updated, Err(ImportError::Indexer(_) | ImportError::Aggregates(_)));
+        updated
+    }
+
+    async fn update(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
         let mut backlog = self.backlog().await?;
         let mut index = Index::open(&self.source.index).await?;
         let metrics = index.metric_states().await?;
@@ -203,12 +215,12 @@ impl<'a> Import<'a> {
     async fn mark_incomplete(&mut self, metrics: Vec<MetricId>) -> Result<(), ImportError> {
         let known: Vec<MetricId> = metrics.into_iter().filter(|id| self.metrics.contains_key(id)).collect();
         for some in known.chunks(IDS_AT_ONCE) {
-            let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
-            deleted.into_iter().collect::<Result<(), _>>()?;
             for id in some {
                 self.metrics.get_mut(id).expect("it is known").last_measures = None;
                 self.skipped.remove(&id.0);
             }
+            let deleted = self.target.aggregates.delete(Fence::EVERYTHING, some).await;
+            deleted.into_iter().collect::<Result<(), _>>()?;
         }
         Ok(())
     }
@@ -417,6 +429,18 @@ impl<'a> Import<'a> {
     }
 }
 
+/// The metrics of the target; those that are `known` there stay as complete as they are.
+async fn found(
+    target: Target<'_>,
+    known: &HashMap<MetricId, TargetMetric>,
+) -> Result<HashMap<MetricId, TargetMetric>, ImportError> {
+    let of = |(id, place): (MetricId, MetricPlace)| {
+        let known = known.get(&id).filter(|known| known.place == place);
+        (id, TargetMetric { place, last_measures: known.and_then(|known| known.last_measures) })
+    };
+    Ok(target.metrics().await?.into_iter().map(of).collect())
+}
+
 /// The time of a metric's last measures, if no pass after this round can have the same time. If times are in whole seconds,
 /// `newest` is the newest one of all metrics.
 fn distinct(last_measures: Option<Timestamp>, newest: Option<Timestamp>) -> Option<Timestamp> {
@@ -474,7 +498,31 @@ fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) 
 mod tests {
     use std::collections::BTreeMap;
 
+    use gnudi_drivers::aggregates::memory::MemoryAggregates;
+    use gnudi_indexer::{Indexer, MemoryIndexer, create_default_archive_policies};
+    use gnudi_model::ArchivePolicy;
+
     use super::*;
+
+    /// The target deleted a metric and created another, and did not answer.
+    #[tokio::test]
+    async fn writes_without_an_answer_are_found() {
+        let indexer: &dyn Indexer = &MemoryIndexer::default();
+        create_default_archive_policies(indexer, &ArchivePolicy::default_methods()).await.unwrap();
+        let ids = [1, 2, 3].map(|number| MetricId(Uuid::from_u128(number)));
+        let new = ids[1..].iter().map(|id| NewMetric::new(*id, "admin", "low", Timestamp::EPOCH));
+        for created in indexer.create_metrics(new.collect()).await {
+            created.unwrap();
+        }
+        let last_measures = Some(Timestamp(7));
+        let complete = TargetMetric { place: MetricPlace::of(None, None), last_measures };
+        let known = HashMap::from([(ids[0], complete), (ids[1], complete)]);
+        let aggregates = &MemoryAggregates::default();
+        let target = Target { indexer, aggregates, now: Timestamp::EPOCH };
+        let found = found(target, &known).await.unwrap();
+        let found = ids.map(|id| found.get(&id).map(|metric| metric.last_measures));
+        assert_eq!(found, [None, Some(last_measures), Some(None)]);
+    }
 
     #[test]
     fn a_second_with_two_passes_proves_nothing() {
