@@ -348,7 +348,7 @@ impl Engine {
     }
 
     /// The number of processors, as it was at the start.
-    pub fn processors(&self) -> usize {
+    pub fn processor_count(&self) -> usize {
         self.bulk.processors
     }
 

@@ -163,8 +163,10 @@ impl<'a> Import<'a> {
             self.skipped.iter().filter(|(id, _)| is_there(id)).flat_map(|(_, all)| all).cloned().collect();
         if is_last {
             self.settle(&series, in_motion, &mut report).await?;
-            let measured = std::mem::take(&mut self.measured);
+            // Kept until it has succeeded: a round is repeated after an outage.
+            let measured = self.measured.clone();
             resources::revive(self.target.indexer, measured, SystemTime::now().into()).await?;
+            self.measured.clear();
             add_missing(&mut report.skipped, skipped);
         }
         self.target.aggregates.sync().await?;

@@ -108,7 +108,7 @@ async fn evaluate_until(
     let selected = Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?;
     let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;
-    let threads = call.app.engine().processors();
+    let threads = call.app.engine().processor_count();
     let work = move || {
         let options = Options {
             lookback_ms,

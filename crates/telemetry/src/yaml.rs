@@ -64,7 +64,7 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, YamlErro
         .map_err(|error| YamlError::Malformed { path: path.to_owned(), problem: error.to_string() })
 }
 
-/// What a text without quotes stands for in PyYAML, if that is a boolean or a number.
+/// What a text without quotes stands for in `PyYAML`, if that is a boolean or a number.
 pub fn scalar(text: &str) -> Option<Value> {
     // A float needs a point, and its exponent a sign.
     let is_number = text
