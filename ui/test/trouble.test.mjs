@@ -218,14 +218,14 @@ test("a request that a limit refuses is not repeated for each metric", async () 
   await close(page);
 });
 
-/** Counts requests for the finest points, and answers those with 503 for which this returns a description. */
-async function countPoints(page, refusalOf) {
+/** Counts requests for the finest points, and answers those with this status for which this returns a description. */
+async function countPoints(page, status, refusalOf) {
   const seen = { requests: 0 };
   await page.route(/\/v1\/aggregates.*granularity=60&/, (route) => {
     seen.requests += 1;
     const description = refusalOf(route.request().postData());
     if (!description) return route.continue();
-    return route.fulfill({ status: 503, contentType: "application/json", body: JSON.stringify({ code: 503, title: "Service Unavailable", description }) });
+    return route.fulfill({ status, contentType: "application/json", body: JSON.stringify({ code: status, title: "Refused", description }) });
   });
   return seen;
 }
@@ -234,7 +234,7 @@ test("a busy server is asked again for the same batch, later", async () => {
   const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   let isBusy = true;
-  const seen = await countPoints(page, () => isBusy && !(isBusy = false) && "too many large queries are running");
+  const seen = await countPoints(page, 503, () => isBusy && !(isBusy = false) && "too many large queries are running");
   await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
   await waitDrawn(page, 3);
   assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 0]);
@@ -245,7 +245,7 @@ test("of a batch with a damaged metric only that one is missing", async () => {
   const now = Math.floor(Date.now() / 1000);
   const damaged = cloud[1].metrics["disk.read.bytes"];
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
-  const seen = await countPoints(page, (body) => body.includes(damaged) && `metric ${damaged}: its newest state is damaged`);
+  const seen = await countPoints(page, 500, (body) => body.includes(damaged) && `metric ${damaged}: its newest state is damaged`);
   await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
   await waitDrawn(page, 2);
   await page.locator(`[data-metric="${damaged}"] .problem`, { hasText: "its newest state is damaged" }).waitFor();
@@ -257,7 +257,7 @@ test("a live view does not ask for a damaged metric at each update", async () =>
   const damaged = cloud[1].metrics["disk.read.bytes"];
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   let refused = 0;
-  const seen = await countPoints(page, (body) => body.includes(damaged) && (refused += 1) && `metric ${damaged}: its newest state is damaged`);
+  const seen = await countPoints(page, 500, (body) => body.includes(damaged) && (refused += 1) && `metric ${damaged}: its newest state is damaged`);
   await page.goto(`${server.url}#/metrics?last=1h&q=disk.read&band=none`);
   await waitDrawn(page, 2);
   const before = seen.requests;

@@ -90,6 +90,11 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
+    /// 500: stored data cannot be read, until somebody repairs or deletes it. A 503 would have clients try again.
+    pub fn damaged(detail: impl Into<Value>) -> Self {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    }
+
     /// 400 for an invalid query argument.
     pub fn argument(name: &str, reason: &str) -> Self {
         ApiError::bad_request(Value::object([
@@ -188,8 +193,11 @@ impl From<IndexerError> for ApiError {
             | IndexerError::InvalidPagination(_) => StatusCode::BAD_REQUEST,
             IndexerError::DamagedResource { .. }
             | IndexerError::DamagedMetric { .. }
-            | IndexerError::DamagedItem { .. }
-            | IndexerError::NoSpace(_)
+            | IndexerError::DamagedItem { .. } => {
+                tracing::error!(%error, "the index is damaged");
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            IndexerError::NoSpace(_)
             | IndexerError::Unavailable(_)
             | IndexerError::Contended(_)
             | IndexerError::Database(_) => {
@@ -227,7 +235,14 @@ impl From<IncomingError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "the aggregate store failed a request");
-        ApiError::unavailable(error.to_string())
+        match &error {
+            StoreError::Damaged(_) => ApiError::damaged(error.to_string()),
+            StoreError::Fenced { .. }
+            | StoreError::Closed
+            | StoreError::Unavailable(_)
+            | StoreError::NoSpace(_)
+            | StoreError::Io(_) => ApiError::unavailable(error.to_string()),
+        }
     }
 }
 
@@ -240,7 +255,7 @@ impl From<EngineError> for ApiError {
             EngineError::Resample(_) => ApiError::bad_request(error.to_string()),
             EngineError::Damaged { .. } => {
                 tracing::error!(%error, "stored aggregates are damaged");
-                ApiError::unavailable(error.to_string())
+                ApiError::damaged(error.to_string())
             }
             // Only workers return it.
             EngineError::Panicked(_) => ApiError::unavailable(error.to_string()),
@@ -290,6 +305,34 @@ impl From<CrossError> for ApiError {
             }
             CrossError::Operation(error) => unaggregable(error.to_string(), Vec::new()),
             CrossError::TooManyPoints => ApiError::too_large(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::MetricId;
+
+    use super::*;
+
+    #[test]
+    fn only_what_passes_is_worth_a_retry() {
+        let (id, reason) = (MetricId(uuid::Uuid::nil()), "a checksum".to_owned());
+        let damaged: [ApiError; 5] = [
+            IndexerError::DamagedMetric { id, reason: reason.clone() }.into(),
+            IndexerError::DamagedResource { id: id.0, reason: reason.clone() }.into(),
+            IndexerError::DamagedItem { item: "a rule".to_owned(), reason: reason.clone() }.into(),
+            EngineError::Damaged { metric: id, reason: reason.clone() }.into(),
+            StoreError::Damaged(reason.clone()).into(),
+        ];
+        for error in damaged {
+            assert_eq!((error.status.as_u16(), error.is_retryable()), (500, false), "{error:?}");
+            assert!(matches!(&error.detail, Value::Str(text) if text.contains(&reason)), "{error:?}");
+        }
+        let passing: [ApiError; 2] =
+            [IndexerError::NoSpace(reason.clone()).into(), StoreError::Unavailable(reason).into()];
+        for error in passing {
+            assert_eq!((error.status.as_u16(), error.is_retryable()), (503, true), "{error:?}");
         }
     }
 }

@@ -66,13 +66,13 @@ pub enum IndexerError {
     FilterTooLarge { max: usize, of: &'static str },
     #[error("Invalid pagination: `{0}'")]
     InvalidPagination(String),
-    /// Its row cannot be read (503).
+    /// Its row cannot be read (500).
     #[error("resource {id} is damaged in the index: {reason}")]
     DamagedResource { id: Uuid, reason: String },
-    /// Its row cannot be read (503).
+    /// Its row cannot be read (500).
     #[error("metric {id} is damaged in the index: {reason}")]
     DamagedMetric { id: MetricId, reason: String },
-    /// The row of an archive policy, a rule or an annotation cannot be read (503). `item` is its kind and name.
+    /// The row of an archive policy, a rule or an annotation cannot be read (500). `item` is its kind and name.
     #[error("{item} is damaged in the index: {reason}")]
     DamagedItem { item: String, reason: String },
     /// Out of space: nothing was changed (503).

@@ -129,5 +129,8 @@ mod tests {
         assert_eq!(after(unavailable.into()), Some("7".to_owned()));
         assert_eq!(after(ApiError::bad_request("a query").into()), None);
         assert_eq!(after(Failure::timeout()), None);
+        let damaged = Failure::from(ApiError::damaged("a metric"));
+        assert_eq!(damaged.error_type, "internal");
+        assert_eq!(after(damaged), None);
     }
 }

@@ -13,7 +13,7 @@ pub const OPTIONS: &[Spec] = &options! {
          several of a metric at once: up to 64 MiB, or 512 MiB while metrics have fewer than four each. 0: each pass \
          writes its heads to the log.");
     option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
-        "gnudi: the response to a read of damaged or lost aggregates. refuse: 503 with the place; serve: the \
+        "gnudi: the response to a read of damaged or lost aggregates. refuse: 500 with the place; serve: the \
          undamaged part. New measures are accepted either way, and reads of times after the damage are answered.");
     option disk_reserve_bytes(ANY, "67108864",
         "gnudi: bytes of the data directory's disk that are reserved, in a file, for deletions, the index and \
