@@ -1,0 +1,178 @@
+//! The backlog in front of stores that refuse.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use gnudi_client::ClientOptions;
+use gnudi_model::Timestamp;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+use super::*;
+
+fn item(metric: &str, count: usize) -> MetricMeasures {
+    MetricMeasures {
+        resource: "r".to_owned(),
+        attributes: BTreeMap::new(),
+        metric: metric.to_owned(),
+        measures: vec![Measure { timestamp: Timestamp(0), value: 1.0 }; count],
+    }
+}
+
+#[test]
+fn a_batch_of_one_metric_is_known_by_its_name() {
+    let metrics = |names: &[&str]| -> BTreeMap<String, NamedMeasures> {
+        let named = NamedMeasures { archive_policy_name: None, measures: Vec::new() };
+        names.iter().map(|name| ((*name).to_owned(), named.clone())).collect()
+    };
+    let mut batch = ResourcesBatch::from([("r".to_owned(), metrics(&["m"]))]);
+    assert_eq!(only_metric(&batch), Some(("r", "m")));
+    batch.insert("s".to_owned(), metrics(&["m"]));
+    assert_eq!(only_metric(&batch), None);
+    assert_eq!(only_metric(&ResourcesBatch::from([("r".to_owned(), metrics(&["m", "n"]))])), None);
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_not_told_as_stored() {
+    // Nobody listens there.
+    let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let deliverer = Deliverer::start(MeasureBacklog::new(client, options));
+    let first = deliverer.send_with_receipt(vec![item("m", 1)]);
+    deliverer.send(vec![item("m", BACKLOG_MEASURES_MAX)]);
+    let told = tokio::time::timeout(Duration::from_secs(30), first).await;
+    assert!(told.expect("its receipt fails").is_err());
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_noticed_without_measures() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = Client::new(&format!("http://{address}"), &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let mut backlog = MeasureBacklog::new(client, options);
+    backlog.probe().await;
+    assert!(backlog.failing);
+    backlog.post().await;
+    assert!(backlog.failing, "nobody listens yet");
+    let listener = TcpListener::bind(address).await.unwrap();
+    let answer = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        assert!(connection.read(&mut [0; 1024]).await.unwrap() > 0);
+        let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+        connection.write_all(answer).await.unwrap();
+    };
+    tokio::join!(answer, backlog.post());
+    assert!(!backlog.failing, "whatever it answers, it responds");
+}
+
+/// A store that forbids what mentions `theirs`, or in its first three requests `late`, and refuses `wrong`, behind a
+/// proxy that knows no `nowhere`. Counts what it accepts.
+async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
+    let mut requests = 0;
+    while let Ok((mut connection, _)) = listener.accept().await {
+        requests += 1;
+        let mut request = String::new();
+        let is_whole = |request: &str| {
+            let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
+            let head = head.to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+            body.len() >= length.map_or(0, |length| length.trim().parse().unwrap())
+        };
+        while !is_whole(&request) {
+            let mut part = [0; 1024];
+            let length = connection.read(&mut part).await.unwrap_or(0);
+            if length == 0 {
+                break;
+            }
+            request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+        }
+        let has = |word: &str| request.contains(word);
+        let status = if has("theirs") || has("late") && requests <= 3 {
+            "403 Forbidden"
+        } else if has("wrong") {
+            "400 Bad Request"
+        } else if has("nowhere") {
+            "404 Not Found"
+        } else {
+            accepted.fetch_add(1, Ordering::Relaxed);
+            "202 Accepted"
+        };
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = connection.write_all(answer.as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_forbidden_costs_no_other_metric() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(store(listener, Arc::default()));
+    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let mut backlog = MeasureBacklog::new(client, options);
+    backlog.push(item("nowhere", 1));
+    backlog.post().await;
+    assert_eq!(backlog.backlog.len(), 1, "it may come back");
+    backlog.backlog.clear();
+    backlog.waiting_measures = 0;
+    // Nothing else shows that the store accepts anything.
+    backlog.push(item("theirs", 1));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.failing), (1, true));
+    backlog.push(item("wrong", 2));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.waiting_measures), (1, 1), "refused once");
+    backlog.push(item("ours", 1));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.failing), (0, false));
+}
+
+#[tokio::test]
+async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(store(listener, Arc::default()));
+    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let mut backlog = MeasureBacklog::new(client, options);
+    let theirs = (0..=2 * FORBIDDEN_METRICS_MAX).map(|number| format!("theirs-{number}"));
+    for metric in theirs.chain(["z-ours".to_owned()]) {
+        backlog.push(item(&metric, 1));
+    }
+    let all = backlog.backlog.len();
+    for left in [all, all, 0] {
+        backlog.post().await;
+        assert_eq!(backlog.backlog.len(), left, "each round tries others");
+    }
+}
+
+#[tokio::test]
+async fn what_was_forbidden_before_anything_was_stored_is_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let accepted = Arc::<AtomicUsize>::default();
+    tokio::spawn(store(listener, accepted.clone()));
+    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let mut backlog = MeasureBacklog::new(client, options);
+    for metric in ["a-late", "b-ours"] {
+        backlog.push(item(metric, 1));
+    }
+    backlog.post().await;
+    // The resource and both metrics.
+    assert_eq!((backlog.backlog.len(), accepted.load(Ordering::Relaxed)), (0, 3));
+}
+
+#[tokio::test]
+#[should_panic(expected = "the task that posts measures has ended")]
+async fn whoever_hands_over_measures_notices_that_nothing_is_posted() {
+    let (rounds, received) = mpsc::channel(1);
+    drop(received);
+    Deliverer { rounds, task: tokio::spawn(std::future::ready(())) }.send(Vec::new());
+}
