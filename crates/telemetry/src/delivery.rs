@@ -2,8 +2,9 @@
 //!
 //! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
 //! bounded: the oldest are dropped first. Measures that the store rejects for good are logged and dropped, metric by
-//! metric, so that one bad metric costs no other. A store that does not respond is logged at the start, before there
-//! are measures, and once more when it responds again.
+//! metric, so that one bad metric costs no other; after 403 and 500 only if they are rejected again although the store
+//! has accepted others meanwhile. A store that does not respond is logged at the start, before there are measures, and
+//! once more when it responds again.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -26,8 +27,8 @@ pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 /// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
-/// Forbidden metrics in a round after which, if nothing was stored, no more are tried one by one.
-const FORBIDDEN_METRICS_MAX: usize = 16;
+/// Suspects in a round after which, if nothing was stored, no more are tried one by one.
+const SUSPECTS_MAX: usize = 16;
 
 /// Timeout for posting the last measures on shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -282,51 +283,49 @@ impl MeasureBacklog {
             Ok(()) => return Posted::Done,
             Err(error) => error,
         };
-        if !is_final(&error) && !is_forbidden(&error) {
+        if !is_final(&error) && !is_suspect(&error) {
             return Posted::Later(error);
         }
         if let Some((resource, name)) = only_metric(batch) {
-            if is_forbidden(&error) {
+            if is_suspect(&error) {
                 return Posted::Later(error);
             }
             log_refused(&error, resource, name);
             return Posted::Done;
         }
-        let mut metrics: VecDeque<_> = all_metrics(batch).collect();
+        // With each metric, whether it is a suspect: refused before another one was stored.
+        let mut metrics: VecDeque<_> = all_metrics(batch).map(|metric| (metric, false)).collect();
         let first = self.tried % metrics.len();
         metrics.rotate_left(first);
-        let (mut has_stored, mut forbidden) = (false, Vec::<(ClientError, _)>::new());
-        while let Some(metric) = metrics.pop_front() {
+        let mut accepted = None;
+        let mut suspects = Vec::<(ClientError, _)>::new();
+        while let Some((metric, is_again)) = metrics.pop_front() {
             let (resource, name, named) = metric;
             let one = BTreeMap::from([(name.to_owned(), named.clone())]);
             match self.try_post(&BTreeMap::from([(resource.to_owned(), one)])).await {
                 Ok(()) => {
-                    if !std::mem::replace(&mut has_stored, true) {
-                        // Our permissions may have been corrected since they were tried.
-                        metrics.extend(forbidden.drain(..).map(|(_, metric)| metric));
-                    }
+                    accepted = Some(metric);
+                    metrics.extend(suspects.drain(..).map(|(_, metric)| (metric, true)));
                 }
-                Err(error) if is_final(&error) => {
+                Err(error) if is_final(&error) || is_again && is_suspect(&error) => {
                     log_refused(&error, resource, name);
                     refused.insert((resource, name));
                 }
-                Err(error) if is_forbidden(&error) => forbidden.push((error, metric)),
+                Err(error) if is_suspect(&error) => suspects.push((error, metric)),
                 // Part of the batch may be posted twice, which changes nothing.
                 Err(error) => return Posted::Later(error),
             }
-            if !has_stored && forbidden.len() >= FORBIDDEN_METRICS_MAX {
-                self.tried = first + FORBIDDEN_METRICS_MAX;
+            if accepted.is_none() && suspects.len() >= SUSPECTS_MAX {
+                self.tried = first + SUSPECTS_MAX;
                 break;
             }
-        }
-        for (error, (resource, name, _)) in forbidden {
-            // If nothing is accepted, our own permissions may be wrong.
-            if !has_stored {
-                return Posted::Later(error);
+            if metrics.is_empty() && !suspects.is_empty() {
+                // The store may accept nothing any more: a metric that it has accepted shows it.
+                metrics.extend(accepted.take().map(|metric| (metric, false)));
             }
-            log_refused(&error, resource, name);
         }
-        Posted::Done
+        // If nothing is accepted, our own permissions may be wrong, or the store fails.
+        suspects.into_iter().next().map_or(Posted::Done, |(error, _)| Posted::Later(error))
     }
 
     /// Posts a request; if resources are missing, creates them and posts again.
@@ -400,9 +399,9 @@ fn is_outage(error: &ClientError) -> bool {
     matches!(error, ClientError::NoAnswer { .. }) || error.status().is_some_and(|status| status >= 500)
 }
 
-/// Whether a metric or a resource is somebody else's, or the store forbids everything.
-fn is_forbidden(error: &ClientError) -> bool {
-    error.status() == Some(403)
+/// Whether a metric or a resource is somebody else's (403) or damaged (500), or the store refuses everything so.
+fn is_suspect(error: &ClientError) -> bool {
+    matches!(error.status(), Some(403 | 500))
 }
 
 /// Whether retrying the same request is pointless. The store never answers measures with 404, but a proxy without a store

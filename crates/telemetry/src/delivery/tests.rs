@@ -71,8 +71,9 @@ async fn a_store_that_is_away_is_noticed_without_measures() {
     assert!(!backlog.failing, "whatever it answers, it responds");
 }
 
-/// A store that forbids what mentions `theirs`, or in its first three requests `late`, and refuses `wrong`, behind a
-/// proxy that knows no `nowhere`. Counts what it accepts.
+/// A store that forbids what mentions `theirs`, or in its first three requests `late`, refuses `wrong`, and fails on
+/// `damaged` and, after its first three requests, on `brief`; behind a proxy that knows no `nowhere`. Counts what it
+/// accepts.
 async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
     let mut requests = 0;
     while let Ok((mut connection, _)) = listener.accept().await {
@@ -97,6 +98,8 @@ async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
             "403 Forbidden"
         } else if has("wrong") {
             "400 Bad Request"
+        } else if has("damaged") || has("brief") && requests > 3 {
+            "500 Internal Server Error"
         } else if has("nowhere") {
             "404 Not Found"
         } else {
@@ -134,6 +137,23 @@ async fn what_is_forbidden_costs_no_other_metric() {
 }
 
 #[tokio::test]
+async fn a_damaged_metric_costs_no_other() {
+    // Whether the other metric is accepted as long as the damaged one is tried.
+    for (other, left) in [("ours", 0), ("brief", 2)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(store(listener, Arc::default()));
+        let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+        let mut backlog = MeasureBacklog::new(client, options);
+        backlog.push(item(other, 1));
+        backlog.push(item("damaged", 1));
+        backlog.post().await;
+        assert_eq!((backlog.backlog.len(), backlog.failing), (left, left > 0), "{other}");
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -141,7 +161,7 @@ async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
     let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
     let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
     let mut backlog = MeasureBacklog::new(client, options);
-    let theirs = (0..=2 * FORBIDDEN_METRICS_MAX).map(|number| format!("theirs-{number}"));
+    let theirs = (0..=2 * SUSPECTS_MAX).map(|number| format!("theirs-{number}"));
     for metric in theirs.chain(["z-ours".to_owned()]) {
         backlog.push(item(&metric, 1));
     }
