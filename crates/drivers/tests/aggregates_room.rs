@@ -185,7 +185,7 @@ async fn a_log_opens_with_space_of_the_reserve() {
         let disk = SimDisk::default();
         let reserve = reserve(&disk, 100_000);
         let options = LocalIncomingOptions { reserve: reserve.clone(), ..small_log(1) };
-        append(&*open_log(&disk, &options).unwrap(), 1, 1000).await.unwrap();
+        append(&open_log(&disk, &options).unwrap(), 1, 1000).await.unwrap();
         for _ in 0..times {
             disk.fail(operation, 0, ErrorKind::StorageFull, false);
         }

@@ -62,8 +62,15 @@ pub struct Import<'a> {
     types: HashMap<Text, Timestamp>,
     /// Whether policies and types of the target are from an earlier import.
     is_continued: bool,
-    /// Whether the target may have other metrics and resources: a write failed, and may have been executed.
-    is_uncertain: bool,
+    knowledge: Knowledge,
+}
+
+/// Whether the target has exactly the known metrics and resources.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Knowledge {
+    Exact,
+    /// A write failed, and may have been executed.
+    InDoubt,
 }
 
 /// A metric of the target.
@@ -92,7 +99,7 @@ impl<'a> Import<'a> {
             measured: Vec::new(),
             types: HashMap::new(),
             is_continued,
-            is_uncertain: false,
+            knowledge: Knowledge::Exact,
         })
     }
 
@@ -113,12 +120,15 @@ impl<'a> Import<'a> {
     /// `is_last`: import the backlog, too, and wait for metrics that Gnocchi is processing; otherwise the next round
     /// imports both. The last report names what all rounds have left out.
     pub async fn round(&mut self, is_last: bool, tell: Tell<'_>) -> Result<Report, ImportError> {
-        if self.is_uncertain {
+        if self.knowledge == Knowledge::InDoubt {
             self.metrics = found(self.target, &self.metrics).await?;
             self.resources = self.target.resources().await?;
         }
         let updated = self.update(is_last, tell).await;
-        self.is_uncertain = matches!(updated, Err(ImportError::Indexer(_) | ImportError::Aggregates(_)));
+        self.knowledge = match updated {
+            Err(ImportError::Indexer(_) | ImportError::Aggregates(_)) => Knowledge::InDoubt,
+            _ => Knowledge::Exact,
+        };
         updated
     }
 

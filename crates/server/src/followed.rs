@@ -67,7 +67,7 @@ mod tests {
     fn a_file_that_becomes_readable_has_changed() {
         let path = std::env::temp_dir().join(format!("gnudi-followed-{}", std::process::id()));
         fs::write(&path, "a certificate").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         let before = stamps(std::slice::from_ref(&path));
         assert_eq!(stamps(std::slice::from_ref(&path)), before);
         // Longer than the kernel's clock for files stands still.

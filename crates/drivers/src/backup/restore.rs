@@ -225,6 +225,7 @@ mod tests {
 
     #[test]
     fn only_one_restore_at_a_time_writes_to_a_directory() {
+        type Restore<'a> = &'a dyn Fn(OnProgress<'_>) -> Result<Figures, OpenError>;
         let root = tempfile::tempdir().unwrap();
         let backup = make_backup(root.path());
         let manifest = Manifest::read(&backup).unwrap();
@@ -232,8 +233,7 @@ mod tests {
         fs::create_dir(&disk).unwrap();
         let beside = |progress: OnProgress<'_>| restore(&backup, &root.path().join("data"), progress);
         let within = |progress: OnProgress<'_>| restore_within(&manifest, &backup, &disk, progress);
-        let restores: [&dyn Fn(OnProgress<'_>) -> Result<Figures, OpenError>; 2] = [&beside, &within];
-        for restore in restores {
+        for restore in [&beside as Restore<'_>, &within] {
             let mut second = None;
             let mut progress = |_: &Figures| {
                 second.get_or_insert_with(|| restore(&mut |_| {}));

@@ -34,7 +34,7 @@ pub struct MetricFields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenNamed {
     Attach(MetricId),
-    Create(MetricFields),
+    Create(Box<MetricFields>),
 }
 
 /// Parses a definition. `name`, if given, overrides the document's name.
@@ -85,7 +85,9 @@ pub fn check_change(body: &Value) -> Checked<GivenPolicy> {
 pub fn check_named(body: &Value, creator: &str) -> Checked<Vec<(String, GivenNamed)>> {
     let metric = |(name, value): &(String, Value)| {
         let checked = match value {
-            Value::Object(_) => check(value, creator, Some(name)).map(GivenNamed::Create),
+            Value::Object(_) => {
+                check(value, creator, Some(name)).map(|given| GivenNamed::Create(Box::new(given)))
+            }
             Value::Str(text) => parse_uuid(text)
                 .map(|id| GivenNamed::Attach(MetricId(id)))
                 .ok_or_else(|| Invalid::new("not a valid value")),
@@ -197,7 +199,7 @@ pub async fn complete_named(
             }
             GivenNamed::Create(given) => {
                 let NewMetric { id, unit, archive_policy_name, whole_name, .. } =
-                    complete(call, given, &mut known).await?;
+                    complete(call, *given, &mut known).await?;
                 MetricsChange::Create(NewNamedMetric { id, unit, archive_policy_name, whole_name })
             }
         };
@@ -229,17 +231,14 @@ mod tests {
         let given = named(&format!(
             r#"{{"a": "{id}", "b/c": {{"name": 5, "unit": "s"}}, "d": {{"archive_policy_name": "low"}}}}"#
         ));
-        let create = |name: &str| MetricFields { name: Some(name.to_owned()), ..MetricFields::default() };
+        let create = |name: &str, fields: MetricFields| {
+            GivenNamed::Create(Box::new(MetricFields { name: Some(name.to_owned()), ..fields }))
+        };
+        let (unit, policy) = (Some("s".to_owned()), Some("low".to_owned()));
         let expected = [
             ("a", GivenNamed::Attach(MetricId(Uuid::try_parse(id).unwrap()))),
-            ("b/c", GivenNamed::Create(MetricFields { unit: Some("s".to_owned()), ..create("b/c") })),
-            (
-                "d",
-                GivenNamed::Create(MetricFields {
-                    archive_policy_name: Some("low".to_owned()),
-                    ..create("d")
-                }),
-            ),
+            ("b/c", create("b/c", MetricFields { unit, ..MetricFields::default() })),
+            ("d", create("d", MetricFields { archive_policy_name: policy, ..MetricFields::default() })),
         ];
         assert_eq!(given.unwrap(), expected.map(|(name, given)| (name.to_owned(), given)));
         for (text, reason) in [
