@@ -12,6 +12,7 @@ use gated::Gated;
 use gnudi_access::{Caller, ProjectLimits, QuotaOptions, Quotas};
 use gnudi_app::ApiOptions;
 use gnudi_indexer::{ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer};
+use gnudi_model::Timestamp;
 use support::{NOW, POLICY, Request, Server, app, engine_of};
 
 /// A server whose projects may have this many metrics, with the policy `p`, and its cache. Its clock stands still, so that
@@ -69,20 +70,27 @@ async fn a_refused_batch_leaves_room() {
     assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
 }
 
-/// Each count reads all metrics of the project.
+/// Each count reads all metrics of the project. Requests that wait for a long one share the next, which begins after they
+/// came.
 #[tokio::test]
 async fn requests_at_once_share_a_count() {
     let limits = ProjectLimits { metrics_max: Some(0), ..ProjectLimits::default() };
     let options = QuotaOptions { limits, ..QuotaOptions::default() };
-    let (index, quotas) = (Gated::new(), Arc::<Quotas>::default());
     let caller = Caller { user: "a".to_owned(), ..Caller::default() };
-    index.behind_reads.close();
-    let requests = join_all((0..20).map(|_| quotas.admit_metrics(&options, &caller, NOW, 1, &index)));
-    let open = async {
-        tokio::task::yield_now().await;
-        index.behind_reads.open();
-    };
-    let (answers, ()) = tokio::join!(requests, open);
-    assert!(answers.iter().all(Result::is_err));
-    assert_eq!(index.reads.load(Ordering::Relaxed), 1);
+    for (seconds_between, counts) in [(0, 1), (2, 2)] {
+        let (index, quotas) = (Gated::new(), Arc::<Quotas>::default());
+        index.behind_reads.close();
+        let request = |number: i64| {
+            let now = Timestamp(NOW.0 + number * seconds_between * 1_000_000_000);
+            quotas.admit_metrics(&options, &caller, now, 1, &index)
+        };
+        let requests = join_all((0..20).map(request));
+        let open = async {
+            tokio::task::yield_now().await;
+            index.behind_reads.open();
+        };
+        let (answers, ()) = tokio::join!(requests, open);
+        assert!(answers.iter().all(Result::is_err));
+        assert_eq!(index.reads.load(Ordering::Relaxed), counts, "{seconds_between} s");
+    }
 }

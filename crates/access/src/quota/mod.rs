@@ -24,7 +24,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -99,6 +99,8 @@ pub struct Quotas {
     swept_at: AtomicI64,
     /// Locked after `projects`.
     creating: CreatingProjects,
+    /// How many counts of metrics have begun.
+    counts: AtomicU64,
 }
 
 /// The usage of a project.
@@ -119,6 +121,8 @@ struct Count {
     /// Of these, at most so many were counted twice.
     twice_max: u64,
     at: Timestamp,
+    /// Of all counts, in the order in which they began.
+    number: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -290,12 +294,15 @@ impl Quotas {
         if new == 0 {
             return Ok(None);
         }
+        let before = self.counts.load(Ordering::Relaxed);
         let take = |usage: &mut Usage, admission: &mut MetricsAdmission, is_last: bool| {
-            let Count { metrics, twice_max, at } = usage.metrics?;
+            let known = usage.metrics?;
+            let Count { metrics, twice_max, at, number } = known;
             // Also counts again if the clock was set back.
             let age = Duration::from_nanos(now.0.abs_diff(at.0));
             let fits = metrics.saturating_add(new) <= max;
-            if age > if fits { COUNT_AGE_MAX } else { COUNT_AGE_MAX_REFUSED } {
+            // A count that began while this request waited is new enough, however long it took.
+            if number <= before && age > if fits { COUNT_AGE_MAX } else { COUNT_AGE_MAX_REFUSED } {
                 return None;
             }
             if !fits {
@@ -305,7 +312,7 @@ impl Quotas {
                 let wait = Duration::from_secs(METRICS_RETRY_AFTER_SECONDS);
                 return Some(Err(usage.refuse(Limit::Metrics, &format!("{max} metrics"), wait)));
             }
-            usage.metrics = Some(Count { metrics: metrics + new, twice_max, at });
+            usage.metrics = Some(Count { metrics: metrics + new, ..known });
             admission.admit(new);
             Some(Ok(()))
         };
@@ -326,11 +333,12 @@ impl Quotas {
                 sleep(COUNT_PAUSE).await;
             }
             let done = admission.done();
+            let number = self.counts.fetch_add(1, Ordering::Relaxed) + 1;
             let count = count(caller, indexer).await.map_err(AccessError::Indexer)?;
             answer = self.with(caller.project(), now, |usage| {
                 let twice_max = admission.uncounted(done);
                 let metrics = count.saturating_add(twice_max);
-                usage.metrics = Some(Count { metrics, twice_max, at: now });
+                usage.metrics = Some(Count { metrics, twice_max, at: now, number });
                 take(usage, &mut admission, counts == COUNTS_MAX)
             });
             drop(turn.take());
