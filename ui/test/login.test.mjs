@@ -75,6 +75,29 @@ test("somebody else's log-in leaves nothing of what the first one saw", async ()
   });
 });
 
+test("figures that arrive after logging out are not shown", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
+  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
+  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+    const page = await open(browser, `${server.url}#/store`, { mayFail: true });
+    await page.getByLabel("User", { exact: true }).fill("admin");
+    await page.getByLabel("Password").fill("right");
+    await page.getByRole("button", { name: "Log in" }).click();
+    const health = (text) => page.locator(".health h1", { hasText: text });
+    await health("All is well").waitFor();
+    const held = new Promise((resolve) => void page.route(/\/debug\/cluster/, resolve, { times: 1 }));
+    const route = await held;
+    await page.getByRole("button", { name: "admin" }).click();
+    await health("The store").waitFor();
+    const arrived = page.waitForResponse(/\/debug\/cluster/);
+    await route.continue();
+    await arrived;
+    await page.waitForTimeout(200);
+    assert.equal(await health("All is well").count(), 0);
+    await close(page);
+  });
+});
+
 test("a list stays as it is when the log-in ends", async () => {
   const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
   execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });

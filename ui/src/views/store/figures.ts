@@ -88,6 +88,7 @@ export function follow(): () => void {
 }
 
 async function round(): Promise<void> {
+  const viewer = viewers.value;
   const errors: Record<string, string> = {};
   const tried = async <T>(name: string, promise: Promise<T>): Promise<T | null> => {
     try {
@@ -102,6 +103,7 @@ async function round(): Promise<void> {
     tried("status", get<Status>("v1/status", { query: { details: "false" } }).then(({ value }) => value)),
     tried("cluster", get<Cluster>("debug/cluster").then(({ value }) => value)),
   ]);
+  if (viewer !== viewers.value) return; // The answers are a former user's. The next one's view has begun its own round.
   const old = followed.value;
   const next: Followed = { ...old, status: status ?? old.status, cluster: cluster ?? old.cluster, errors };
   if (text !== null) {
