@@ -170,8 +170,9 @@ def test_damaged_definitions_and_annotations_are_named_and_can_be_deleted(gnudi)
         client.get(listing).expect(200)
 
 
-def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi):
-    server = gnudi()
+def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi, tmp_path):
+    (tmp_path / "rules.yaml").write_text('"update archive policy": "role:admin and not \'bool\':%(name)s"\n')
+    server = gnudi(config=f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
     client = server.client()
     own = {"definition": [{"granularity": 60}]}
     metrics = [client.post("/v1/metric", body).expect(201).json()["id"] for body in [{"archive_policy_name": "low"}, {"archive_policy": own}]]
@@ -181,7 +182,7 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi):
         assert client.get(f"{path}?refresh=true").expect(200).json()[0][2] == 1
     of_definition = client.get(f"/v1/metric/{metrics[1]}").expect(200).json()["archive_policy"]["name"]
     whole = client.get("/v1/archive_policy/low").expect(200).json()
-    damage_in_the_index(server, *(("archive_policy", "definition", "name", name) for name in ["low", of_definition]))
+    damage_in_the_index(server, *(("archive_policy", "definition", "name", name) for name in ["low", "bool", of_definition]))
     client = server.client()
     for path in paths:
         client.post(path, [{"timestamp": START_S + 1, "value": 3}]).expect(202)
@@ -190,6 +191,7 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi):
     part = {"definition": [{"granularity": 300, "timespan": 30 * 86_400}]}
     assert "low is damaged" in client.patch("/v1/archive_policy/low", part).expect(500).body.decode()
     client.as_user("other").patch("/v1/archive_policy/low", part).expect(403)
+    client.patch("/v1/archive_policy/bool", part).expect(403)
     repair = {**part, "back_window": whole["back_window"], "aggregation_methods": whole["aggregation_methods"]}
     assert client.patch("/v1/archive_policy/low", repair).expect(200).json() == whole
     client.patch(f"/v1/metric/{metrics[1]}", {"archive_policy_name": "low"}).expect(200)

@@ -273,7 +273,9 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         Err(IndexerError::DamagedItem { .. }) => None,
         found => Some(found?.ok_or_else(|| no_such(name))?),
     };
-    let target = before.as_deref().map_or(Target::Nothing, Target::ArchivePolicy);
+    // Of a damaged one only the name is known.
+    let known = [("name", Some(name))];
+    let target = before.as_deref().map_or(Target::Given(&known), Target::ArchivePolicy);
     call.enforce(Rule::UpdateArchivePolicy, target)?;
     let change = policy_fields(&request::json(call.parts, body).await?, false)?;
     let raw_timespan = change.raw_timespan.or(before.as_ref().and_then(|before| before.raw_timespan));
