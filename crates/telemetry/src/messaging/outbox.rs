@@ -147,7 +147,9 @@ impl AmqpOutbox {
     /// Opens another channel on this connection.
     pub(super) async fn channel(&self) -> Result<Channel> {
         let mut line = self.line.lock().await;
-        let created = self.connected(&mut line).await?.connection.create_channel().await;
+        let connection = self.connected(&mut line).await?.connection.clone();
+        let status = connection.status();
+        let created = unless_blocked(|| status.blocked(), connection.create_channel()).await?;
         if created.is_err() {
             line.open = None;
         }
