@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::options::Kind;
+use crate::commands::SPAN_SECONDS_MAX;
 
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -12,8 +13,10 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
+/// At most about a century: what is longer may be no time when it is added to one.
 pub fn parse_seconds(text: &str) -> Option<Duration> {
-    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    let span = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())?;
+    Some(span.min(Duration::new(SPAN_SECONDS_MAX as u64, 0)))
 }
 
 /// The engine in a URL: `postgresql` for `postgresql+psycopg2://...`. `None` if it is not a URL.
@@ -74,6 +77,14 @@ mod tests {
         ] {
             assert_eq!(scheme(url), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn the_longest_spans_can_be_added_to_a_time() {
+        assert_eq!(parse_seconds("1.5"), Some(Duration::from_millis(1500)));
+        let longest = parse_seconds("1e19").unwrap();
+        assert!(std::time::Instant::now().checked_add(longest).is_some());
+        assert_eq!(["nan", "inf", "-1", "1e20"].map(parse_seconds), [None; 4]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     args::PollingArgs,
-    commands::{beside, collectors::until_stopped, metrics},
+    commands::{SPAN_SECONDS_MAX, beside, collectors::until_stopped, metrics},
     config::Config,
 };
 
@@ -340,7 +340,8 @@ pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     };
     let mut options = NamesOptions::default();
     if config.bool("cache", "enabled") {
-        options.lifetime = Duration::from_secs(config.size("cache", "expiration_time") as u64);
+        let seconds = config.size("cache", "expiration_time").min(SPAN_SECONDS_MAX);
+        options.lifetime = Duration::from_secs(seconds as u64);
     }
     Some(Arc::new(Names::new(Arc::new(KeystoneDirectory(cloud)), options)))
 }
