@@ -1,43 +1,41 @@
 //! Buffers of large reads, used again. A new one costs more than a read of cached bytes: the system zeroes its pages, and so
 //! does the program.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Smaller buffers are cheap to make, larger ones are rare.
+/// Smaller buffers are cheap to make, larger ones are rare. The sizes are powers of two.
 const BUFFER_BYTES_MIN: usize = 16 << 10;
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The memory of all free buffers, in bytes.
 const FREE_BYTES_MAX: usize = 8 << 20;
 
-/// The sizes are the powers of two from the minimum to the maximum.
-const SIZES: usize = (BUFFER_BYTES_MAX / BUFFER_BYTES_MIN).ilog2() as usize + 1;
-
-static FREE: Mutex<Free> = Mutex::new(Free { of_sizes: [const { Vec::new() }; SIZES], bytes: 0 });
+static FREE: Mutex<Free> = Mutex::new(Free { buffers: VecDeque::new(), bytes: 0 });
 
 struct Free {
-    of_sizes: [Vec<Vec<u8>>; SIZES],
+    /// The one that was used last is at the back.
+    buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
 impl Free {
     fn take(&mut self, size: usize) -> Option<Vec<u8>> {
-        let buffer = self.of_sizes[place_of(size)].pop()?;
+        let place = self.buffers.iter().rposition(|buffer| buffer.len() == size)?;
         self.bytes -= size;
-        Some(buffer)
+        self.buffers.remove(place)
     }
 
+    /// Drops those that were not used for longest: a merge leaves large ones, which queries do not need.
     fn put(&mut self, buffer: Vec<u8>) {
-        if self.bytes + buffer.len() <= FREE_BYTES_MAX {
-            self.bytes += buffer.len();
-            self.of_sizes[place_of(buffer.len())].push(buffer);
+        self.bytes += buffer.len();
+        self.buffers.push_back(buffer);
+        while self.bytes > FREE_BYTES_MAX {
+            self.bytes -= self.buffers.pop_front().map_or(0, |oldest| oldest.len());
         }
     }
-}
-
-fn place_of(size: usize) -> usize {
-    (size / BUFFER_BYTES_MIN).ilog2() as usize
 }
 
 /// The front of a buffer that is free again when dropped.
@@ -85,11 +83,6 @@ mod tests {
     }
 
     #[test]
-    fn each_size_has_a_place() {
-        assert_eq!((place_of(BUFFER_BYTES_MIN), place_of(BUFFER_BYTES_MAX)), (0, SIZES - 1));
-    }
-
-    #[test]
     fn bytes_have_their_length_and_stay_while_they_are_used() {
         for length in
             [0, 1, BUFFER_BYTES_MIN - 1, BUFFER_BYTES_MIN, 40_000, BUFFER_BYTES_MAX, BUFFER_BYTES_MAX + 1]
@@ -106,11 +99,14 @@ mod tests {
 
     #[test]
     fn free_buffers_hold_limited_memory() {
-        let mut free = Free { of_sizes: [const { Vec::new() }; SIZES], bytes: 0 };
+        let mut free = Free { buffers: VecDeque::new(), bytes: 0 };
         for _ in 0..2 * FREE_BYTES_MAX / BUFFER_BYTES_MAX {
             free.put(vec![0; BUFFER_BYTES_MAX]);
         }
         assert_eq!(free.bytes, FREE_BYTES_MAX);
+        // Other sizes are used from now on.
+        free.put(vec![0; BUFFER_BYTES_MIN]);
+        assert!(free.take(BUFFER_BYTES_MIN).is_some() && free.bytes < FREE_BYTES_MAX);
         while free.take(BUFFER_BYTES_MAX).is_some() {}
         assert_eq!(free.bytes, 0);
     }
