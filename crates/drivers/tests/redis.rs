@@ -499,8 +499,13 @@ async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
         };
         tokio::time::timeout(Duration::from_secs(20), accepted).await.expect("nothing is accepted");
     };
-    accepts(log).await;
+    accepts(log.clone()).await;
     let registry: Arc<dyn LogRegistry> = Arc::<MemoryLogRegistry>::default();
     let options = incoming_options(&cluster.url(), setup, "gnudi");
     accepts(RedisIncoming::open_registered(options, registry, CLUSTER).await.unwrap()).await;
+    // A checkpoint trims the sacks of the others.
+    let sacks: Vec<Sack> = setup.sack_count.sacks().collect();
+    assert!(log.positions(&sacks).await.is_err());
+    let reachable = log.reachable_positions(&sacks).await.unwrap();
+    assert_eq!(reachable.iter().map(|(sack, _)| sack.id.0).collect::<Vec<_>>(), [0, 1, 3]);
 }

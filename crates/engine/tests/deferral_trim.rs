@@ -116,6 +116,12 @@ impl Consume for Watched {
         self.driver.positions(sacks).await
     }
 
+    async fn reachable_positions(&self, sacks: &[Sack]) -> Result<Vec<(Sack, Positions)>, IncomingError> {
+        let reachable: Vec<Sack> = sacks.iter().copied().filter(|sack| self.down != Some(*sack)).collect();
+        let positions = self.positions(&reachable).await?;
+        Ok(reachable.into_iter().zip(positions).collect())
+    }
+
     async fn arrivals(&self) -> Vec<Sack> {
         self.driver.arrivals().await
     }

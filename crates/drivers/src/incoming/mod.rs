@@ -183,6 +183,12 @@ pub trait Consume: Send + Sync + 'static {
     /// The positions of each sack, in one round trip to the store or to each of its servers.
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>>;
 
+    /// The positions of those sacks whose server responds; fails if none does.
+    async fn reachable_positions(&self, sacks: &[Sack]) -> Result<Vec<(Sack, Positions)>> {
+        let positions = self.positions(sacks).await?;
+        Ok(sacks.iter().copied().zip(positions).collect())
+    }
+
     /// Waits until some sack has records that no earlier call has reported, and returns those sacks without
     /// duplicates. Valid for the process's lifetime. A shared store may omit sacks or report empty ones:
     /// workers also poll all their sacks from time to time.

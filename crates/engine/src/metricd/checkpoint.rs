@@ -6,8 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
-use gnudi_drivers::incoming::{Position, Positions};
+use gnudi_drivers::incoming::Position;
 use gnudi_model::Sack;
 use tokio::{sync::watch, time::Instant};
 
@@ -39,25 +38,18 @@ pub(super) async fn checkpoint(engine: &Engine) -> bool {
     if sacks.is_empty() {
         return true;
     }
-    let positions: Vec<(Sack, Positions)> = match engine.incoming.positions(&sacks).await {
-        Ok(positions) => sacks.into_iter().zip(positions).collect(),
+    // In a cluster of Redis the servers of some sacks may be down.
+    let positions = match engine.incoming.reachable_positions(&sacks).await {
+        Ok(positions) => positions,
         Err(error) => {
             report(
                 engine,
                 &error.into(),
                 "the log cannot be trimmed: the positions of the sacks are unknown",
             );
-            // In a cluster of Redis the servers of other sacks may respond.
-            join_all(sacks.into_iter().map(|sack| position(engine, sack)))
-                .await
-                .into_iter()
-                .flatten()
-                .collect()
+            return true;
         }
     };
-    if positions.is_empty() {
-        return true;
-    }
     let failed = engine.fold_deferred().await;
     if let Some((sack, error)) = failed.first() {
         report(
@@ -78,11 +70,6 @@ pub(super) async fn checkpoint(engine: &Engine) -> bool {
         report(engine, &error.into(), "the incoming store cannot be trimmed");
     }
     failed.is_empty()
-}
-
-async fn position(engine: &Engine, sack: Sack) -> Option<(Sack, Positions)> {
-    let positions = engine.incoming.positions(&[sack]).await.ok()?;
-    Some((sack, positions[0]))
 }
 
 fn report(engine: &Engine, error: &EngineError, what: &str) {

@@ -186,9 +186,9 @@ async fn sweep(
     while super::sleep(delay, &mut stopped).await {
         let numbering = engine.incoming.numbering();
         let sacks = super::own_sacks(&engine, numbering);
-        // If it fails, so do the workers' passes, which log it.
-        let Ok(positions) = engine.incoming.positions(&sacks).await else { continue };
-        for (sack, positions) in sacks.into_iter().zip(positions) {
+        // Where it fails, so do the workers' passes, which log it.
+        let Ok(positions) = engine.incoming.reachable_positions(&sacks).await else { continue };
+        for (sack, positions) in positions {
             if !positions.is_idle() {
                 queue.push_now(numbering.unit_of(sack));
             }

@@ -106,6 +106,10 @@ impl Consume for Journaled {
         self.store.positions(sacks).await
     }
 
+    async fn reachable_positions(&self, sacks: &[Sack]) -> Result<Vec<(Sack, Positions)>> {
+        self.store.reachable_positions(sacks).await
+    }
+
     async fn arrivals(&self) -> Vec<Sack> {
         self.store.arrivals().await
     }

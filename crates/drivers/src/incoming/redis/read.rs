@@ -125,6 +125,60 @@ impl RedisIncoming {
         }
         Ok(())
     }
+
+    /// The positions of the sacks whose node responds, and the error of the others.
+    async fn found_positions(
+        &self,
+        sacks: &[Sack],
+    ) -> Result<(Vec<Option<Positions>>, Option<IncomingError>)> {
+        let store = &*self.store;
+        let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); store.tags.len()];
+        for (index, sack) in sacks.iter().enumerate() {
+            of_groups[usize::from(store.group_of(*sack))].push(index);
+        }
+        of_groups.retain(|indexes| !indexes.is_empty());
+        let call = |indexes: &Vec<usize>| {
+            let tag = store.tag_of(sacks[indexes[0]]);
+            let mut call = Call::command("HMGET", tag).key(tag.key(":m")).arg("count");
+            for index in indexes {
+                let member = layout::member(sacks[*index]);
+                call.push(format!("n{member}"));
+                call.push(format!("a{member}"));
+            }
+            call
+        };
+        let answers = store.client.call(LANE, Confirm::Master, of_groups.iter().map(call).collect()).await;
+        let (mut positions, mut failed) = (vec![None; sacks.len()], None);
+        let KnownNumbering { numbering, opened } = *store.numbering.read();
+        let mut is_outdated = !opened;
+        for (indexes, answer) in of_groups.iter().zip(answers) {
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    failed = Some(error.into());
+                    continue;
+                }
+            };
+            let values: Vec<Option<Vec<u8>>> =
+                redis::from_redis_value(answer).map_err(|_| store.nonsense())?;
+            let (count, values) = values.split_first().ok_or_else(|| store.nonsense())?;
+            let count =
+                count.as_deref().and_then(|count| layout::parse_count(std::str::from_utf8(count).ok()?));
+            is_outdated |= count.is_some_and(|count| count > numbering.count);
+            let first = |value: &Option<Vec<u8>>| {
+                Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
+            };
+            for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
+                let (newest, acknowledged) = (first(&pair[0]), first(&pair[1]));
+                positions[*index] = Some(Positions { newest, acknowledged });
+            }
+        }
+        if is_outdated {
+            // Whoever waits for these sacks must wait for those of a split, too.
+            store.refresh().await?;
+        }
+        Ok((positions, failed))
+    }
 }
 
 #[async_trait]
@@ -202,45 +256,21 @@ impl Consume for RedisIncoming {
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
-        let store = &*self.store;
-        let mut of_groups: Vec<Vec<usize>> = vec![Vec::new(); store.tags.len()];
-        for (index, sack) in sacks.iter().enumerate() {
-            of_groups[usize::from(store.group_of(*sack))].push(index);
+        let (positions, failed) = self.found_positions(sacks).await?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(positions.into_iter().map(Option::unwrap_or_default).collect()),
         }
-        of_groups.retain(|indexes| !indexes.is_empty());
-        let call = |indexes: &Vec<usize>| {
-            let tag = store.tag_of(sacks[indexes[0]]);
-            let mut call = Call::command("HMGET", tag).key(tag.key(":m")).arg("count");
-            for index in indexes {
-                let member = layout::member(sacks[*index]);
-                call.push(format!("n{member}"));
-                call.push(format!("a{member}"));
-            }
-            call
-        };
-        let answers = store.all(Confirm::Master, of_groups.iter().map(call).collect()).await?;
-        let mut positions = vec![Positions::default(); sacks.len()];
-        let KnownNumbering { numbering, opened } = *store.numbering.read();
-        let mut is_outdated = !opened;
-        for (indexes, answer) in of_groups.iter().zip(answers) {
-            let values: Vec<Option<Vec<u8>>> =
-                redis::from_redis_value(answer).map_err(|_| store.nonsense())?;
-            let (count, values) = values.split_first().ok_or_else(|| store.nonsense())?;
-            let count =
-                count.as_deref().and_then(|count| layout::parse_count(std::str::from_utf8(count).ok()?));
-            is_outdated |= count.is_some_and(|count| count > numbering.count);
-            let first = |value: &Option<Vec<u8>>| {
-                Position(value.as_deref().and_then(layout::first_number).unwrap_or(0))
-            };
-            for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
-                positions[*index] = Positions { newest: first(&pair[0]), acknowledged: first(&pair[1]) };
-            }
+    }
+
+    async fn reachable_positions(&self, sacks: &[Sack]) -> Result<Vec<(Sack, Positions)>> {
+        let (positions, failed) = self.found_positions(sacks).await?;
+        let found = sacks.iter().zip(positions).filter_map(|(sack, found)| Some((*sack, found?)));
+        let found: Vec<(Sack, Positions)> = found.collect();
+        match failed {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok(found),
         }
-        if is_outdated {
-            // Whoever waits for these sacks must wait for those of a split, too.
-            store.refresh().await?;
-        }
-        Ok(positions)
     }
 
     async fn arrivals(&self) -> Vec<Sack> {
