@@ -77,10 +77,10 @@ impl Watcher {
             let sacks: BTreeSet<Sack> =
                 waits.iter().flat_map(|wait| &wait.sacks).map(|(sack, _)| *sack).collect();
             let sacks: Vec<Sack> = sacks.into_iter().collect();
-            match self.incoming.positions(&sacks).await {
+            match self.incoming.reachable_positions(&sacks).await {
                 Ok(positions) => {
                     let numbering = self.incoming.numbering();
-                    let positions: HashMap<Sack, Positions> = sacks.into_iter().zip(positions).collect();
+                    let positions: HashMap<Sack, Positions> = positions.into_iter().collect();
                     let still = waits.into_iter().filter_map(|wait| wait.after(&positions, numbering));
                     waits = still.collect();
                 }
@@ -99,8 +99,14 @@ impl Watcher {
 }
 
 impl Wait {
-    /// Removes the sacks that have reached their positions; notifies the caller when none is left.
+    /// Removes the sacks that have reached their positions; notifies the caller when none is left, or if a position is
+    /// unknown.
     fn after(mut self, positions: &HashMap<Sack, Positions>, numbering: Numbering) -> Option<Self> {
+        if let Some((sack, _)) = self.sacks.iter().find(|(sack, _)| !positions.contains_key(sack)) {
+            let reason = format!("the server of sack {} does not respond", sack.id.0);
+            let _ = self.done.send(Err(IncomingError::Unavailable(reason)));
+            return None;
+        }
         self.sacks.retain_mut(|(sack, newest)| {
             let Positions { acknowledged, newest: now } = positions[sack];
             let newest = *newest.get_or_insert(now);
@@ -118,4 +124,26 @@ impl Wait {
 /// Whether the sack is of an earlier count, before the last completed split.
 fn is_gone(sack: Sack, numbering: Numbering) -> bool {
     sack.count < numbering.units()
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{SackCount, SackId};
+
+    use super::*;
+
+    /// In a cluster of Redis.
+    #[test]
+    fn a_server_that_is_down_fails_only_those_who_wait_for_its_sacks() {
+        let count = SackCount(2.try_into().unwrap());
+        let [up, down] = [0, 1].map(|id| Sack { count, id: SackId(id) });
+        let positions = HashMap::from([(up, Positions::default())]);
+        let succeeded = [up, down].map(|sack| {
+            let (done, mut answer) = oneshot::channel();
+            let wait = Wait { sacks: vec![(sack, None)], done };
+            assert!(wait.after(&positions, Numbering::settled(count)).is_none());
+            answer.try_recv().unwrap().is_ok()
+        });
+        assert_eq!(succeeded, [true, false]);
+    }
 }
