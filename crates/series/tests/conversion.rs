@@ -253,6 +253,11 @@ fn a_granularity_begins_where_it_did_before_a_removal() {
 /// A bucket that begins with the first known point has no rates after a move, but late points count in it.
 #[test]
 fn a_bucket_of_former_methods_takes_late_points() {
+    ["rate:mean", "increase", "rate_reset"].iter().for_each(|name| check_late_points_after(name));
+}
+
+/// Moves a metric whose first points are unknown to a policy with this method of differences.
+fn check_late_points_after(rate: &str) {
     let mut first = policy(0, &[(10, None)], &["max"]);
     let mut store = Store::new(&first);
     let request = |times: std::ops::Range<i32>| -> Vec<(i64, f64)> {
@@ -268,7 +273,7 @@ fn a_bucket_of_former_methods_takes_late_points() {
     store.pass();
     assert_eq!(store.head.known_from(raw::GRANULARITY), Timestamp(1190));
     assert_eq!(store.head.known_from(Timespan(10)), Timestamp(0));
-    let mut second = policy(0, &[(10, None)], &["max", "rate:mean"]);
+    let mut second = policy(0, &[(10, None)], &["max", rate]);
     second.raw_timespan = first.raw_timespan;
     store.convert(&second);
     let of = |name: &str| {
@@ -278,9 +283,9 @@ fn a_bucket_of_former_methods_takes_late_points() {
     let check = |store: &Store, points: &BTreeMap<i64, f64>| {
         let max: Rows = whole(points, of("max")).into_iter().collect();
         assert_eq!(read(store, of("max")), max);
-        let rates = whole(points, of("rate:mean"));
+        let rates = whole(points, of(rate));
         let rates: Rows = rates.range(1200..).map(|(at, rate)| (*at, *rate)).collect();
-        assert_eq!(read(store, of("rate:mean")), rates);
+        assert_eq!(read(store, of(rate)), rates, "{rate}");
     };
     check(&store, &points);
     let late = [(1191, 8.0), (1195, 9.0)];

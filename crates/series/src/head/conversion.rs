@@ -168,9 +168,9 @@ impl Head {
         let first = points.first().map_or(0, |point| point.timestamp.0);
         let known_from = if is_cut { archive.from.max(first) } else { archive.from };
         let from = known_from.max(archive.kept_from);
-        // The first point has no rate, unless it is the metric's first. After expiry, one older point
+        // The first point has no difference, unless it is the metric's first. After expiry, one older point
         // remains.
-        if layout.has_rate && known_from > 0 && first >= known_from {
+        if layout.has_differences() && known_from > 0 && first >= known_from {
             return from.max(first.saturating_add(1));
         }
         from
