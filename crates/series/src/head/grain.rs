@@ -98,7 +98,7 @@ pub(super) struct GrainState {
     pub gap_until: i64,
     pub open: Open,
     pub marks: Marks,
-    /// Not stored: values to add to final buckets, by start, in order of arrival; see [`super::added`].
+    /// Not stored: values to add to final buckets, by start, in order of arrival; see [`super::late_update`].
     pub late: Vec<(Timestamp, f64)>,
     /// The bucket at `final_until`, if its first points are not in the head; `open` is then empty.
     pub partial: Option<Partial>,

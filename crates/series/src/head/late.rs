@@ -1,4 +1,4 @@
-//! Late points of policies that keep raw points (see [`super::added`] for others): they are merged into the
+//! Late points of policies that keep raw points (others: [`super::late_update`]): they are merged into the
 //! raw points, and every affected bucket is recomputed. The result equals that of the same points in order.
 //!
 //! The affected data is in blocks, so the caller reads blocks between the steps: [`Head::late_raw_needs`]
@@ -76,19 +76,6 @@ impl LateRows {
     }
 }
 
-/// The index of the block that contains a time or into which it is inserted: the first that does not end
-/// before it. The number of blocks if all end before it.
-fn holder(blocks: impl Iterator<Item = BlockSpan>, time: Timestamp) -> usize {
-    let mut count = 0;
-    for (_, last) in blocks {
-        if last >= time {
-            return count;
-        }
-        count += 1;
-    }
-    count
-}
-
 /// Points before `raw`, with their origin.
 pub(super) struct Part {
     origin: Origin,
@@ -148,10 +135,9 @@ impl Head {
         let mut parts = self.parts(stored)?;
         let late = std::mem::take(&mut self.late);
         let in_raw = late.partition_point(|point| point.timestamp.0 < self.raw_start());
-        for point in &late[..in_raw] {
-            let ends = parts.iter().filter(|part| part.origin != Origin::Open).map(Part::span);
-            let place = holder(ends, point.timestamp);
-            parts[place].put(*point);
+        let mut rest = &late[..in_raw];
+        for part in &mut parts {
+            rest = part.put_front(rest);
         }
         merge(&mut self.raw, &late[in_raw..]);
         let mut points: Vec<Measure> = parts.iter().flat_map(|part| part.points.iter().copied()).collect();
@@ -284,20 +270,21 @@ impl Head {
 }
 
 impl Part {
-    fn span(&self) -> BlockSpan {
-        let time = |point: Option<&Measure>| point.expect("a block has points").timestamp;
-        (time(self.points.first()), time(self.points.last()))
-    }
-
     pub fn retain(&mut self, is_left: impl Fn(&Measure) -> bool) {
         let before = self.points.len();
         self.points.retain(is_left);
         self.is_changed |= self.points.len() < before;
     }
 
-    fn put(&mut self, point: Measure) {
-        merge(&mut self.points, &[point]);
-        self.is_changed = true;
+    /// Merges the points up to its last one, or all if it is not sealed; returns the rest. So a time between
+    /// two blocks belongs to the later one.
+    fn put_front<'p>(&mut self, points: &'p [Measure]) -> &'p [Measure] {
+        let last = self.points.last().filter(|_| self.origin != Origin::Open).map(|last| last.timestamp);
+        let count = last.map_or(points.len(), |last| points.partition_point(|point| point.timestamp <= last));
+        let (own, rest) = points.split_at(count);
+        merge(&mut self.points, own);
+        self.is_changed |= count > 0;
+        rest
     }
 }
 
@@ -480,10 +467,22 @@ mod tests {
 
     #[test]
     fn a_time_between_blocks_goes_to_the_later_one() {
-        let span = |first, last| (Timestamp(first), Timestamp(last));
-        let blocks = [span(10, 19), span(30, 39)];
-        let place = |time| holder(blocks.iter().copied(), Timestamp(time));
-        assert_eq!([5, 10, 19, 20, 39, 40].map(place), [0, 0, 0, 1, 1, 2]);
+        let measure = |time: &i64| Measure { timestamp: Timestamp(*time), value: 0.0 };
+        let part = |origin, times: &[i64]| Part {
+            origin,
+            points: times.iter().map(measure).collect(),
+            is_changed: false,
+        };
+        let late: Vec<Measure> = [5, 10, 19, 20, 39, 40].iter().map(measure).collect();
+        let (mut first, mut second) = (part(Origin::Sealed, &[10, 19]), part(Origin::Sealed, &[30, 39]));
+        let rest = first.put_front(&late);
+        assert_eq!(rest, &late[3..]);
+        let rest = second.put_front(rest);
+        assert_eq!(rest, &late[5..]);
+        let mut open = part(Origin::Open, &[]);
+        assert!(open.put_front(rest).is_empty());
+        assert_eq!([&first, &second, &open].map(|part| part.points.len()), [3, 3, 1]);
+        assert!(first.put_front(&[]).is_empty());
     }
 
     #[test]
