@@ -34,10 +34,6 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    pub fn new(values: Vec<f64>) -> Self {
-        Workspace { values, ..Self::default() }
-    }
-
     /// One bucket with all values.
     pub fn whole(values: Vec<f64>) -> Self {
         let bucket = Bucket { start: 0, from: 0, to: values.len(), offset: 0 };
@@ -225,9 +221,8 @@ mod tests {
     use crate::rows::is_absent;
 
     fn of(values: &[f64], name: &str, offset: u64) -> Option<f64> {
-        let bucket = Bucket { start: 0, from: 0, to: values.len(), offset };
-        let mut workspace = Workspace::new(values.to_vec());
-        workspace.buckets.push(bucket);
+        let mut workspace = Workspace::whole(values.to_vec());
+        workspace.buckets[0].offset = offset;
         let mut column = [Vec::new()];
         workspace.push_columns(&[name.parse().unwrap()], &mut column);
         assert_eq!(column[0].len(), 1);

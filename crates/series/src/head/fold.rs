@@ -9,7 +9,7 @@ use super::{
     marks::{Cut, Pass},
 };
 use crate::{
-    aggregate::{Bucket, Workspace},
+    aggregate::Workspace,
     layout::{Layout, ceil, floor, split_start},
 };
 
@@ -271,10 +271,8 @@ impl Head {
 
 /// The std of two values, bit for bit as [`Workspace`] computes it.
 fn std_of_two(a: f64, b: f64) -> f64 {
-    let mut workspace = Workspace::new(vec![a, b]);
-    workspace.buckets.push(Bucket { start: 0, from: 0, to: 2, offset: 0 });
     let mut column = [Vec::new()];
-    workspace.push_columns(&[AggregationMethod::new(Statistic::Std)], &mut column);
+    Workspace::whole(vec![a, b]).push_columns(&[AggregationMethod::new(Statistic::Std)], &mut column);
     column[0][0]
 }
 
