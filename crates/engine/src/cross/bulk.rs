@@ -209,7 +209,7 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
         };
         let kept = aggregation.timespan.map(|timespan| timespan.0);
         let span = asked.into_iter().chain(kept).min().unwrap_or(i64::MAX);
-        span.max(0) / aggregation.granularity.0 + 1
+        (span.max(0) / aggregation.granularity.0).saturating_add(1)
     };
     let mut chunk_points = 0_i64;
     let fits = |read: &&MetricRead| {
@@ -311,6 +311,10 @@ mod tests {
         assert_eq!([0, 2, 3].map(|from| chunk_end(&reads, from, &all)), [2, 3, 5]);
         let small: Vec<MetricRead> = (0..200).map(|_| keeping(10)).collect();
         assert_eq!([0, 150].map(|from| chunk_end(&small, from, &all)), [64, 200]);
+        let mut endless = keeping(10);
+        endless.aggregations[0].timespan = None;
+        endless.aggregations[0].granularity = Timespan(1);
+        assert_eq!(chunk_end(&[endless, keeping(10)], 0, &all), 1);
     }
 
     #[test]
