@@ -9,7 +9,7 @@ use gnudi_model::{Aggregation, ArchivePolicy, Measure, Timespan, Timestamp};
 use gnudi_series::head::Head;
 use proptest::prelude::*;
 use support::{
-    PLAIN, Rows, Store, aggregations, definitions, methods,
+    PLAIN, Rows, Store, aggregations, bits, definitions, methods,
     model::{Query, buckets, sorted},
     playing::{self, Model as _, events, play},
     policy,
@@ -213,6 +213,24 @@ fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
     let raw = store.read_raw(Some(Timestamp(112)), Some(Timestamp(131)));
     assert_eq!(raw.timestamps, [Timestamp(112), Timestamp(113)]);
     assert!(Head::decode(&store.head_bytes()).is_ok());
+}
+
+#[test]
+fn a_longer_raw_timespan_takes_no_point_whose_neighbours_have_expired() {
+    let mut policy = policy(0, &[(10, None)], &["count"]);
+    policy.raw_timespan = Some(Timespan(500));
+    let mut store = Store::new(&policy);
+    for start in (1000..9000).step_by(100) {
+        let request: Vec<(i64, f64)> = (start..start + 100).map(|time| (time, 1.0)).collect();
+        store.fold(&request);
+        store.pass();
+    }
+    policy.raw_timespan = Some(Timespan(5000));
+    store.convert(&policy);
+    assert_eq!(store.fold(&[(5005, 1.0), (8705, 1.0)]).late, 1);
+    store.pass();
+    let whole: Rows = (1000..9000).step_by(10).map(|start| (start, bits(10.0))).collect();
+    assert_eq!(store.read(aggregations(&policy)[0], &Query::all()), Ok(whole));
 }
 
 #[test]
