@@ -250,6 +250,21 @@ fn a_granularity_begins_where_it_did_before_a_removal() {
     assert_eq!(read(&store, aggregations(&second)[1]), [(6360, bits(12.0)), (6480, bits(11.0))]);
 }
 
+/// The point before the window is not known while no method needs it.
+#[test]
+fn a_method_that_comes_back_does_not_count_from_where_it_left() {
+    let with = policy(0, &[(10, None)], &["max", "rate:max"]);
+    let without = policy(0, &[(10, None)], &["max"]);
+    let mut store = Store::new(&with);
+    store.fold(&[(1000, 1.0), (1011, 2.0), (1025, 3.0)]);
+    store.convert(&without);
+    store.fold(&[(2000, 500.0)]);
+    store.fold(&[(2005, 507.0)]);
+    store.convert(&with);
+    store.fold(&[(2012, 510.0)]);
+    assert_eq!(read(&store, aggregations(&with)[1]), [(2000, bits(7.0)), (2010, bits(3.0))]);
+}
+
 /// A bucket that begins with the first known point has no rates after a move, but late points count in it.
 #[test]
 fn a_bucket_of_former_methods_takes_late_points() {

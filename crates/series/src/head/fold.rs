@@ -254,10 +254,9 @@ impl Head {
             for grain in &mut self.grains {
                 grain.marks.forget(&self.raw[..count], grain.final_until);
             }
-            if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last()
-                && (layout.has_differences() || self.archive.is_some())
-            {
-                self.before = Some(*before);
+            if let Some(before) = raw[..raw.partition_point(|point| point.timestamp.0 < oldest)].last() {
+                let is_needed = layout.has_differences() || self.archive.is_some();
+                self.before = is_needed.then_some(*before);
             }
             if let Some(archive) = &mut self.archive {
                 archive.push(&self.raw[..count], &mut self.sealed);
