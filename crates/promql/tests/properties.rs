@@ -222,6 +222,9 @@ proptest! {
         start in 0..10_i64,
         step in 1..200_i64,
     ) {
+        // An instant vector that is sorted decides which series come first; those of a range have no order.
+        let sorts = ["sort(", "topk(", "bottomk("].iter().any(|name| query.contains(name));
+        prop_assume!(!(sorts && query.contains("limitk(")));
         // `start()` and `end()` are those of the whole query.
         let query = query.replace("@ end()", "@ 700").replace("@ start()", "@ 100");
         let times = QueryTimes { start_ms: start * MINUTE_MS, end_ms: 15 * MINUTE_MS, step_ms: step * 1000 };
