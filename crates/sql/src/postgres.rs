@@ -14,7 +14,9 @@ use crate::{
 };
 
 pub(crate) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
-    let connect = PgConnectOptions::new_without_pgpass().application_name("gnudi");
+    // PgBouncer refuses a connection that begins with this setting: it is set later.
+    let connect =
+        PgConnectOptions::new_without_pgpass().application_name("gnudi").extra_float_digits(None::<i8>);
     let connect = match &options.host {
         Host::Tcp(name, port) => connect.host(name).port(*port),
         Host::Socket(folder, port) => connect.socket(folder).port(*port),
@@ -45,8 +47,10 @@ pub(crate) async fn connect(
         ),
     };
     let read_only = if purpose == Purpose::Read { "SET default_transaction_read_only = on; " } else { "" };
-    // Overrides the database's settings.
-    let session = format!("{limits}{read_only}SET default_transaction_isolation = 'read committed'");
+    // Overrides the database's settings. Before PostgreSQL 12 numbers that are read as texts would lack digits.
+    let session = format!(
+        "{limits}{read_only}SET default_transaction_isolation = 'read committed'; SET extra_float_digits = 2"
+    );
     connection.execute(AssertSqlSafe(session)).await?;
     Ok(connection)
 }

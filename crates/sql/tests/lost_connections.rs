@@ -55,23 +55,31 @@ fn mysql(client: &mut TcpStream, number: u16, state: &str) {
     put(client, 1, &error);
 }
 
-/// A server of `PostgreSQL` whose second answer is an error.
-fn postgres(client: &mut TcpStream, severity: &str, code: &str) {
-    fn take(client: &mut TcpStream) {
-        let mut length = [0; 4];
-        client.read_exact(&mut length).unwrap();
-        client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize - 4]).unwrap();
-    }
-    fn take_query(client: &mut TcpStream) {
-        client.read_exact(&mut [0]).unwrap();
-        take(client);
-    }
-    take(client);
+/// A server of `PostgreSQL` that accepts a connection: returns what it is started with.
+fn greet_postgres(client: &mut TcpStream) -> String {
+    let startup = take_from_postgres(client);
     client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
     // The settings of the session.
-    take_query(client);
+    client.read_exact(&mut [0]).unwrap();
+    take_from_postgres(client);
     client.write_all(b"C\0\0\0\x08SET\0Z\0\0\0\x05I").unwrap();
-    take_query(client);
+    startup
+}
+
+/// A message without its kind.
+fn take_from_postgres(client: &mut TcpStream) -> String {
+    let mut length = [0; 4];
+    client.read_exact(&mut length).unwrap();
+    let mut message = vec![0; u32::from_be_bytes(length) as usize - 4];
+    client.read_exact(&mut message).unwrap();
+    String::from_utf8_lossy(&message).into_owned()
+}
+
+/// A server of `PostgreSQL` whose second answer is an error.
+fn postgres(client: &mut TcpStream, severity: &str, code: &str) {
+    greet_postgres(client);
+    client.read_exact(&mut [0]).unwrap();
+    take_from_postgres(client);
     let fields = format!("S{severity}\0V{severity}\0C{code}\0Mrefused\0\0");
     let length = (fields.len() as u32 + 4).to_be_bytes();
     client.write_all(&[&b"E"[..], &length, fields.as_bytes()].concat()).unwrap();
@@ -117,4 +125,16 @@ async fn postgresqls_errors_that_end_a_connection() {
         let outcome = outcome("postgresql", move |client| postgres(client, severity, code)).await;
         assert_eq!(outcome, expected, "{code}");
     }
+}
+
+/// `PgBouncer` refuses connections that ask for more than it knows.
+#[tokio::test]
+async fn postgresql_is_asked_for_nothing_that_pgbouncer_refuses() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgresql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
+    let server = thread::spawn(move || greet_postgres(&mut listener.accept().unwrap().0));
+    let options = DatabaseOptions::from_url(&url).unwrap();
+    Connector::new(&options).connect(Purpose::Read).await.unwrap();
+    let startup = server.join().unwrap();
+    assert!(startup.contains("application_name") && !startup.contains("extra_float_digits"), "{startup}");
 }
