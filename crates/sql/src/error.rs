@@ -38,17 +38,19 @@ const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];
 /// The disk or a table is full.
 const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
 /// Too many connections, of all or of the user (1040, 1203, 1226); the server stops, is offline, or has ended the session
-/// or the statement (1053, 1077, 1317, 1927, 3032); a statement took too long (1969, 3024); the database is gone (1049).
-const MYSQL_UNAVAILABLE: [u16; 11] = [1040, 1203, 1226, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049];
+/// or the statement (1053, 1077, 1317, 1927, 3032); a statement took too long (1969, 3024); the database is gone (1049);
+/// a member that leaves its replication group cannot commit (3100).
+const MYSQL_UNAVAILABLE: [u16; 12] = [1040, 1203, 1226, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049, 3100];
 /// The server is no longer the primary.
 const MYSQL_NO_PRIMARY: [u16; 3] = [1290, 1792, 1836];
 /// `MySQL`: the server has closed a connection that was idle for `wait_timeout` (4031, since 8.0.24), or an operator has
-/// ended the session (3169).
-const MYSQL_ENDED: [u16; 2] = [4031, 3169];
+/// ended the session (3169). Both: the server has `max_prepared_stmt_count` statements (1461); those of a connection go
+/// with it.
+const MYSQL_ENDED: [u16; 3] = [4031, 3169, 1461];
 /// `MariaDB`: a statement took too long. Its `SQLSTATE` is that of ended sessions (70100), but the session goes on.
 const MARIADB_TOO_LONG: u16 = 1969;
-/// A lock took too long; a deadlock.
-const MYSQL_CONTENDED: [u16; 2] = [1205, 1213];
+/// A lock took too long; a deadlock; another member of the replication group was first (3101).
+const MYSQL_CONTENDED: [u16; 3] = [1205, 1213, 3101];
 /// The `SQLSTATE` of a communication failure.
 const MYSQL_LOST: &str = "08S01";
 

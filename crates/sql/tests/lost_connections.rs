@@ -98,7 +98,12 @@ async fn mysqls_errors_that_end_a_connection() {
         // Statements that took too long, in MySQL and in MariaDB: another connection would repeat them.
         (3024, "HY000", (Class::Unavailable, false)),
         (1969, "70100", (Class::Unavailable, false)),
+        // A new connection finds room for its statements.
+        (1461, "42000", (Class::Unavailable, true)),
         (1213, "40001", (Class::Contended, false)),
+        // Of a replication group.
+        (3101, "40000", (Class::Contended, false)),
+        (3100, "HY000", (Class::Unavailable, false)),
         (1064, "42000", (Class::Other, false)),
     ] {
         let outcome = outcome("mysql", move |client| mysql(client, number, state)).await;
