@@ -237,6 +237,26 @@ tests! {
     mariadb_leaves_other_programs_alone: leaves_other_programs_alone(EngineKind::MariaDb);
 }
 
+/// A schema that is up to date is used without the permission to change it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_needs_no_owner_of_the_schema() {
+    let database = Database::start(Kind::Postgres);
+    let mut options = fresh(&database);
+    let cluster = open(&options).await.cluster_id();
+    for change in [
+        "CREATE ROLE limited LOGIN",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO limited",
+    ] {
+        database.execute("index", change);
+    }
+    let DatabaseOptions::Server(server) = &mut options else { panic!("{options:?}") };
+    server.user = "limited".to_owned();
+    let indexer = SqlIndexer::open(&options).await.unwrap();
+    assert_eq!(indexer.cluster_id(), cluster);
+    create(&indexer, 1).await.unwrap();
+}
+
 /// All see the same schema and cluster, and refuse a schema that is newer than theirs.
 async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);

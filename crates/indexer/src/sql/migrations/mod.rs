@@ -82,8 +82,8 @@ const ALEMBIC: &str = "alembic_version";
 const NAMES_SHARED_WITH_GNOCCHI: [&str; 5] =
     ["archive_policy", "archive_policy_rule", "metric", "resource", "resource_type"];
 
-/// Refuses a database of another program, before anything is written to it.
-async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenError> {
+/// Refuses a database of another program, before anything is written to it. Returns whether there is a table of versions.
+async fn refuse_other_programs(connection: &mut Connection) -> Result<bool, OpenError> {
     let select = connection.statement(match connection.dialect() {
         Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
         Dialect::Postgres => {
@@ -99,8 +99,9 @@ async fn refuse_other_programs(connection: &mut Connection) -> Result<(), OpenEr
     let tables = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
     let has = |name: &str| tables.contains(&name);
     let shared: Vec<&str> = NAMES_SHARED_WITH_GNOCCHI.into_iter().filter(|name| has(name)).collect();
-    if !has(ALEMBIC) && (has("schema_version") || shared.is_empty()) {
-        return Ok(());
+    let has_versions = has("schema_version");
+    if !has(ALEMBIC) && (has_versions || shared.is_empty()) {
+        return Ok(has_versions);
     }
     let is_gnocchis = has(ALEMBIC) && shared.len() == NAMES_SHARED_WITH_GNOCCHI.len();
     let alembic = has(ALEMBIC).then_some(ALEMBIC);
@@ -126,8 +127,11 @@ async fn missing(
     connection: &mut Connection,
     migrations: Migrations,
 ) -> Result<impl Iterator<Item = &'static (i64, &'static str)> + use<>, OpenError> {
-    refuse_other_programs(connection).await?;
-    connection.run("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)").await?;
+    // Even if the table exists, creating it needs a permission, and blocks a whole cluster of Galera for a moment.
+    if !refuse_other_programs(connection).await? {
+        let create = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)";
+        connection.run(create).await?;
+    }
     let select = connection.statement("SELECT MAX(version) FROM schema_version");
     let found: Option<i64> = connection.fetch_one(select).await?.try_get(0)?;
     let found = found.unwrap_or(0);
