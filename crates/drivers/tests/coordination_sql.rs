@@ -134,6 +134,19 @@ async fn tables_come_back(engine: &Database) {
     );
 }
 
+/// Tables of another owner are used, as after a restore by an administrator.
+async fn tables_may_have_another_owner(engine: &Database) {
+    let url = engine.create_database("owned");
+    open_within(&url, PATIENCE).await.unwrap();
+    engine.execute("owned", "CREATE ROLE limited LOGIN");
+    engine.execute("owned", "REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    engine.execute("owned", "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO limited");
+    let limited = open_within(&url.replace("postgres@", "limited@"), PATIENCE).await.unwrap();
+    let a = limited.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let sacks: Vec<_> = SackCount::DEFAULT.sacks().collect();
+    assert!(limited.acquire(a, &sacks).await.unwrap().iter().all(Option::is_some));
+}
+
 /// The database's clock was half an hour ahead, and is set right.
 async fn a_clock_may_go_back(engine: &Database) {
     let name = fresh_name();
@@ -157,6 +170,9 @@ async fn coordinates_on(kind: Kind) {
     keeps_the_rules(&engine).await;
     a_clock_may_go_back(&engine).await;
     tables_come_back(&engine).await;
+    if kind == Kind::Postgres {
+        tables_may_have_another_owner(&engine).await;
+    }
     outages_end(&mut engine).await;
     a_sleeper_holds_nobody_up(&engine).await;
 }

@@ -1,10 +1,10 @@
-//! Creates the tables.
+//! Creates the tables, unless they exist: what would be repeated needs the permissions of their owner.
 
 use async_trait::async_trait;
 
-use gnudi_sql::{Connection, Dialect, Error};
+use gnudi_sql::{Connection, Dialect, Error, is_missing_table};
 
-use super::connections::{Operation, begin, commit, no_server};
+use super::connections::{Operation, begin, commit, no_server, once};
 
 /// "gnudi" in bytes; differs from the locks of the index.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(113724113578307)";
@@ -37,6 +37,10 @@ const MYSQL: [&str; 6] = [
     "INSERT INTO gnudi_token (one, last) VALUES (1, 0) ON DUPLICATE KEY UPDATE one = one",
 ];
 
+/// A row if there is nothing to create.
+const IS_READY: &str = "SELECT t.last FROM gnudi_token t LEFT JOIN gnudi_session ON 1 = 0 \
+    LEFT JOIN gnudi_sack_owner ON 1 = 0 LEFT JOIN gnudi_claim ON 1 = 0 LEFT JOIN gnudi_incoming_log ON 1 = 0";
+
 pub(super) struct Create;
 
 #[async_trait]
@@ -44,6 +48,11 @@ impl Operation for Create {
     type Answer = ();
 
     async fn run(&self, connection: &mut Connection) -> Result<(), Error> {
+        match connection.fetch_optional(once(connection, IS_READY)).await {
+            Ok(Some(_)) => return Ok(()),
+            Err(error) if !is_missing_table(&error) => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
         let statements: &[&'static str] = match connection.dialect() {
             Dialect::Postgres => &POSTGRES,
             Dialect::Mysql => &MYSQL,
