@@ -147,8 +147,12 @@ async fn missing(
 }
 
 async fn set_version(connection: &mut Connection, version: i64) -> Result<(), OpenError> {
-    let insert = connection.statement("INSERT INTO schema_version (version) VALUES (?)").bind(version);
-    connection.execute(insert).await?;
+    let insert = connection.statement(match connection.dialect() {
+        // The locks of a cluster's nodes do not exclude each other.
+        Dialect::Mysql => "INSERT IGNORE INTO schema_version (version) VALUES (?)",
+        _ => "INSERT INTO schema_version (version) VALUES (?)",
+    });
+    connection.execute(insert.bind(version)).await?;
     tracing::info!(version, "index schema upgraded");
     Ok(())
 }
@@ -169,24 +173,30 @@ pub(super) async fn cluster_id(connection: &mut Connection) -> Result<Uuid, Open
     Ok(id_at(&row, 0)?)
 }
 
-/// Holds a lock of the session, which ends with it.
+/// Holds a lock of the session, which ends with it. Without one, concurrent programs repeat each other's statements, as
+/// after an interruption.
 async fn migrate_by_statements(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
     let lock = format!("SELECT GET_LOCK(CONCAT('gnudi:', MD5(DATABASE())), {LOCK_SECONDS})");
-    let taken = connection.fetch_one(Statement::new(Dialect::Mysql, lock)).await?;
+    let taken = match connection.fetch_one(Statement::new(Dialect::Mysql, lock)).await {
+        Err(error) if has_number(&error, &NO_LOCKS) => {
+            return migrate_statements(connection, migrations).await;
+        }
+        taken => taken?,
+    };
     if taken.try_get::<Option<i64>>(0)? != Some(1) {
         let reason = "another program has been changing the schema for a long time".to_owned();
         return Err(OpenError::Database { path: String::new(), reason });
     }
-    let migrated = migrate_under_lock(connection, migrations).await;
+    let migrated = migrate_statements(connection, migrations).await;
     connection.run("DO RELEASE_LOCK(CONCAT('gnudi:', MD5(DATABASE())))").await?;
     migrated
 }
 
-async fn migrate_under_lock(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
+async fn migrate_statements(connection: &mut Connection, migrations: Migrations) -> Result<(), OpenError> {
     for (version, statements) in missing(connection, migrations).await? {
         for statement in statements_of(statements) {
             match connection.run(statement).await {
-                Err(error) if is_applied(&error) => {}
+                Err(error) if has_number(&error, &APPLIED) => {}
                 applied => applied?,
             }
         }
@@ -210,10 +220,14 @@ fn statements_of(file: &'static str) -> impl Iterator<Item = &'static str> {
     pieces.filter(is_statement)
 }
 
-/// Whether the error means that the statement was applied before.
-fn is_applied(error: &gnudi_sql::Error) -> bool {
-    let number = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    number.is_some_and(|error| matches!(error.number(), 1050 | 1060 | 1061 | 1091))
+/// The statement was applied before.
+const APPLIED: [u16; 4] = [1050, 1060, 1061, 1091];
+/// A cluster of Galera has no locks of sessions: Percona's in its default mode, and some versions of `MariaDB`.
+const NO_LOCKS: [u16; 2] = [1105, 1235];
+
+fn has_number(error: &gnudi_sql::Error, numbers: &[u16]) -> bool {
+    let error = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
+    error.is_some_and(|error| numbers.contains(&error.number()))
 }
 
 #[cfg(test)]
