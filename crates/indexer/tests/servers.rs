@@ -257,6 +257,26 @@ async fn postgres_needs_no_owner_of_the_schema() {
     create(&indexer, 1).await.unwrap();
 }
 
+/// Another program changes the schema for longer than the user's statements may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_gives_a_migration_its_time() {
+    let database = Arc::new(Database::start(Kind::Postgres));
+    let options = fresh(&database);
+    database.execute("index", "ALTER ROLE postgres SET statement_timeout = '1s'");
+    database.execute("index", "ALTER ROLE postgres SET lock_timeout = '1s'");
+    let other = database.clone();
+    let migrates = tokio::task::spawn_blocking(move || {
+        let hold = "SET statement_timeout = 0; SELECT pg_advisory_lock(113724113578242); SELECT pg_sleep(3)";
+        other.execute("index", hold)
+    });
+    let locks = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
+    while database.execute("index", locks) == "0" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    SqlIndexer::open(&options).await.unwrap();
+    migrates.await.unwrap();
+}
+
 /// All see the same schema and cluster, and refuse a schema that is newer than theirs.
 async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);

@@ -43,7 +43,10 @@ pub(crate) async fn connect(
     // without it, and then lose single statements. The first comment is for MariaDB, the second for MySQL: a process
     // suspended in a transaction loses it, so that others can write.
     let limits = match purpose {
-        Purpose::Migrate => String::new(),
+        // The server's limit is for short statements.
+        Purpose::Migrate => {
+            " /*M!, SESSION max_statement_time = 0 */ /*!80000, SESSION max_execution_time = 0 */".to_owned()
+        }
         Purpose::Read | Purpose::Write => format!(
             ", SESSION innodb_lock_wait_timeout = {seconds} \
              /*M!, SESSION idle_transaction_timeout = {seconds}, SESSION max_statement_time = {seconds}, \

@@ -39,7 +39,8 @@ pub(crate) async fn connect(
     let mut connection = options.connect().await?;
     let limit_ms = limit.as_millis();
     let limits = match purpose {
-        Purpose::Migrate => String::new(),
+        // The user's or the database's limits are for short statements.
+        Purpose::Migrate => "SET statement_timeout = 0; SET lock_timeout = 0; ".to_owned(),
         // A process suspended in a transaction loses it, so that others can write.
         Purpose::Read | Purpose::Write | Purpose::Coordinate => format!(
             "SET statement_timeout = {limit_ms}; SET lock_timeout = {limit_ms}; \
