@@ -191,7 +191,7 @@ pub enum Host {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     pub mode: TlsMode,
-    /// PEM, instead of the system's.
+    /// PEM, besides the system's.
     pub root_certificates: Option<PathBuf>,
     /// PEM: client certificate and key.
     pub certificate: Option<PathBuf>,
