@@ -1,5 +1,7 @@
 //! Classifies database errors.
 
+use std::io;
+
 use sqlx::{
     error::DatabaseError,
     mysql::MySqlDatabaseError,
@@ -179,6 +181,15 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
         _ => MYSQL_ENDED.contains(&error.number()),
     };
     has_ended || MYSQL_NO_PRIMARY.contains(&error.number())
+}
+
+/// Whether the two sides did not agree on TLS.
+pub(crate) fn is_handshake(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

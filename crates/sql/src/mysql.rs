@@ -10,6 +10,7 @@ use sqlx::{
 
 use crate::{
     Purpose, Row, Statement, Value,
+    error::is_handshake,
     options::{Host, ServerOptions, TlsMode, with_options},
 };
 
@@ -37,7 +38,13 @@ pub(crate) async fn connect(
     purpose: Purpose,
     limit: Duration,
 ) -> Result<MySqlConnection, sqlx::Error> {
-    let mut connection = options.connect().await?;
+    let mut connection = match options.connect().await {
+        Err(error) if is_handshake(&error) && matches!(options.get_ssl_mode(), MySqlSslMode::Preferred) => {
+            tracing::debug!(%error, "a connection to the database goes on without TLS");
+            options.clone().ssl_mode(MySqlSslMode::Disabled).connect().await?
+        }
+        connected => connected?,
+    };
     let seconds = limit.as_secs().max(1);
     // Strict mode, since otherwise values that are too long are truncated. Autocommit, since servers may be configured
     // without it, and then lose single statements. The first comment is for MariaDB, the second for MySQL: a process

@@ -201,7 +201,7 @@ pub struct Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     Disabled,
-    /// TLS if the server supports it; nothing is verified.
+    /// TLS if the server supports it and both agree; nothing is verified. As with the servers' own clients.
     #[default]
     Preferred,
     /// Nothing is verified.

@@ -10,6 +10,7 @@ use sqlx::{
 
 use crate::{
     Purpose, Row, Statement, Value,
+    error::is_handshake,
     options::{Host, ServerOptions, TlsMode, with_options},
 };
 
@@ -36,7 +37,13 @@ pub(crate) async fn connect(
     purpose: Purpose,
     limit: Duration,
 ) -> Result<PgConnection, sqlx::Error> {
-    let mut connection = options.connect().await?;
+    let mut connection = match options.connect().await {
+        Err(error) if is_handshake(&error) && matches!(options.get_ssl_mode(), PgSslMode::Prefer) => {
+            tracing::debug!(%error, "a connection to the database goes on without TLS");
+            options.clone().ssl_mode(PgSslMode::Disable).connect().await?
+        }
+        connected => connected?,
+    };
     let limit_ms = limit.as_millis();
     let limits = match purpose {
         // The user's or the database's limits are for short statements.

@@ -143,3 +143,26 @@ async fn postgresql_is_asked_for_nothing_that_pgbouncer_refuses() {
     let startup = server.join().unwrap();
     assert!(startup.contains("application_name") && !startup.contains("extra_float_digits"), "{startup}");
 }
+
+/// As with the servers' own clients: rustls refuses old versions of TLS and of certificates.
+#[tokio::test]
+async fn tls_that_fails_is_done_without_unless_it_is_required() {
+    for (mode, connects) in [("prefer", true), ("require", false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let mut client = listener.accept().unwrap().0;
+            take_from_postgres(&mut client);
+            // Yes, and the alert that they have no version in common.
+            client.write_all(b"S\x15\x03\x03\0\x02\x02\x46").unwrap();
+            if connects {
+                greet_postgres(&mut listener.accept().unwrap().0);
+            }
+        });
+        let url = format!("postgresql://me@{address}/index?sslmode={mode}");
+        let options = DatabaseOptions::from_url(&url).unwrap();
+        let connected = Connector::new(&options).connect(Purpose::Read).await;
+        assert_eq!(connected.is_ok(), connects, "{mode}: {:?}", connected.err());
+        server.join().unwrap();
+    }
+}
