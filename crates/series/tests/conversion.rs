@@ -268,7 +268,9 @@ fn a_method_that_comes_back_does_not_count_from_where_it_left() {
 /// A bucket that begins with the first known point has no rates after a move, but late points count in it.
 #[test]
 fn a_bucket_of_former_methods_takes_late_points() {
-    ["rate:mean", "increase", "rate_reset"].iter().for_each(|name| check_late_points_after(name));
+    for method in ["rate:mean", "increase", "rate_reset"] {
+        check_late_points_after(method);
+    }
 }
 
 /// Moves a metric whose first points are unknown to a policy with this method of differences.

@@ -170,7 +170,7 @@ impl RedisIncoming {
             };
             for (index, pair) in indexes.iter().zip(values.chunks_exact(2)) {
                 let (newest, acknowledged) = (first(&pair[0]), first(&pair[1]));
-                positions[*index] = Some(Positions { newest, acknowledged });
+                positions[*index] = Some(Positions { acknowledged, newest });
             }
         }
         if is_outdated {
