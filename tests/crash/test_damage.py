@@ -7,6 +7,9 @@ import uuid
 
 import pytest
 
+from inputs.remote_write import label, sample, series, snappy
+from inputs.stored import metrics_of, values
+from prometheus.messages import VERSION_1, VERSION_2, request_2
 from support.http import create_metric, create_policy, create_policy_with_rule
 from support.process import wait_until
 
@@ -204,20 +207,80 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi, tmp_
 
 
 def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
+    """The other metrics of the request are stored, and a client is told not to repeat it."""
     server = gnudi(arguments=["--skip-archive-policies-creation"])
     create_policy_with_rule(server.client())
     server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
 
-    def write():
-        lines = {"Content-Type": "text/plain"}
-        return server.client().post("/v1/influxdb/write?db=db", b"m,host=h f=1,g=2", headers=lines)
+    def write(lines):
+        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
 
-    write().expect(204)
-    metric = server.client().get("/v1/resource/db/h").expect(200).json()["metrics"]["m.f"]
-    damage_in_the_index(server, creator_of(metric))
-    assert metric in write().expect(500).body.decode()
-    server.client().delete(f"/v1/metric/{metric}").expect(204)
-    write().expect(204)
+    write(b"m,host=h f=1,g=2").expect(204)
+    metrics = metrics_of(server.client(), "db", "h")
+    damage_in_the_index(server, creator_of(metrics["m.f"]))
+    for lines in [b"m,host=h f=1,g=2,new=3", b"m,host=h f=1", b"m,host=h f=1,g=2"]:
+        error = write(lines).expect(400).json()["error"]
+        assert error.startswith(f"partial write: metric {metrics['m.f']} is damaged"), error
+        assert error.endswith(" dropped=1"), error
+    assert sum(values(server.client(), metrics["m.g"], "count")) == 3
+    assert set(metrics_of(server.client(), "db", "h")) == {"m.g", "m.new"}
+    assert "a write leaves out what is damaged" in server.log()
+    server.client().delete(f"/v1/metric/{metrics['m.f']}").expect(204)
+    write(b"m,host=h f=1,g=2").expect(204)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/write", "/v1/prometheus/write"])
+def test_a_damaged_metric_that_gets_samples_keeps_no_other_from_being_stored(gnudi, path):
+    """Prometheus repeats a write that gets 500 without end, and sends nothing of its shard behind it."""
+    server = gnudi()
+    rule = {"name": "all", "metric_pattern": "*", "archive_policy_name": "raw"}
+    server.client().post("/v1/archive_policy_rule", rule).expect(201)
+    target = [("__name__", "up"), ("instance", "i"), ("job", "j")]
+
+    def write(second, *names):
+        body = b"".join(
+            series(label("__name__", name), *(label(*pair) for pair in target[1:]), sample(second, (START_S + second) * 1000))
+            for name in names)
+        return server.client().post(path, snappy(body), headers=VERSION_1)
+
+    write(0, "up", "down").expect(202, 204)
+    metrics = metrics_of(server.client(), "prometheus", "j@i")
+    damage_in_the_index(server, creator_of(metrics["up"]))
+    for second in [1, 2]:
+        assert metrics["up"] in write(second, "up", "down", "new").expect(400).body.decode()
+    assert values(server.client(), metrics["down"], "raw") == [0.0, 1.0, 2.0]
+    if path == "/api/v1/write":
+        samples = [(3.0, (START_S + 3) * 1000)]
+        message = request_2((target, samples, b""), ([("__name__", "new"), *target[1:]], samples, b""))
+        answer = server.client().post(path, snappy(message), headers=VERSION_2).expect(400)
+        assert answer.headers["x-prometheus-remote-write-samples-written"] == "1"
+
+
+def test_what_is_damaged_keeps_nothing_else_from_opentelemetry_from_being_stored(gnudi):
+    """Collectors drop a request that gets 500."""
+    server = gnudi()
+
+    def export(second, *names):
+        points = [{"timeUnixNano": str((START_S + second) * 10**9), "asDouble": second}]
+        metrics = [{"name": name, "gauge": {"dataPoints": points}} for name in names]
+        resources = [{"attributes": [{"key": "service.name", "value": {"stringValue": job}}]} for job in "abc"]
+        body = {"resourceMetrics": [{"resource": one, "scopeMetrics": [{"metrics": metrics}]} for one in resources]}
+        return server.client().post("/api/v1/otlp/v1/metrics", body).expect(200).json()
+
+    assert export(0, "x", "y") == {}
+    a, b, c = (server.client().get(f"/v1/resource/prometheus/{job}@none").expect(200).json() for job in "abc")
+    damage_in_the_index(server, creator_of(a["metrics"]["x"]),
+                        ("resource", "creator", "id", uuid.UUID(b["id"]).bytes),
+                        ("resource", "attributes", "id", uuid.UUID(c["id"]).bytes))
+    # Of a: x; of b: all; of c, whose row cannot be changed: the new one.
+    for second in [1, 2]:
+        partial = export(second, "x", "y", "z")["partialSuccess"]
+        assert partial["rejectedDataPoints"] == "5", partial
+        assert all(named in partial["errorMessage"] for named in [a["metrics"]["x"], b["id"], c["id"]]), partial
+    client = server.client()
+    assert set(metrics_of(client, "prometheus", "a@none")) == {"y", "z"}
+    for metric in [a["metrics"]["y"], c["metrics"]["x"], c["metrics"]["y"]]:
+        assert values(client, metric, "raw") == [0.0, 1.0, 2.0]
 
 
 def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):

@@ -49,6 +49,8 @@ pub struct App {
     audit: Audit,
     pub measure_buffers: MeasureBuffers,
     pub(crate) known_resources: KnownResources,
+    /// When the log last named what a write has left out.
+    pub(crate) left_out_logged_at: Mutex<Option<Timestamp>>,
     bodies: BodyBudget,
     long_work: LongWork,
     /// Limits the memory of responses that are not read yet.
@@ -82,6 +84,7 @@ impl App {
             audit,
             measure_buffers: MeasureBuffers::default(),
             known_resources: KnownResources::default(),
+            left_out_logged_at: Mutex::default(),
             bodies: BodyBudget::default(),
             long_work: LongWork::default(),
             answers,

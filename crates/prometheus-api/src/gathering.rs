@@ -13,7 +13,7 @@ use std::{
 use gnudi_access::{Rule, Target};
 use gnudi_app::{
     Result,
-    provision::{self, Destination, Parcels},
+    provision::{self, Destination, LeftOut, Parcels},
 };
 use gnudi_drivers::incoming::Batch;
 use gnudi_model::{Measure, MetricId};
@@ -46,7 +46,7 @@ pub struct Stored {
     pub exemplars: u64,
     /// Why the rest is not stored; empty if all is stored.
     pub faults: String,
-    /// The number of errors.
+    /// The number of errors; what is damaged counts by samples.
     pub faults_len: usize,
 }
 
@@ -195,22 +195,9 @@ impl<'c> Gathering<'c> {
     /// Adds metadata of a metric that was sent without its series. Ignored if the policy denies the caller a
     /// metric of this name: Prometheus sends the metadata of all metrics, whichever series it is to write.
     pub fn describe_metric(&mut self, name: &str, metadata: &Metadata<'_>) {
-        if self.may_write_own(name) {
+        if may_write_own(self.call, name) {
             self.add_metadata(name, metadata);
         }
-    }
-
-    /// Whether the policy allows the caller measures of a metric of this name that the caller created.
-    fn may_write_own(&self, name: &str) -> bool {
-        let creator = self.call.caller.user.as_str();
-        let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
-        let own = [
-            ("name", Some(name)),
-            ("creator", Some(creator)),
-            ("created_by_user_id", Some(user_id)),
-            ("created_by_project_id", Some(project_id)),
-        ];
-        self.call.allows(Rule::PostMeasures, Target::Given(&own))
     }
 
     fn add_metadata(&mut self, name: &str, metadata: &Metadata<'_>) {
@@ -236,7 +223,7 @@ impl<'c> Gathering<'c> {
         }
         let Some(series) = labels().ok().filter(|labels| labels::check(labels).is_ok()) else { return };
         let series = gnudi_promql::Labels::new(series);
-        if !is_checked && !self.may_write_own(series.metric_name()) {
+        if !is_checked && !may_write_own(self.call, series.metric_name()) {
             return;
         }
         let creator: Arc<str> = self.call.caller.user.as_str().into();
@@ -272,6 +259,7 @@ impl<'c> Gathering<'c> {
     /// # Errors
     /// Those of [`provision::find_or_make`] and of the log of measures; nothing is stored then.
     pub async fn store(mut self) -> Result<Stored> {
+        let mut left_out = LeftOut::default();
         drop_unknown_ends(self.call, &mut self.parcels).await?;
         let options = &self.call.api.options;
         let resource_type = place::resource_type();
@@ -281,9 +269,11 @@ impl<'c> Gathering<'c> {
             archive_policy: options.archive_policy.as_deref(),
         };
         if self.parcels.metrics() > 0 {
-            let found = provision::find_or_make(self.call, to, &self.parcels).await?;
+            let found = provision::find_or_make(self.call, to, &mut self.parcels).await?;
+            left_out = found.left_out;
+            self.report(&left_out);
             let mut ids = HashMap::new();
-            for (parcel, metrics) in self.parcels.iter().zip(&found) {
+            for (parcel, metrics) in self.parcels.iter().zip(&found.metrics) {
                 for ((name, measures), metric) in parcel.names().zip(parcel.measures()).zip(metrics) {
                     ids.insert((parcel.id, name), metric.id);
                     let start = self.points.len();
@@ -305,10 +295,25 @@ impl<'c> Gathering<'c> {
             self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
         }
         let faults = self.reported_faults();
+        let faults_len = self.faults_len - left_out.reasons.len() + left_out.measures;
         self.call.append(batch(&self.points, self.known)).await?;
         let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
         let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
-        Ok(Stored { samples: self.samples, exemplars, faults, faults_len: self.faults_len })
+        Ok(Stored { samples: self.samples, exemplars, faults, faults_len })
+    }
+
+    /// Reports what is damaged. The policy was not checked for its series.
+    fn report(&mut self, left_out: &LeftOut) {
+        if left_out.is_empty() {
+            return;
+        }
+        for reason in &left_out.reasons {
+            self.fault(|| reason.to_string());
+        }
+        self.samples -= left_out.measures as u64;
+        let call = self.call;
+        self.metadata.retain(|name, _| may_write_own(call, name));
+        self.exemplars.retain(|exemplar| may_write_own(call, exemplar.series.metric_name()));
     }
 
     fn reported_faults(&mut self) -> String {
@@ -319,6 +324,19 @@ impl<'c> Gathering<'c> {
         }
         faults.join("\n")
     }
+}
+
+/// Whether the policy allows the caller measures of a metric of this name that the caller created.
+fn may_write_own(call: &Call<'_>, name: &str) -> bool {
+    let creator = call.caller.user.as_str();
+    let (user_id, project_id) = creator.split_once(':').unwrap_or((creator, ""));
+    let own = [
+        ("name", Some(name)),
+        ("creator", Some(creator)),
+        ("created_by_user_id", Some(user_id)),
+        ("created_by_project_id", Some(project_id)),
+    ];
+    call.allows(Rule::PostMeasures, Target::Given(&own))
 }
 
 /// Drops end markers of unknown series: they do not create metrics.
@@ -333,8 +351,8 @@ pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result
     if ends.is_empty() {
         return Ok(());
     }
-    let found = call.indexer().named_metrics(&ends).await?;
-    let unknown = ends.iter().zip(found).filter(|(_, metric)| metric.is_none());
+    let found = provision::named_metrics(call, &ends).await?;
+    let unknown = ends.iter().zip(found).filter(|(_, metric)| matches!(metric, Ok(None)));
     let unknown: HashSet<(Uuid, String)> =
         unknown.map(|((resource, name), _)| (*resource, (*name).to_owned())).collect();
     parcels.retain(|resource, name, measures| {

@@ -3,12 +3,14 @@
 //!
 //! [`deliver`] finds the metrics, in memory if all are cached; creates missing ones, with the destination's
 //! archive policy or that of the archive policy rules; and passes the measures to the engine. All checks come
-//! before the first change. Concurrent requests that create the same things all succeed.
+//! before the first change. Concurrent requests that create the same things all succeed. What is damaged in the index is
+//! left out, and reported.
 
 mod known;
+mod left_out;
 mod parcel;
 
-use std::sync::Arc;
+use std::{collections::HashMap, iter, sync::Arc};
 
 use futures_util::future;
 use gnudi_access::{Rule, Target};
@@ -20,6 +22,7 @@ use hyper::StatusCode;
 use uuid::Uuid;
 
 pub use known::KnownResources;
+pub use left_out::{LeftOut, LookedUp, named_metrics};
 pub use parcel::{Parcel, Parcels};
 
 use crate::{
@@ -49,40 +52,49 @@ pub struct Destination<'a> {
     pub archive_policy: Option<&'a str>,
 }
 
-/// Stores the measures of a request: all or none.
+/// The metrics of a request.
+#[derive(Debug)]
+pub struct Found {
+    /// Of each parcel, in its order.
+    pub metrics: Vec<Vec<Arc<Metric>>>,
+    /// No longer in the parcels.
+    pub left_out: LeftOut,
+}
+
+/// Stores the measures of a request: all or none, except for what is damaged.
 ///
 /// # Errors
 /// Those of [`find_or_make`].
-pub async fn deliver(call: &Call<'_>, to: Destination<'_>, parcels: &Parcels) -> Result<()> {
+pub async fn deliver(call: &Call<'_>, to: Destination<'_>, mut parcels: Parcels) -> Result<LeftOut> {
     if parcels.iter().next().is_none() {
         call.has_no_items(Rule::PostMeasures);
-        return Ok(());
+        return Ok(LeftOut::default());
     }
     let mut batch = Batch::default();
-    let found = find_or_make(call, to, parcels).await?;
-    for (parcel, metrics) in parcels.iter().zip(&found) {
+    let found = find_or_make(call, to, &mut parcels).await?;
+    if parcels.metrics() == 0 {
+        call.has_no_items(Rule::PostMeasures);
+    }
+    for (parcel, metrics) in parcels.iter().zip(&found.metrics) {
         for (measures, metric) in parcel.measures().zip(metrics) {
             batch.push(metric.id, measures.len() as u32, |out| points::encode(measures, out));
         }
     }
-    call.append(batch).await
+    call.append(batch).await?;
+    Ok(found.left_out)
 }
 
-/// The metrics of each parcel, in its order; the caller may post to all of them.
+/// The metrics of each parcel, in its order; the caller may post to all of them. Damaged ones are left out of the parcels.
 ///
 /// # Errors
 /// 400 if no rule matches a metric, 403 if the policy denies a resource or metric, 404 if the type is
 /// missing, 409 if a resource has another type, 413 if there are too many metrics.
-pub async fn find_or_make(
-    call: &Call<'_>,
-    to: Destination<'_>,
-    parcels: &Parcels,
-) -> Result<Vec<Vec<Arc<Metric>>>> {
+pub async fn find_or_make(call: &Call<'_>, to: Destination<'_>, parcels: &mut Parcels) -> Result<Found> {
     call.app.options().limits.check_metrics(parcels.metrics())?;
     let found: Vec<Option<Vec<Arc<Metric>>>> =
         parcels.iter().map(|parcel| known_metrics(call, to.resource_type, parcel)).collect();
     match found.iter().cloned().collect::<Option<Vec<_>>>() {
-        Some(all) => Ok(all),
+        Some(metrics) => Ok(Found { metrics, left_out: LeftOut::default() }),
         None => make(call, to, parcels, found).await,
     }
 }
@@ -112,9 +124,9 @@ enum Step {
 async fn make(
     call: &Call<'_>,
     to: Destination<'_>,
-    parcels: &Parcels,
+    parcels: &mut Parcels,
     mut found: Vec<Option<Vec<Arc<Metric>>>>,
-) -> Result<Vec<Vec<Arc<Metric>>>> {
+) -> Result<Found> {
     let indexer = call.indexer();
     let exists = indexer.resource_type(to.resource_type).await?.is_some();
     let type_to_create = to.type_to_create.filter(|_| !exists);
@@ -125,44 +137,89 @@ async fn make(
     if let Some(resource_type) = type_to_create {
         call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&resource_type.name))]))?;
     }
+    let mut left_out = LeftOut::default();
     for _ in 0..ATTEMPTS_MAX {
         let now = call.resource_now();
-        let missing = parcels.iter().enumerate().filter(|(index, _)| found[*index].is_none());
-        let missing: Vec<(usize, &Parcel)> = missing.collect();
-        let mut steps = Vec::with_capacity(missing.len());
-        for part in missing.chunks(LOOK_UPS_AT_ONCE) {
-            // With any type; a resource's own type may not exist yet.
-            let look_ups = part.iter().map(|(_, parcel)| indexer.resource(GENERIC, parcel.id));
-            let resources = future::join_all(look_ups).await;
-            // In order: the ids of new metrics have that of the request's series.
-            for ((index, parcel), resource) in part.iter().zip(resources) {
-                steps.push((*index, step(call, to, parcel, resource?).await?));
-            }
-        }
+        let steps = steps(call, to, parcels, &mut found, &mut left_out).await?;
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
                 Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let lost = carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        let (lost, refused) = carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
         call.metrics_are_created(lost);
         if found.iter().all(Option::is_some) {
-            let found: Vec<Vec<_>> = found.into_iter().flatten().collect();
-            for (parcel, metrics) in parcels.iter().zip(&found) {
+            let metrics: Vec<Vec<_>> = found.into_iter().flatten().collect();
+            for (parcel, metrics) in parcels.iter().zip(&metrics) {
                 if let Some(metric) = metrics.first() {
                     call.app.known_resources.insert(parcel.id, to.resource_type, metric.id);
                 }
             }
-            return Ok(found);
+            left_out.log(call);
+            return Ok(Found { metrics, left_out });
         }
-    }
-    // A damaged metric keeps its name, and its resource is read without it.
-    for (parcel, _) in parcels.iter().zip(&found).filter(|(_, metrics)| metrics.is_none()) {
-        let names: Vec<(Uuid, &str)> = parcel.names().map(|name| (parcel.id, name)).collect();
-        indexer.named_metrics(&names).await?;
+        leave_out_damaged(call, parcels, &mut found, refused, &mut left_out).await?;
     }
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
+}
+
+/// What each parcel without metrics needs. Those of damaged resources are left out.
+async fn steps(
+    call: &Call<'_>,
+    to: Destination<'_>,
+    parcels: &mut Parcels,
+    found: &mut [Option<Vec<Arc<Metric>>>],
+    left_out: &mut LeftOut,
+) -> Result<Vec<(usize, Step)>> {
+    let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+    let mut steps = Vec::with_capacity(missing.len());
+    for part in missing.chunks(LOOK_UPS_AT_ONCE) {
+        // With any type; a resource's own type may not exist yet.
+        let look_ups = part.iter().map(|index| call.indexer().resource(GENERIC, parcels.get(*index).id));
+        let resources = future::join_all(look_ups).await;
+        // In order: the ids of new metrics have that of the request's series.
+        for (&index, resource) in part.iter().zip(resources) {
+            match resource {
+                Err(error @ IndexerError::DamagedResource { .. }) => {
+                    left_out.add(parcels.leave_out(index, iter::repeat(true)), [error]);
+                    found[index] = Some(Vec::new());
+                }
+                resource => steps.push((index, step(call, to, parcels.get(index), resource?).await?)),
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// Leaves out what was neither found nor made: metrics with a damaged row, which keep their names while their resources are
+/// read without them; and new metrics of resources that cannot be changed (`refused`, with the reason).
+async fn leave_out_damaged(
+    call: &Call<'_>,
+    parcels: &mut Parcels,
+    found: &mut [Option<Vec<Arc<Metric>>>],
+    mut refused: HashMap<usize, IndexerError>,
+    left_out: &mut LeftOut,
+) -> Result<()> {
+    let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
+    let tried = missing.iter().map(|index| parcels.get(*index));
+    let names: Vec<(Uuid, &str)> =
+        tried.flat_map(|parcel| parcel.names().map(move |name| (parcel.id, name))).collect();
+    let mut looked_up = named_metrics(call, &names).await?.into_iter();
+    for index in missing {
+        let refusal = refused.remove(&index);
+        let of_parcel: Vec<LookedUp> = looked_up.by_ref().take(parcels.get(index).names().count()).collect();
+        let is_left_out = |metric: &LookedUp| match metric {
+            Ok(None) => refusal.is_some(),
+            metric => metric.is_err(),
+        };
+        let measures = parcels.leave_out(index, of_parcel.iter().map(is_left_out));
+        if parcels.get(index).names().next().is_none() {
+            found[index] = Some(Vec::new());
+        }
+        left_out.add(measures, of_parcel.into_iter().filter_map(LookedUp::err).chain(refusal));
+    }
+    Ok(())
 }
 
 /// Decides what a parcel needs, given its resource if that exists, without changing anything.
@@ -251,7 +308,7 @@ async fn new_metrics(
 }
 
 /// Creates what is missing. A parcel that lost a race with another request gets no metrics and is tried
-/// again. Returns how many metrics were not created for that reason.
+/// again. Returns how many metrics were not created for that reason, and the parcels whose damaged resources get no more.
 async fn carry_out(
     call: &Call<'_>,
     resource_type: &str,
@@ -259,10 +316,10 @@ async fn carry_out(
     steps: Vec<(usize, Step)>,
     now: Timestamp,
     found: &mut [Option<Vec<Arc<Metric>>>],
-) -> Result<usize> {
+) -> Result<(usize, HashMap<usize, IndexerError>)> {
     let indexer = call.indexer();
     let (mut new, mut new_of, mut added) = (Vec::new(), Vec::new(), Vec::new());
-    let mut lost = 0;
+    let (mut lost, mut refused) = (0, HashMap::new());
     for (index, step) in steps {
         let parcel = parcels.get(index);
         match step {
@@ -289,14 +346,18 @@ async fn carry_out(
         });
         for (index, count, made) in future::join_all(changes).await {
             lost += if made.is_err() { count } else { 0 };
-            found[index] = metrics_of(parcels.get(index), made)?;
+            if let Err(error @ IndexerError::DamagedResource { .. }) = &made {
+                refused.insert(index, error.clone());
+            } else {
+                found[index] = metrics_of(parcels.get(index), made)?;
+            }
         }
     }
     for ((index, count), made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
         lost += if made.is_err() { count } else { 0 };
         found[index] = metrics_of(parcels.get(index), made)?;
     }
-    Ok(lost)
+    Ok((lost, refused))
 }
 
 fn new_resource(

@@ -106,6 +106,18 @@ impl Parcels {
         self.all.retain(|parcel| !parcel.metrics.is_empty());
     }
 
+    /// Drops the marked metrics of a parcel, which stays, and returns how many measures they have. The marks are in the order
+    /// of the names. Nothing may be added afterwards.
+    pub fn leave_out(&mut self, index: usize, marks: impl IntoIterator<Item = bool>) -> usize {
+        let (mut marks, mut measures) = (marks.into_iter(), 0);
+        self.all[index].metrics.retain(|metric| {
+            let is_left_out = marks.next() == Some(true);
+            measures += if is_left_out { metric.measures.len() } else { 0 };
+            !is_left_out
+        });
+        measures
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Parcel> {
         self.all.iter()
     }

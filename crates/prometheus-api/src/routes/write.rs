@@ -19,7 +19,8 @@ use crate::{
 /// The content type's parameter in version 2 of the protocol.
 const VERSION_2: &str = "io.prometheus.write.v2.Request";
 
-/// Stores the samples of a remote write (1.0), all or none. 202 means that they are durable.
+/// Stores the samples of a remote write (1.0), all or none. 202 means that they are durable, 400 that a retry will not help;
+/// if the text names what is damaged in the index, the others are durable.
 pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let content_type = call.parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
     if String::from_utf8_lossy(content_type).contains(VERSION_2) {
@@ -43,8 +44,8 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         type_to_create: Some(&resource_type),
         archive_policy: None,
     };
-    provision::deliver(call, to, &parcels).await?;
-    Ok(reply::accepted())
+    let left_out = provision::deliver(call, to, parcels).await?;
+    if left_out.is_empty() { Ok(reply::accepted()) } else { Err(ApiError::bad_request(left_out.to_string())) }
 }
 
 fn parcels(request: &WriteRequest<'_>, keep: Labels, creator: &str) -> Result<Parcels> {

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
 use gnudi_app::{
-    provision::{self, Destination, Parcels},
+    provision::{self, Destination, LeftOut, Parcels},
     shortened,
 };
 use gnudi_model::{Measure, Timestamp};
@@ -30,7 +30,7 @@ const TAG_HEADER: &str = "x-gnocchi-influxdb-tag-resource-id";
 /// number of measures needs less, even with the longest names that can be stored.
 const NAME_BYTES_MAX: usize = 128 << 20;
 
-/// Stores all lines or none. A field is a metric of the tag's resource, named
+/// Stores all lines or none, except for what is damaged in the index. A field is a metric of the tag's resource, named
 /// `measurement.field@tag=value,...` with the other tags by name.
 pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let arguments = call.query();
@@ -60,8 +60,14 @@ pub async fn write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     };
     drop(input);
     let to = Destination { resource_type: database, type_to_create: None, archive_policy: None };
-    provision::deliver(call, to, &parcels).await?;
-    Ok(reply::no_content())
+    let left_out = provision::deliver(call, to, parcels).await?;
+    Ok(if left_out.is_empty() { reply::no_content() } else { partial_write(&left_out) })
+}
+
+/// InfluxDB's response to a write of which a part is dropped: clients do not repeat it.
+fn partial_write(left_out: &LeftOut) -> Response {
+    let text = format!("partial write: {left_out} dropped={}", left_out.measures);
+    reply::json(StatusCode::BAD_REQUEST, &Value::object([("error", text.into())]))
 }
 
 /// Whether the body is compressed, as it is by telegraf's default.
