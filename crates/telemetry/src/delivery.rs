@@ -1,13 +1,14 @@
 //! Posts measures of named metrics, and creates the resources and the resource type that they need.
 //!
 //! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
-//! bounded: the oldest are dropped first. Measures that the store rejects for good are logged and dropped, metric by
-//! metric, so that one bad metric costs no other; after 403 and 500 only if they are rejected again although the store
+//! bounded: the oldest are dropped first. A rejected request is bisected: metrics that the store rejects for good are logged
+//! and dropped, so that one bad metric costs no other; after 403 and 500 only if they are rejected again although the store
 //! has accepted others meanwhile. A store that does not respond is logged at the start, before there are measures, and
 //! once more when it responds again.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
+    ops::Range,
     time::Duration,
 };
 
@@ -293,25 +294,30 @@ impl MeasureBacklog {
             log_refused(&error, resource, name);
             return Posted::Done;
         }
-        // With each metric, whether it is a suspect: refused before another one was stored.
-        let mut metrics: VecDeque<_> = all_metrics(batch).map(|metric| (metric, false)).collect();
+        let mut metrics: Vec<_> = all_metrics(batch).collect();
         let first = self.tried % metrics.len();
         metrics.rotate_left(first);
+        // With each part, whether it is a suspect: a metric that was refused before another one was stored.
+        let mut parts = VecDeque::from(halves(&(0..metrics.len())).map(|half| (half, false)));
         let mut accepted = None;
-        let mut suspects = Vec::<(ClientError, _)>::new();
-        while let Some((metric, is_again)) = metrics.pop_front() {
-            let (resource, name, named) = metric;
-            let one = BTreeMap::from([(name.to_owned(), named.clone())]);
-            match self.try_post(&BTreeMap::from([(resource.to_owned(), one)])).await {
+        let mut suspects = Vec::<(ClientError, Range<usize>)>::new();
+        while let Some((part, is_again)) = parts.pop_front() {
+            let (resource, name, _) = metrics[part.start];
+            match self.try_post(&batch_of(&metrics[part.clone()])).await {
                 Ok(()) => {
-                    accepted = Some(metric);
-                    metrics.extend(suspects.drain(..).map(|(_, metric)| (metric, true)));
+                    accepted = Some(part.start);
+                    parts.extend(suspects.drain(..).map(|(_, part)| (part, true)));
+                }
+                Err(error) if part.len() > 1 && (is_final(&error) || is_suspect(&error)) => {
+                    let [one, other] = halves(&part);
+                    parts.push_front((other, false));
+                    parts.push_front((one, false));
                 }
                 Err(error) if is_final(&error) || is_again && is_suspect(&error) => {
                     log_refused(&error, resource, name);
                     refused.insert((resource, name));
                 }
-                Err(error) if is_suspect(&error) => suspects.push((error, metric)),
+                Err(error) if is_suspect(&error) => suspects.push((error, part)),
                 // Part of the batch may be posted twice, which changes nothing.
                 Err(error) => return Posted::Later(error),
             }
@@ -319,9 +325,9 @@ impl MeasureBacklog {
                 self.tried = first + SUSPECTS_MAX;
                 break;
             }
-            if metrics.is_empty() && !suspects.is_empty() {
+            if parts.is_empty() && !suspects.is_empty() {
                 // The store may accept nothing any more: a metric that it has accepted shows it.
-                metrics.extend(accepted.take().map(|metric| (metric, false)));
+                parts.extend(accepted.take().map(|place| (place..place + 1, false)));
             }
         }
         // If nothing is accepted, our own permissions may be wrong, or the store fails.
@@ -373,6 +379,20 @@ fn all_metrics(batch: &ResourcesBatch) -> impl Iterator<Item = (&str, &str, &Nam
     batch.iter().flat_map(|(resource, metrics)| {
         metrics.iter().map(move |(name, named)| (resource.as_str(), name.as_str(), named))
     })
+}
+
+/// A batch of some metrics.
+fn batch_of(metrics: &[(&str, &str, &NamedMeasures)]) -> ResourcesBatch {
+    let mut batch = ResourcesBatch::new();
+    for &(resource, name, named) in metrics {
+        batch.entry(resource.to_owned()).or_default().insert(name.to_owned(), named.clone());
+    }
+    batch
+}
+
+fn halves(part: &Range<usize>) -> [Range<usize>; 2] {
+    let middle = part.start + part.len() / 2;
+    [part.start..middle, middle..part.end]
 }
 
 /// The resource and the name of a batch's metric, if it has no other.

@@ -154,6 +154,24 @@ async fn a_damaged_metric_costs_no_other() {
 }
 
 #[tokio::test]
+async fn a_damaged_metric_does_not_have_the_others_posted_one_by_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let accepted = Arc::<AtomicUsize>::default();
+    tokio::spawn(store(listener, accepted.clone()));
+    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    let mut backlog = MeasureBacklog::new(client, options);
+    backlog.push(item("damaged", 1));
+    for number in 0..64 {
+        backlog.push(item(&format!("ours-{number}"), 1));
+    }
+    backlog.post().await;
+    // The resource, and a part for each cut.
+    assert_eq!((backlog.backlog.len(), accepted.load(Ordering::Relaxed)), (0, 7));
+}
+
+#[tokio::test]
 async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
