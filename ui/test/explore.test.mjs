@@ -343,6 +343,35 @@ test("a line of more points than a browser can hold is resampled by the server",
   await close(page);
 });
 
+test("resampled lines are asked for one after the other, and again while large queries run", async () => {
+  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const definition = [{ granularity: "1 second", timespan: "365 days" }];
+  await server.post("v1/archive_policy", { name: "seconds of extremes", back_window: 0, definition, aggregation_methods: ["mean", "min", "max"] });
+  const ids = [];
+  for (const value of [3, 4]) {
+    const { id } = await server.post("v1/metric", { archive_policy_name: "seconds of extremes" });
+    await server.post(`v1/metric/${id}/measures`, [{ timestamp: begin, value }]);
+    ids.push(id);
+  }
+  await folded(server);
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  page.setDefaultTimeout(30_000);
+  let [requests, running, most] = [0, 0, 0];
+  await page.route(/\/v1\/aggregates/, async (route) => {
+    requests += 1;
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((done) => setTimeout(done, 100));
+    running -= 1;
+    const body = JSON.stringify({ code: 503, title: "Service Unavailable", description: "too many large queries are running" });
+    return requests <= 3 ? route.fulfill({ status: 503, contentType: "application/json", body }) : route.continue();
+  });
+  await page.goto(`${server.url}#/chart?m=${ids[0]}&m=${ids[1]}&from=${begin - 364 * 86_400}&to=${begin + 86_400}&band=min,max`);
+  for (const [number, value] of ["3", "4"].entries()) await page.locator(`[data-metric="${ids[number]}"] .figures dd`, { hasText: value }).first().waitFor();
+  assert.deepEqual([most, await page.getByRole("alert").count()], [1, 0]);
+  await close(page);
+});
+
 test("a table has no rows of gaps, and says that it has not all rows", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   const { id } = await server.post("v1/metric", { name: "with.a.gap", archive_policy_name: "cloud" });

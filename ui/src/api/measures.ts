@@ -1,6 +1,6 @@
 // Batches requests for measures: charts that sendBatch at the same moment share a request.
 
-import { HttpError, isRecord } from "../http/errors";
+import { HttpError, explain, isRecord } from "../http/errors";
 import { requestArrow, returns } from "../http/client";
 import { identity } from "../http/session";
 import { resamplingOf } from "../series/aggregation";
@@ -46,8 +46,10 @@ function referencesMax({ from, to, grain, step }: Wanted): number {
  */
 const REFUSES_ALL = new Set([401, 429, 502, 503, 504]);
 
-/** A busy server is asked again after these pauses. */
-const PAUSES_MS = [1000, 2000];
+/** A busy server is asked again after these pauses; only the first two unless other queries hold all the points that it has room for. */
+const PAUSES_MS = [1000, 2000, 4000, 8000];
+const PAUSES_WITHOUT_QUERIES = 2;
+const HOLDS_ALL = /too many large queries/;
 
 /**
  * What an answer refused of single metrics, such as damaged ones. It names one of them: their batch is asked for again once for each, and a live
@@ -104,6 +106,7 @@ function sendAll(): void {
   }
   waiting = [];
   for (const group of groups.values()) {
+    const parts: PendingRequest[][] = [];
     let part: PendingRequest[] = [];
     let references = 0;
     const most = referencesMax(group[0] as PendingRequest);
@@ -111,12 +114,29 @@ function sendAll(): void {
       part.push(pending);
       references += pending.methods.length;
       if (references >= most) {
-        void sendBatch(part);
+        parts.push(part);
         [part, references] = [[], 0];
       }
     }
-    if (part.length) void sendBatch(part);
+    if (part.length) parts.push(part);
+    if (group[0]?.step) inTurn = [...parts, ...inTurn];
+    else for (const each of parts) void sendBatch(each);
   }
+  void sendInTurn();
+}
+
+/**
+ * Resampled batches, the newest wave first: the one before may be of a range that is no longer shown. The server reads all points of a line, and all
+ * of its queries together may hold those of two years of seconds. One at a time leaves room for others.
+ */
+let inTurn: PendingRequest[][] = [];
+let isInTurn = false;
+
+async function sendInTurn(): Promise<void> {
+  if (isInTurn) return;
+  isInTurn = true;
+  for (let next = inTurn.shift(); next; next = inTurn.shift()) await sendBatch(next);
+  isInTurn = false;
 }
 
 /** `pauses`: how often a busy server was asked before. */
@@ -139,25 +159,25 @@ async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
       if (pending.isUpdate && all[at + 1]?.id !== pending.id) await nextPiece();
     }
   } catch (error) {
-    sendAgain(all, error, pauses);
+    await sendAgain(all, error, pauses);
   }
 }
 
 /** One unreadable metric must not fail the others of its batch. */
-function sendAgain(all: PendingRequest[], error: unknown, pauses: number): void {
+async function sendAgain(all: PendingRequest[], error: unknown, pauses: number): Promise<void> {
   const status = error instanceof HttpError ? error.status : 0;
   const bad = error instanceof HttpError ? refusedIds(error) : new Set<string>();
   const rest = all.filter((pending) => !bad.has(pending.id));
-  const pauseMs = PAUSES_MS[pauses];
+  const pauseMs = pauses < PAUSES_WITHOUT_QUERIES || HOLDS_ALL.test(explain(error)) ? PAUSES_MS[pauses] : undefined;
   if (rest.length < all.length) {
     for (const pending of all) if (bad.has(pending.id)) refuse(pending, error);
-    void sendBatch(rest);
+    await sendBatch(rest);
   } else if (status === 503 && pauseMs !== undefined) {
-    window.setTimeout(() => void sendBatch(all, pauses + 1), pauseMs);
+    await new Promise((done) => window.setTimeout(done, pauseMs));
+    await sendBatch(all, pauses + 1);
   } else if (status > 0 && all.length > 1 && !REFUSES_ALL.has(status)) {
     const middle = Math.ceil(all.length / 2);
-    void sendBatch(all.slice(0, middle));
-    void sendBatch(all.slice(middle));
+    await Promise.all([sendBatch(all.slice(0, middle)), sendBatch(all.slice(middle))]);
   } else {
     for (const pending of all) pending.reject(error);
   }
