@@ -127,6 +127,30 @@ test("groups of more points than a browser can hold are resampled by the server"
   await close(page);
 });
 
+test("groups without a common granularity are resampled, too", async () => {
+  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const methods = { aggregation_methods: ["mean"], back_window: 0 };
+  const definitionOf = (...grains) => grains.map((granularity) => ({ granularity, timespan: "365 days" }));
+  await server.post("v1/archive_policy", { name: "seconds and hours", definition: definitionOf("1 second", "1 hour"), ...methods });
+  await server.post("v1/archive_policy", { name: "minutes", definition: definitionOf("1 minute"), ...methods });
+  await server.post("v1/resource_type", { name: "valve", attributes: { room: { type: "string", required: false } } });
+  const measures = { attic: [[0, 10], [1, 20], [7200, 40]], cellar: [[0, 30]] };
+  const made = [];
+  for (const [room, policy] of [["attic", "seconds and hours"], ["cellar", "minutes"]]) {
+    made.push(await server.post("v1/resource/valve", { id: `valve ${room}`, room, metrics: { flow: { archive_policy_name: policy } } }));
+    await server.post(`v1/metric/${made.at(-1).metrics.flow}/measures`, measures[room].map(([at, value]) => ({ timestamp: begin + at, value })));
+  }
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.flow}&last=365d&by=room`, { mayFail: true });
+  const groups = page.locator(".groups");
+  await groups.getByRole("button", { name: "cellar" }).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
+  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+  const time = (at) => new Date((begin + at) * 1000).toISOString();
+  assert.deepEqual(rows, ["time,attic,cellar", `${time(0)},15,30`, `${time(7200)},40,`]);
+  await close(page);
+});
+
 test("a counter without a point in between does not change the rate of its group", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });

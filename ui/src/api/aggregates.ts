@@ -83,23 +83,23 @@ export const keyOf = ({ names, group }: Result): string => JSON.stringify([names
 /** Collects the leaves of the response's tree, with the names on their path. */
 function collect(tree: unknown, names: string[], group: unknown[], into: Result[]): void {
   if (Array.isArray(tree)) {
-    const measures = tree as Measure[];
-    for (const [grain, part] of byGrain(measures)) into.push({ names, group, columns: columnsOf(part), grain });
-    if (measures.length === 0) into.push({ names, group, columns: { times: [], values: [] }, grain: 0 });
+    const part = finestOf(tree as Measure[]);
+    const grain = part[0]?.[1];
+    into.push({ names, group, columns: columnsOf(part), grain: typeof grain === "number" ? grain : 0 });
   } else if (isRecord(tree)) {
     for (const [name, branch] of Object.entries(tree)) collect(branch, name === "aggregated" ? names : [...names, name], group, into);
   }
 }
 
-/** Without a granularity the response has all of them, one after the other; the finest makes the line. */
-function byGrain(measures: Measure[]): [number, Measure[]][] {
-  const grains = new Map<number, Measure[]>();
-  for (const measure of measures) {
-    const grain = typeof measure[1] === "number" ? measure[1] : 0;
-    const part = grains.get(grain);
-    if (part) part.push(measure);
-    else grains.set(grain, [measure]);
-  }
-  const finest = Math.min(...grains.keys());
-  return grains.size ? [[finest, grains.get(finest) as Measure[]]] : [];
+/**
+ * Without a granularity the response has all of them, from the coarsest to the finest; the finest makes the line. Resampled, all have the same
+ * granularity, but each begins before the end of the one before.
+ */
+function finestOf(measures: Measure[]): Measure[] {
+  let begin = 0;
+  measures.forEach(([time, grain], at) => {
+    const before = measures[at - 1];
+    if (before && (grain !== before[1] || time < before[0])) begin = at;
+  });
+  return measures.slice(begin);
 }

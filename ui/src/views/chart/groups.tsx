@@ -155,7 +155,9 @@ const grainsIn = (grains: number[], { from, to }: Range, grain: number): number[
 const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
 function queryOf(how: How, range: Range, grain: Granularity, search: Record<string, unknown> = {}): Query {
-  const margin = grain === null ? 0 : resampledTo(grain, range);
+  // Without a granularity it is unknown how fine the finest are.
+  const stored = grain ?? 1;
+  const margin = resampledTo(stored, range);
   const metric = ["metric", nameOnly(how.name), how.method];
   // Of each counter before their mean, which jumps wherever one of them has no point. A reset counts as no change.
   const each = how.isRate ? ["clip_min", 0, ["rateofchangesec", metric]] : metric;
@@ -164,7 +166,7 @@ function queryOf(how: How, range: Range, grain: Granularity, search: Record<stri
     type: how.type,
     search,
     // After their mean, which has a value wherever one of them has.
-    operations: margin > (grain ?? 0) ? ["resample", how.isRate ? "mean" : resamplingOf(how.method), margin, mean] : mean,
+    operations: margin > stored ? ["resample", how.isRate ? "mean" : resamplingOf(how.method), margin, mean] : mean,
     groupBy: [how.by],
     grain,
     from: range.from - margin,
