@@ -151,6 +151,31 @@ test("groups without a common granularity are resampled, too", async () => {
   await close(page);
 });
 
+test("a second without a rate of any counter does not empty its resampled bucket", async () => {
+  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const definition = [{ granularity: "1 second", timespan: "365 days" }];
+  await server.post("v1/archive_policy", { name: "counted seconds", back_window: 0, definition, aggregation_methods: ["mean"] });
+  await server.post("v1/resource_type", { name: "meter", attributes: { room: { type: "string", required: false } } });
+  const ids = [];
+  for (const points of [[[0, 0], [1, 10], [2, 20]], [[3, 0], [4, 40]]]) {
+    const { metrics } = await server.post("v1/resource/meter", { id: `meter ${ids.length}`, room: "attic", metrics: { energy: { archive_policy_name: "counted seconds" } } });
+    await server.post(`v1/metric/${metrics.energy}/measures`, points.map(([at, value]) => ({ timestamp: begin + at, value })));
+    ids.push(metrics.energy);
+  }
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${ids[0]}&last=365d&by=room&rate=on`);
+  const groups = page.locator(".groups");
+  await groups.getByRole("heading", { name: "10 minutes a point" }).waitFor();
+  // At first they may be shown as stored.
+  let values = [];
+  for (const until = Date.now() + 10_000; values.join() !== "20" && Date.now() < until; await page.waitForTimeout(100)) {
+    const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
+    values = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1).map((row) => row.split(",")[1]);
+  }
+  assert.deepEqual(values, ["20"]);
+  await close(page);
+});
+
 test("a counter without a point in between does not change the rate of its group", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
   await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });

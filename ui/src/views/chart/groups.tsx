@@ -161,12 +161,18 @@ function queryOf(how: How, range: Range, grain: Granularity, search: Record<stri
   const metric = ["metric", nameOnly(how.name), how.method];
   // Of each counter before their mean, which jumps wherever one of them has no point. A reset counts as no change.
   const each = how.isRate ? ["clip_min", 0, ["rateofchangesec", metric]] : metric;
-  const mean = ["aggregate", "mean", each];
+  const across = (method: string) => ["aggregate", method, each];
+  const resampled = (by: string, of: unknown) => ["resample", by, margin, of];
+  // After their mean, which has a value wherever one of them has. Rates have none at the first point of each: their sum and count have.
+  const mean = margin === stored
+    ? across("mean")
+    : how.isRate
+      ? ["/", resampled("sum", across("sum")), resampled("sum", across("count"))]
+      : resampled(resamplingOf(how.method), across("mean"));
   return {
     type: how.type,
     search,
-    // After their mean, which has a value wherever one of them has.
-    operations: margin > stored ? ["resample", how.isRate ? "mean" : resamplingOf(how.method), margin, mean] : mean,
+    operations: mean,
     groupBy: [how.by],
     grain,
     from: range.from - margin,
