@@ -213,7 +213,8 @@ type Ask = (grain: Granularity) => Promise<Answer>;
 /** The finest granularity that has points of a group before the fitting one begins there, as `series/farther.ts` finds it for one metric. */
 async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], range: Range, ask: Ask): Promise<(Shown & { until: number }) | null> {
   const begins = new Map(results.map((result) => [keyOf(result), beforeFirst(result.columns, range)]));
-  const until = Math.max(range.from, ...[...begins.values()].map(({ to }) => to));
+  // Not as arguments of `Math.max`: there may be more groups than those of a call.
+  const until = [...begins.values()].reduce((latest, { to }) => Math.max(latest, to), range.from);
   for (const seconds of coarserIn(grains.map((one) => ({ seconds: one })), grain ?? Infinity, { from: range.from, to: until })) {
     const answer = await ask(seconds).catch(() => null); // Not all metrics have it: the chart shows what it has.
     const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, seconds, begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
