@@ -138,6 +138,11 @@ test("ranges are read from addresses and written back", () => {
   assert.equal(range.printMoment(1767225600), "2026-01-01T00:00Z");
   assert.equal(range.momentOf(range.printMoment(1767225601.25)), 1767225601.25);
   assert.deepEqual([-60, 1.5, 8e12].map(range.queryTime), ["0.000", "1.500", "9223372036.000"]);
+  assert.deepEqual(range.servedPart({ from: -8e12, to: 8e12 }), { from: 0, to: 9_223_372_036 });
+  const [last, hour] = [8.64e12, { from: 1767225600, to: 1767229200 }];
+  assert.deepEqual(range.dated(hour), hour);
+  assert.deepEqual(range.dated({ from: last - 100, to: last + 200 }), { from: last - 300, to: last });
+  assert.deepEqual(range.dated({ from: -last - 1, to: 9 - last }), { from: -last, to: 10 - last });
   assert.equal(range.roughly(969), "16 minutes");
   assert.equal(range.lastFor(1), 300);
   assert.equal(range.lastFor(300), 2 * 86400);

@@ -191,6 +191,12 @@ test("a time before or after the server's own asks it for none that it refuses",
   await page.locator(".card .value", { hasText: "%" }).nth(2).waitFor();
   await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util&mark=-8e12,8e12`);
   await page.getByText(/metrics? of 3 did/).waitFor();
+  await page.goto(`${server.url}#/query?lang=promql&expr=nothing_of_this_name&from=-8e12&to=8e12`);
+  await page.locator(".cost", { hasText: "0 series" }).waitFor();
+  // Nor does it leave JavaScript's own.
+  await page.goto(`${server.url}#/query?from=8639999999900&to=8640000000000`);
+  await page.getByRole("button", { name: "Zoom out" }).click();
+  await page.waitForFunction(() => location.hash.includes("from=%2B275760-09-12T23:56:40Z"));
   await close(page);
 });
 

@@ -76,9 +76,19 @@ export function momentOf(text: string | null): number | null {
 /** The server's last time: nanoseconds of 64 bits. */
 const SERVER_TIME_MAX = 9_223_372_036;
 
-/** For a request: the server refuses times before 1970 and after its last one, at which it has no points either. */
-export function queryTime(seconds: number): string {
-  return Math.min(Math.max(seconds, 0), SERVER_TIME_MAX).toFixed(3);
+/** The server refuses times before 1970 and after its last one, at which it has no points either. */
+const serverTime = (seconds: number): number => Math.min(Math.max(seconds, 0), SERVER_TIME_MAX);
+
+/** For a request. */
+export const queryTime = (seconds: number): string => serverTime(seconds).toFixed(3);
+
+/** The part of a range of which the server may have points. */
+export const servedPart = ({ from, to }: Range): Range => ({ from: serverTime(from), to: serverTime(to) });
+
+/** A range that reaches beyond JavaScript's dates, moved to where they end. */
+export function dated({ from, to }: Range): Range {
+  const by = Math.max(-MOMENT_MAX - from, 0) + Math.min(MOMENT_MAX - to, 0);
+  return { from: from + by, to: to + by };
 }
 
 /** Formats for the address: to the millisecond, without trailing zeros. */

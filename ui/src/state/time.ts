@@ -3,7 +3,7 @@
 import { Cell, useCell } from "./cell";
 import { address, change } from "./address";
 import { goneSince } from "../http/client";
-import { type Range, printMoment, rangeOf, secondsOfShort, short, spanOf } from "../series/range";
+import { type Range, dated, printMoment, rangeOf, secondsOfShort, short, spanOf } from "../series/range";
 
 /** The default range, if the address has none; set by views from the metrics' granularities. */
 export const autoSeconds = new Cell(900);
@@ -74,7 +74,8 @@ function move(): void {
 }
 
 /** Shows a fixed range; stops live mode. */
-export function show({ from, to }: Range, how: "push" | "replace" = "push"): void {
+export function show(wanted: Range, how: "push" | "replace" = "push"): void {
+  const { from, to } = dated(wanted);
   change({ from: printMoment(from), to: printMoment(to), last: null, live: null }, how);
 }
 

@@ -16,7 +16,7 @@ import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
 import { stepOf } from "../../series/grain";
-import { secondsOfShort } from "../../series/range";
+import { secondsOfShort, servedPart } from "../../series/range";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
@@ -227,8 +227,10 @@ const answerOf = (draft: Draft, range: Range, signal: AbortSignal): Promise<Answ
 const requestLineOf = (draft: Draft, range: Range): RequestLine =>
   isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : { method: "POST", ...requestOf(requestFor(draft, range)) };
 
-const rangeQueryFor = (draft: Draft, range: Range): promqlApi.RangeQuery =>
-  ({ expression: draft.expression, ...range, step: stepOf(range, grainOf(draft) ?? 0) });
+function rangeQueryFor(draft: Draft, range: Range): promqlApi.RangeQuery {
+  const part = servedPart(range);
+  return { expression: draft.expression, ...part, step: stepOf(part, grainOf(draft) ?? 0) };
+}
 
 function requestFor(draft: Draft, { from, to }: Range): Request {
   return {
