@@ -258,6 +258,11 @@ test("the keyboard marks the shown time", async () => {
   await page.getByText(/metrics? of 6 did/).waitFor();
   assert.equal(await page.locator(".card").first().getAttribute("data-metric"), cpuOf(2));
   await page.getByRole("button", { name: "Unmark" }).waitFor();
+  // A view that has no marks gets none.
+  await page.goto(`${server.url}#/resources/instance?last=1h`);
+  await page.getByRole("link", { name: "web 0" }).waitFor();
+  await page.keyboard.press("m");
+  assert.equal((await hashParams(page)).mark, undefined);
   await close(page);
 });
 

@@ -3,9 +3,15 @@
 import { useEffect, useRef } from "preact/hooks";
 import { markChange } from "../chart/settings";
 import { settings } from "../http/session";
-import { change, go, linkTo, parse } from "../state/address";
+import { address, change, go, linkTo, parse } from "../state/address";
 import { choose, theme } from "../state/theme";
 import { pan, range, showLast, toggleLive, zoom } from "../state/time";
+
+/** Where the shown time can be marked: the views with a chart bar. */
+function markShown(): void {
+  const [view = "metrics", , id] = address.value.path;
+  if (view === "metrics" || view === "chart" || (view === "resources" && id)) change(markChange(range.value));
+}
 
 const KEYS: [string, string, () => void][] = [
   ["/", "search", () => window.dispatchEvent(new Event("gnudi-search"))],
@@ -16,7 +22,7 @@ const KEYS: [string, string, () => void][] = [
   ["Backspace", "back", () => history.back()],
   ["0", "the time that fits", () => showLast(null)],
   ["l", "live, or stand still", toggleLive],
-  ["m", "mark the shown time: what changed there?", () => change(markChange(range.value))],
+  ["m", "mark the shown time: what changed there?", markShown],
   ["t", "light or dark", () => choose(theme.value === "dark" ? "light" : "dark")],
   ["1", "metrics", () => go(parse(linkTo(["metrics"])))],
   ["2", "query", () => go(parse(linkTo(["query"])))],

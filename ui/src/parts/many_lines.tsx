@@ -32,11 +32,12 @@ interface ManyLinesProps {
   label: string;
   /** The number of all series, if `series` is a subset. */
   total?: number;
+  /** The marked window; absent in views that have none. */
   mark?: Range | null;
   isLogarithmic?: boolean;
 }
 
-export function ManyLines({ series, range, unit, height, label, total = series.length, mark = null, isLogarithmic = false }: ManyLinesProps) {
+export function ManyLines({ series, range, unit, height, label, total = series.length, mark, isLogarithmic = false }: ManyLinesProps) {
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const look = useCell(theme);
   const readout = useRef<HTMLUListElement>(null);
@@ -72,10 +73,10 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
         unit={unit}
         height={height}
         label={`${label}: ${formatCount(total, "series", "series")}`}
-        mark={mark}
+        mark={mark ?? null}
         isLogarithmic={isLogarithmic}
         onZoom={show}
-        onMark={(window) => change(markChange(window))}
+        onMark={mark === undefined ? undefined : (window) => change(markChange(window))}
         onWheel={turn}
         onCursor={showValues}
       />
