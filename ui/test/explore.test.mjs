@@ -198,6 +198,9 @@ test("the resolution follows the pixels, is shown, and can be chosen", async () 
   await page.goto(chart(0, "&last=6h&gran=7&agg=foo"));
   await said.getByText("mean, 1 minute a point").waitFor();
   for (const name of ["Resolution", "Aggregate"]) await page.getByLabel(name).locator("option:checked", { hasText: /^auto/ }).waitFor({ state: "attached" });
+  await page.getByLabel("Resolution").selectOption("");
+  await page.getByLabel("Aggregate").selectOption("");
+  await page.waitForFunction(() => !/gran=|agg=/.test(location.hash));
   await close(page);
 });
 

@@ -19,16 +19,17 @@ interface ChartBarProps {
 export function ChartBar({ metrics, isMarking, onMarking, grain, children }: ChartBarProps) {
   const settings = useSettings();
   const methods = [...new Set(metrics.flatMap(({ archive_policy }) => archive_policy.aggregation_methods))].sort();
-  // The charts take the default for what no policy has. Until the metrics are there, the address counts.
-  const used = (value: string, options: Option[]) => (metrics.length === 0 || options.some(([key]) => key === value) ? value : "");
-  const aggregates = methodOptions(methods);
-  const resolutions = grainOptions(metrics, grain);
+  // The charts take the default for what no policy has; choosing "auto" removes it from the address. Until the metrics are there, the address counts.
+  const withUnknown = (options: Option[], value: string, text = value): Option[] =>
+    metrics.length === 0 || options.some(([key]) => key === value) ? options : [...options, [value, `auto, without ${text}`]];
+  const method = settings.method ?? "";
+  const written = settings.grain ? String(settings.grain) : "";
   return (
     <div class="bar" role="toolbar" aria-label="How charts are shown">
       {children}
       <span class="spring" />
-      <Choice label="Aggregate" value={used(settings.method ?? "", aggregates)} options={aggregates} name="agg" />
-      <Choice label="Resolution" value={used(settings.grain ? String(settings.grain) : "", resolutions)} options={resolutions} name="gran" />
+      <Choice label="Aggregate" value={method} options={withUnknown(methodOptions(methods), method)} name="agg" />
+      <Choice label="Resolution" value={written} options={withUnknown(grainOptions(metrics, grain), written, inWords(settings.grain ?? 0))} name="gran" />
       <Choice label="Band" value={settings.band ?? ""} options={bandOptions(methods, settings)} name="band" />
       <Choice label="Beside" value={besideOf(settings)} options={BESIDES} name="beside" />
       <Choice label="Values" value={settings.rate === "auto" ? "" : settings.rate} options={RATES} name="rate" />
