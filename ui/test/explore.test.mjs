@@ -345,6 +345,11 @@ test("a line of more points than a browser can hold is resampled by the server",
   await figures(1).first().waitFor();
   await figures(0).first().waitFor();
   assert.deepEqual([await figures(0).allTextContents(), await figures(1).allTextContents()], [["40", "15", "27.5", "40", "2"], ["7", "7", "7", "7", "1"]]);
+  // The command asks for what is shown, not for all stored points.
+  await page.getByRole("button", { name: "curl" }).first().click();
+  const { execFileSync } = await import("node:child_process");
+  const { measures } = JSON.parse(execFileSync("bash", ["-c", await page.locator(".command pre").textContent()], { encoding: "utf8" }));
+  assert.deepEqual(measures[ids[0]].mean.map(([, ...point]) => point), [[600, 15], [600, 40]]);
   await page.goto(`${shown}&agg=count`);
   await figures(0).first().filter({ hasText: /^1$/ }).waitFor();
   assert.deepEqual(await figures(0).allTextContents(), ["1", "1", "1.5", "2", "2"]);

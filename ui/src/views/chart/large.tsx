@@ -1,6 +1,7 @@
 // A large chart of one metric: lines, legend, statistics and actions.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { requestOf } from "../../api/aggregates";
 import type { Metric } from "../../api/types";
 import { Plot } from "../../chart/plot";
 import { type Settings, markChange } from "../../chart/settings";
@@ -9,8 +10,9 @@ import { type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import type { RequestLine } from "../../parts/download";
+import { resamplingOf } from "../../series/aggregation";
 import { format, formatTime } from "../../series/format";
-import { inWords, printMoment } from "../../series/range";
+import { inWords, queryTime } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
 import { show, turn } from "../../state/time";
 import { Owner } from "../../parts/owner";
@@ -119,8 +121,14 @@ const tableOf = (chart: MetricChart): Series[] =>
 
 const namedOf = (chart: MetricChart, name: string) => chart.lines.map((line) => ({ label: `${name} ${line.label}`, columns: line.columns }));
 
-const requestFor = (metric: Metric, { method, grain, range }: MetricChart): RequestLine => ({
-  method: "GET",
-  path: `v1/metric/${metric.id}/measures`,
-  options: { query: { aggregation: method, granularity: grain, start: printMoment(range.from), stop: printMoment(range.to) } },
-});
+function requestFor(metric: Metric, { method, grain, step, range }: MetricChart): RequestLine {
+  if (step > grain) {
+    const operations = ["resample", resamplingOf(method), step, ["metric", metric.id, method]];
+    return { method: "POST", ...requestOf({ operations, grain, ...range }) };
+  }
+  return {
+    method: "GET",
+    path: `v1/metric/${metric.id}/measures`,
+    options: { query: { aggregation: method, granularity: grain, start: queryTime(range.from), stop: queryTime(range.to) } },
+  };
+}
