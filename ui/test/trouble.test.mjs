@@ -98,6 +98,16 @@ test("an id that cannot be looked up is not said to be unknown", async () => {
   await close(page);
 });
 
+test("a kind that cannot be searched is said below the hits of the others", async () => {
+  const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
+  await refuse(page, /\/v1\/search\/resource\/instance/);
+  await page.getByRole("combobox", { name: /Search/ }).fill("cpu_util");
+  const hits = page.getByRole("listbox", { name: "What was found" });
+  await hits.getByText("busy").waitFor();
+  await hits.locator(".hit.metric", { hasText: "cpu_util" }).first().waitFor();
+  await close(page);
+});
+
 test("a metric that is gone, or an address of nothing, is said in its place", async () => {
   const gone = "01a21682-48c4-78e0-8ec9-a8d2db9d226d";
   const page = await open(browser, `${server.url}#/chart?m=${gone}&m=${cloud[0].metrics["cpu_util"]}&last=1h`, { mayFail: true });

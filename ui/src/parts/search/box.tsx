@@ -1,7 +1,7 @@
 // The search box: results on each key press, with keyboard navigation.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { explain, isAborted } from "../../http/errors";
+import { explain } from "../../http/errors";
 import { change, go, parse, useAddress } from "../../state/address";
 import { type Hit, find } from "./find";
 import { OwnerName } from "../owner";
@@ -54,9 +54,8 @@ export function SearchBox() {
     find(wanted, controller.signal, (hits) => setResults({ hits, text: wanted, isDone: false, error: null })).then(
       () => !controller.signal.aborted && setResults((before) => ({ ...before, isDone: true })),
       (error: unknown) => {
-        if (isAborted(error)) return;
-        controller.abort(); // Hits of other kinds would take the error's place.
-        setResults({ hits: [], text: wanted, isDone: true, error: explain(error) });
+        if (controller.signal.aborted) return;
+        setResults((before) => ({ hits: before.text === wanted ? before.hits : [], text: wanted, isDone: true, error: explain(error) }));
       },
     );
     return () => controller.abort();

@@ -3,7 +3,7 @@
 import { getMetric, isId, likeText, listMetrics } from "../../api/metrics";
 import { getResource, listTypes, nameOf, searchResources } from "../../api/resources";
 import type { Metric, Resource, ResourceType } from "../../api/types";
-import { HttpError, isAborted } from "../../http/errors";
+import { HttpError } from "../../http/errors";
 import { linkTo } from "../../state/address";
 
 export interface Hit {
@@ -37,22 +37,24 @@ function cachedTypes(): Promise<ResourceType[]> {
   return own.listed;
 }
 
-/** Calls `report` with all hits so far, in display order, whenever some arrive. */
+/** Calls `report` with all hits so far, in display order, whenever some arrive. Fails after that if a kind could not be searched. */
 export async function find(text: string, signal: AbortSignal, report: (hits: Hit[]) => void): Promise<void> {
   const parts: Hit[][] = [[], [], []];
   const put = (at: number) => (hits: Hit[]) => {
     parts[at] = hits;
     if (!signal.aborted) report(parts.flat());
   };
+  // What the user may not see, or a type of the cache that has changed.
   const none = (error: unknown): Hit[] => {
-    if (isAborted(error)) throw error;
-    return [];
+    if (error instanceof HttpError && [400, 403, 404].includes(error.status)) return [];
+    throw error;
   };
-  await Promise.all([
+  const done = await Promise.allSettled([
     metrics(text, signal).then(put(0)),
     resources(text, signal).catch(none).then(put(1)),
     cachedTypes().then((all) => typeHits(all, text)).catch(none).then(put(2)),
   ]);
+  for (const part of done) if (part.status === "rejected") throw part.reason;
 }
 
 async function metrics(text: string, signal: AbortSignal): Promise<Hit[]> {
