@@ -71,6 +71,22 @@ test("the page waits for the server behind a proxy, too", async () => {
   await close(page);
 });
 
+test("a proxy that limits rates is asked again, and the server is not said to be away", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
+  let refused = 0;
+  const answer = { status: 503, contentType: "text/html", body: "<h1>503 Service Temporarily Unavailable</h1>" };
+  await page.route(/\/v1\/aggregates/, (route) => ((refused += 1) === 1 ? route.fulfill(answer) : route.continue()));
+  await page.evaluate(() => {
+    window.sawGone = false;
+    new MutationObserver(() => (window.sawGone ||= /has not answered since/.test(document.body.textContent))).observe(document.body, { childList: true, subtree: true });
+  });
+  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await waitDrawn(page, 3);
+  assert.deepEqual([await page.evaluate(() => window.sawGone), await page.locator(".card .problem").count()], [false, 0]);
+  await close(page);
+});
+
 test("a query that cannot be sent keeps its text", async () => {
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   await page.getByLabel("Operations").fill(`(metric ${cloud[0].metrics["cpu_util"]} mean)`);

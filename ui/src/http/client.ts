@@ -43,17 +43,23 @@ const PROBE_PERIOD_MS = 2000;
 /** A proxy that names the users may know them by a cookie, and redirect others to a log-in. */
 const CREDENTIALS: RequestCredentials = settings.auth.mode === "remoteuser" ? "same-origin" : "omit";
 
-/** A proxy's answer while the server behind it is away. The server's own errors are JSON. */
-const isAway = ({ status, headers }: Response): boolean => status === 502 || (status === 503 && /^text\/html/.test(headers.get("Content-Type") ?? ""));
+/** A proxy's own 503. The server's errors are JSON. */
+const isProxys = ({ status, headers }: Response): boolean => status === 503 && /^text\/html/.test(headers.get("Content-Type") ?? "");
+
+let looking: Promise<boolean> | null = null;
+
+/** Whether the server answers. Concurrent requests share a look. */
+function isThere(): Promise<boolean> {
+  looking ??= fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" })
+    .then((answer) => answer.status !== 502 && !isProxys(answer), () => false)
+    .finally(() => (looking = null));
+  return looking;
+}
 
 /** Polls until the server is reachable again, even if nothing else sends requests. */
 async function probe(): Promise<void> {
-  try {
-    if (isAway(await fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" }))) throw new GoneError();
-    answered();
-  } catch {
-    window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
-  }
+  if (await isThere()) answered();
+  else window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
 }
 
 function answered(): void {
@@ -142,7 +148,8 @@ async function requestAs<T>(
 async function sent(url: string, init: RequestInit): Promise<Response> {
   try {
     const answer = await (takeEarly(url, init) ?? fetch(url, init));
-    if (isAway(answer)) throw new GoneError();
+    // A proxy answers 503 while the server behind it is away, and also where it limits rates.
+    if (answer.status === 502 || (isProxys(answer) && !(await isThere()))) throw new GoneError();
     answered();
     return answer;
   } catch (error) {
