@@ -1,5 +1,7 @@
 //! Finalised buckets in memory: their starts, and one value per method for each.
 
+use std::ops::Range;
+
 use gnudi_model::{AggregationMethod, Statistic, Timestamp};
 
 /// Marks a missing value (the std of one point, the rate of the first point). A signalling NaN: these
@@ -56,6 +58,12 @@ impl Rows {
         for (column, other) in self.columns.iter_mut().zip(&others.columns) {
             column.push(other[row]);
         }
+    }
+
+    /// A copy of the rows in the range.
+    pub fn slice(&self, range: Range<usize>) -> Rows {
+        let columns = self.columns.iter().map(|column| column[range.clone()].to_vec()).collect();
+        Rows { starts: self.starts[range].to_vec(), columns }
     }
 
     /// Removes and returns the first `count` rows.

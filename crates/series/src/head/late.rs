@@ -238,7 +238,7 @@ impl Head {
         }
         let mut sealed: Vec<SealedBlock> =
             self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
-        let mut rest = changed.clone();
+        let mut rest = Rest { of: changed, bucket: 0, row: 0 };
         for block in stored {
             let Some(part) = rest.take_until(block.span) else { continue };
             self.removed.push((changed.granularity, block.span));
@@ -256,6 +256,7 @@ impl Head {
                 None => self.sealed.push(block),
             }
         }
+        let rest = rest.take(Timestamp::MAX);
         let grain = self.grains.iter_mut().find(|grain| grain.granularity == changed.granularity);
         let Some(grain) = grain.filter(|grain| !rest.buckets.is_empty() || rest.clears_open(grain)) else {
             return Ok(());
@@ -351,27 +352,6 @@ impl GrainRows {
         ends.is_some_and(|span| self.clears(span))
     }
 
-    /// Splits off the part for one block, if there is one: the buckets up to its end, and the cleared range.
-    fn take_until(&mut self, span: BlockSpan) -> Option<GrainRows> {
-        let last = span.1;
-        let buckets = self.buckets.partition_point(|bucket| *bucket <= last);
-        if buckets == 0 && !self.clears(span) {
-            return None;
-        }
-        let new = match &mut self.new {
-            New::Rows(rows) => {
-                New::Rows(rows.split_front(rows.starts.partition_point(|start| *start <= last)))
-            }
-            New::Values(values) => New::Values(values.drain(..buckets).collect()),
-        };
-        Some(GrainRows {
-            granularity: self.granularity,
-            cleared: self.cleared.clone(),
-            buckets: self.buckets.drain(..buckets).collect(),
-            new,
-        })
-    }
-
     /// A block with these buckets replaced, as blocks, and the number of dropped values. A block sealed
     /// before the methods changed keeps its methods: it loses cleared buckets, is cut at recomputed ones, and
     /// gets late values only if all its methods can take them.
@@ -455,6 +435,44 @@ impl GrainRows {
         }
         (new..changed.len()).for_each(|row| merged.push_row_of(&changed, row));
         merged
+    }
+}
+
+/// The changed buckets that are not in a block yet.
+struct Rest<'a> {
+    of: &'a GrainRows,
+    /// The index of the next bucket.
+    bucket: usize,
+    /// The index of the next of the new rows.
+    row: usize,
+}
+
+impl Rest<'_> {
+    /// The part for one block, if there is one: the buckets up to its end, and the cleared range.
+    fn take_until(&mut self, span: BlockSpan) -> Option<GrainRows> {
+        let is_own = self.of.buckets.get(self.bucket).is_some_and(|bucket| *bucket <= span.1);
+        (is_own || self.of.clears(span)).then(|| self.take(span.1))
+    }
+
+    /// The buckets up to `last`, and the cleared range.
+    fn take(&mut self, last: Timestamp) -> GrainRows {
+        let count = |starts: &[Timestamp]| starts.partition_point(|start| *start <= last);
+        let from = self.bucket;
+        self.bucket += count(&self.of.buckets[from..]);
+        let new = match &self.of.new {
+            New::Rows(rows) => {
+                let row = self.row;
+                self.row += count(&rows.starts[row..]);
+                New::Rows(rows.slice(row..self.row))
+            }
+            New::Values(values) => New::Values(values[from..self.bucket].to_vec()),
+        };
+        GrainRows {
+            granularity: self.of.granularity,
+            cleared: self.of.cleared.clone(),
+            buckets: self.of.buckets[from..self.bucket].to_vec(),
+            new,
+        }
     }
 }
 
