@@ -185,3 +185,22 @@ fn a_bucket_from_before_a_move_takes_late_points() {
     assert_eq!(read(&store, 2), [(120, 95.0), (180, 32.0)]);
     assert_eq!(read(&store, 3), [(120, 6.0), (180, 1.0)]);
 }
+
+/// Timespans then count from the last bucket that is left.
+#[test]
+fn a_removal_of_the_newest_points_leaves_the_limit_of_late_ones() {
+    let mut policy = policy(0, &[(1, Some(100)), (60, Some(6000))], &["sum"]);
+    policy.recomputes_late = true;
+    let mut store = Store::new(&policy);
+    for point in [(3400, 1.0), (7950, 2.0), (9000, 1.0)] {
+        store.fold(&[point]);
+    }
+    store.remove(8000, 10_000);
+    assert_eq!(store.head.last(), None);
+    // The minute of 7920 is the last one.
+    assert_eq!(store.fold(&[(1900, 16.0), (7000, 4.0), (7870, 8.0)]).late, 1);
+    store.pass();
+    assert_eq!(rows(&store, &policy, 0), [(7870, bits(8.0)), (7950, bits(2.0))]);
+    let minutes = [(3360, 1.0), (6960, 4.0), (7860, 8.0), (7920, 2.0)];
+    assert_eq!(rows(&store, &policy, 1), minutes.map(|(start, sum)| (start, bits(sum))));
+}

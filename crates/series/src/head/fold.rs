@@ -108,13 +108,11 @@ impl Head {
             self.archive = Some(archive);
         }
         let Some(archive) = self.archive.as_ref().filter(|_| !points.is_empty()) else { return points.len() };
-        // `raw` is empty if the newest points were removed.
-        let newest = self.last().or(self.before.map(|before| before.timestamp)).unwrap_or_default();
         // A bucket is computed from all of its points or not at all. Some have expired if the timespan was shorter.
         let from = archive.from.max(archive.kept_from);
         let whole = layout.granularities().map(|granularity| ceil(from, granularity.0));
         let whole = whole.max().unwrap_or(0);
-        let reach = newest.0.saturating_sub(timespan.0).max(whole);
+        let reach = self.newest_from(layout).0.saturating_sub(timespan.0).max(whole);
         let dropped = points.partition_point(|point| point.timestamp.0 < reach);
         merge(&mut self.late, &points[dropped..]);
         dropped

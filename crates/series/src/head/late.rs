@@ -146,7 +146,7 @@ impl Head {
         let points = aggregated(&points, true);
         self.find_before(&late, &points);
         let changed = changed_times(&late, &points, layout.has_differences());
-        let newest = self.last().unwrap_or_default();
+        let newest = self.newest_from(layout);
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
             grain.late_rows(&layout.methods, &points, &changed, grain.oldest_late(limits.timespan, newest))
         });

@@ -26,7 +26,7 @@ impl Head {
     /// the known part of a partial bucket; those of final buckets wait for [`Head::merge_late`]. Returns the
     /// number of dropped points: all their buckets have expired, or their time is taken.
     pub(super) fn add_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
-        let newest = self.last().unwrap_or_default();
+        let newest = self.newest_from(layout);
         let mut open = Vec::new();
         let mut dropped = 0;
         for point in points {

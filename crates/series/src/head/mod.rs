@@ -128,6 +128,14 @@ impl Head {
         self.last().or(before).or_else(|| (self.window > 0).then(|| Timestamp(self.window - 1)))
     }
 
+    /// The newest point's time, from which timespans count. If a removal has left it unknown, the earliest time that it may
+    /// have: the last bucket's start.
+    pub(crate) fn newest_from(&self, layout: &Layout) -> Timestamp {
+        let before = self.before.map(|before| before.timestamp);
+        let bucket = Timestamp(self.window.saturating_sub(layout.block_size.0).max(0));
+        self.last().or(before).unwrap_or(bucket)
+    }
+
     /// Removes and returns the blocks that became full. Store them before or with the head; a replay returns
     /// the same ones.
     pub fn take_sealed(&mut self) -> Vec<SealedBlock> {
