@@ -110,8 +110,8 @@ pub fn assemble(
     if let (Some(timespan), Some(last)) = (aggregation.timespan, fetched.timestamps.last().copied()) {
         // If late points are accepted, the timespan counts from the metric's newest point, not from the
         // newest in the range: late points to the same expired buckets are dropped too.
-        let newest = head.filter(|_| layout.takes_late()).and_then(Head::last);
-        let last = newest.map_or(last, |newest| newest.floor(granularity));
+        let newest = head.filter(|_| layout.takes_late()).map(|head| head.newest_from(layout));
+        let last = newest.map_or(last, |newest| newest.floor(granularity).max(last));
         let oldest = last.saturating_sub(timespan);
         fetched.drop_while(|time| time <= oldest);
     }
@@ -153,7 +153,7 @@ pub fn raw_points(
     }
     // Points that were sealed after the head was read count once.
     head.add_raw_points(start, &mut series)?;
-    let newest = series.timestamps.last().copied().max(head.last()).unwrap_or_default();
+    let newest = series.timestamps.last().copied().unwrap_or_default().max(head.newest_from(layout));
     let oldest = newest.saturating_sub(timespan);
     let is_before = |time: &Timestamp| *time <= oldest || start.is_some_and(|start| *time < start);
     let from = series.timestamps.partition_point(is_before);

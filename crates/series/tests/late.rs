@@ -197,6 +197,8 @@ fn a_removal_of_the_newest_points_leaves_the_limit_of_late_ones() {
     }
     store.remove(8000, 10_000);
     assert_eq!(store.head.last(), None);
+    let query = Query { stop: Some(3500), ..Query::all() };
+    assert_eq!(store.read(aggregations(&policy)[0], &query), Ok(Rows::new()));
     // The minute of 7920 is the last one.
     assert_eq!(store.fold(&[(1900, 16.0), (7000, 4.0), (7870, 8.0)]).late, 1);
     store.pass();

@@ -259,3 +259,19 @@ fn a_late_point_in_the_first_bucket_of_raw_points_leaves_its_rates() {
         );
     }
 }
+
+#[test]
+fn a_removal_of_the_newest_points_shows_no_expired_ones() {
+    let mut policy = policy(0, &[(10, None)], &["sum"]);
+    policy.raw_timespan = Some(Timespan(500));
+    let mut store = Store::new(&policy);
+    for times in [1000..1400, 2000..2400, 2450..2451] {
+        let request: Vec<(i64, f64)> = times.map(|time| (time, 1.0)).collect();
+        store.fold(&request);
+    }
+    // All that is left is in blocks; the first one has expired, and is deleted after the next.
+    store.remove(2390, 3000);
+    assert_eq!(store.spans(Timespan(0)).len(), 2);
+    assert!(store.read_raw(None, Some(Timestamp(1300))).timestamps.is_empty());
+    assert_eq!(store.read_raw(None, None).timestamps.first(), Some(&Timestamp(2000)));
+}

@@ -246,7 +246,8 @@ impl Store {
     }
 
     pub fn read_raw(&self, start: Option<Timestamp>, stop: Option<Timestamp>) -> Series {
-        let of = self.blocks.iter().filter(|(key, _)| key.0 == 0);
+        let is_wanted = |key: &(i64, i64, i64)| key.0 == 0 && stop.is_none_or(|stop| key.1 <= stop.0);
+        let of = self.blocks.iter().filter(|(key, _)| is_wanted(key));
         let blocks: Vec<&[u8]> = of.map(|(_, bytes)| bytes.as_slice()).collect();
         gnudi_series::read::raw_points(&blocks, &self.head, &self.layout, start, stop).unwrap()
     }
