@@ -184,6 +184,23 @@ pub(crate) fn with_values(methods: &[AggregationMethod], row: Option<&[f64]>, va
     methods.iter().map(value).collect()
 }
 
+/// The smallest of each range of offsets, up to `max`, that give the same percentiles: positions between two powers of two
+/// are rounded alike. A bucket has as many rates as points, or one fewer.
+pub(crate) fn percentile_offsets(methods: &[AggregationMethod], points: usize, max: u64) -> Vec<u64> {
+    let mut offsets = vec![0];
+    for method in methods {
+        let Statistic::Percentile(percent) = method.statistic else { continue };
+        for last in [points.saturating_sub(1), points.saturating_sub(2)] {
+            let position = last as f64 * (f64::from(percent) / 100.0);
+            let reaching = |bits: u32| (1u64 << bits).checked_sub(position as u64);
+            offsets.extend((0..u64::BITS).filter_map(reaching).filter(|offset| *offset <= max));
+        }
+    }
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets
+}
+
 fn std(summary: &Summary, values: &[f64]) -> f64 {
     if summary.count < 2 {
         return absent();
@@ -266,6 +283,20 @@ mod tests {
         // The sum of two largest numbers overflows in the median.
         assert_eq!(of(&[f64::MAX], "median", 0), Some(f64::INFINITY));
         assert_eq!(of(&[f64::MAX], "50pct", 0), Some(f64::MAX));
+    }
+
+    #[test]
+    fn few_offsets_give_all_values_of_a_percentile() {
+        const MAX: u64 = 2_000;
+        for (name, points) in [("50pct", 1), ("1pct", 2), ("37pct", 7), ("99pct", 64), ("29pct", 101)] {
+            let values: Vec<f64> = (0..points).map(|value| f64::from(value).sqrt()).collect();
+            let offsets = percentile_offsets(&[name.parse().unwrap()], values.len(), MAX);
+            assert!(offsets.len() < 30, "{name}: {offsets:?}");
+            for offset in 0..=MAX {
+                let known = offsets[offsets.partition_point(|known| *known <= offset) - 1];
+                assert_eq!(of(&values, name, offset), of(&values, name, known), "{name} at {offset}");
+            }
+        }
     }
 
     #[test]

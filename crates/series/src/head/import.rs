@@ -17,6 +17,7 @@ use super::{
     marks::{Cut, Marks, Pass},
 };
 use crate::{
+    aggregate::percentile_offsets,
     layout::{Layout, floor},
     rows::{Rows, absent, is_absent, may_lack},
 };
@@ -266,9 +267,9 @@ impl Head {
         });
         let cuts = [Some(None), cut.map(Some)].into_iter().flatten();
         // The number of points in the pass before the bucket affects a percentile's last digits.
-        let offsets = if layout.has_percentile { first as u64 + LEFT_POINTS_MAX } else { 0 };
+        let offsets = percentile_offsets(&layout.methods, end - first, first as u64 + LEFT_POINTS_MAX);
         let pass = |dropped| layout.has_percentile.then_some(Pass { start: start.0, dropped, cut: false });
-        let mut all = (0..=offsets).flat_map(|offset| cuts.clone().map(move |cut| (cut, pass(offset))));
+        let mut all = offsets.into_iter().flat_map(|offset| cuts.clone().map(move |cut| (cut, pass(offset))));
         all.find(|(cut, pass)| gives(*cut, *pass))
     }
 }
