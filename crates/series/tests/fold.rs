@@ -136,3 +136,20 @@ fn a_query_that_stops_before_it_starts_is_empty() {
     let (from, to) = read::block_range(sum, start, stop, span);
     assert!(from <= to);
 }
+
+/// The bucket of the last nanosecond ends beyond the range of time.
+#[test]
+fn the_end_of_time_has_a_bucket() {
+    let policy = policy(300, None, &["count"]);
+    let layout = Layout::of(&policy);
+    let count = policy.aggregation("count".parse().unwrap(), Timespan::from_secs(300)).unwrap();
+    let at = |timestamp| Measure { timestamp, value: 1.0 };
+    let mut points = vec![at(Timestamp(i64::MAX - 1)), at(Timestamp::MAX)];
+    let (imported, _) = Head::import(&layout, None, points.clone(), &[]);
+    let mut folded = Head::new();
+    folded.fold(&layout, 1, &mut points);
+    for head in [folded, imported] {
+        let bucket = Timestamp::MAX.floor(Timespan::from_secs(300));
+        assert_eq!(read_all(&head, &layout, count), [(bucket.secs(), 2.0)]);
+    }
+}

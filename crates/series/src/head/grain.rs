@@ -141,7 +141,7 @@ impl GrainState {
         self.final_until = until;
     }
 
-    /// Appends the buckets from `final_until` to `until` (a bucket's start), computed from the points.
+    /// Appends the buckets from `final_until` to `until` (a bucket's start, or the end of time), computed from the points.
     /// Returns the last bucket that leaves no row because none of its methods has a value.
     pub(super) fn push_lazy(
         &self,
@@ -227,19 +227,20 @@ impl GrainState {
     fn cut_into_buckets(&self, raw: &[Measure], until: i64, into: &mut Workspace) {
         into.clear();
         let step = self.granularity.0;
-        let (mut start, mut end, mut from) = (-step, 0, 0);
+        // By its last nanosecond: the last bucket of all ends beyond the range of time.
+        let (mut start, mut last, mut from) = (-step, -1, 0);
         for (index, point) in raw.iter().enumerate() {
             let time = point.timestamp.0;
-            if time >= end {
+            if time > last {
                 if index > from {
                     into.buckets.push(Bucket { start, from, to: index, offset: 0 });
                 }
-                if time >= until {
+                if time >= until && until < i64::MAX {
                     return;
                 }
                 // Usually the next bucket follows directly; this saves a division.
-                start = if time - end < step { end } else { floor(time, step) };
-                end = start.saturating_add(step);
+                start = if time - 1 - last < step { last + 1 } else { floor(time, step) };
+                last = start.saturating_add(step - 1);
                 from = index;
             }
             into.values.push(point.value);

@@ -126,8 +126,8 @@ impl Head {
         let mut buckets = Vec::new();
         for (granularity, rows) in rows {
             let start = Timestamp(floor(first.timestamp.0, granularity.0));
-            let until = start.0.saturating_add(granularity.0);
-            let end = self.raw.partition_point(|point| point.timestamp.0 < until);
+            let last = start.0.saturating_add(granularity.0 - 1);
+            let end = self.raw.partition_point(|point| point.timestamp.0 <= last);
             // A bucket that the window cuts is final.
             if start.0 >= self.window {
                 let row = rows.starts.binary_search(&start).ok().map(|row| rows.row(row));
@@ -200,8 +200,8 @@ impl Head {
         let mut unmatched = None;
         while point < self.raw.len() {
             let start = Timestamp(floor(self.raw[point].timestamp.0, step));
-            let end = start.0.saturating_add(step);
-            let points = self.raw[point..].partition_point(|point| point.timestamp.0 < end);
+            let last = start.0.saturating_add(step - 1);
+            let points = self.raw[point..].partition_point(|point| point.timestamp.0 <= last);
             while rows.starts.get(row).is_some_and(|stored| *stored < start) {
                 unmatched = Some(rows.starts[row]);
                 row += 1;
