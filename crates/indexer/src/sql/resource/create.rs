@@ -34,6 +34,9 @@ use crate::{
 const RUN_MAX: usize = 512;
 /// Maximum rows of an INSERT, a power of two; smaller numbers are padded to a power of two.
 const RESOURCES_INSERTED_MAX: usize = 64;
+/// Maximum attributes of the rows of an INSERT, except of a single row: servers refuse long statements
+/// (`max_allowed_packet`).
+const ATTRIBUTES_BYTES_INSERTED_MAX: usize = 512 << 10;
 const VALUES_INSERTED_MAX: usize = 256;
 
 /// A resource to create, encoded with the cached types.
@@ -390,7 +393,7 @@ impl Batch<'_> {
                 query = Statement::new(dialect, "");
             }
         }
-        for part in numbered.chunks(rows_max) {
+        for part in parts(&numbered, rows_max, |(_, ready)| ready.attributes.len()) {
             push_resources(&mut query, part, self.known.types_version);
             if !is_one_trip {
                 connection.execute(mem::replace(&mut query, Statement::new(dialect, ""))).await?;
@@ -443,6 +446,21 @@ impl Batch<'_> {
         connection.run("RELEASE SAVEPOINT run").await?;
         Ok(outcome)
     }
+}
+
+/// The rows in parts of at most so many rows and [`ATTRIBUTES_BYTES_INSERTED_MAX`].
+fn parts<T>(rows: &[T], rows_max: usize, bytes_of: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let (mut count, mut bytes) = (1, rows.first().map_or(0, &bytes_of));
+    let fits = |_: &T, next: &T| {
+        count += 1;
+        bytes += bytes_of(next);
+        let fits = count <= rows_max && bytes <= ATTRIBUTES_BYTES_INSERTED_MAX;
+        if !fits {
+            (count, bytes) = (1, bytes_of(next));
+        }
+        fits
+    };
+    rows.chunk_by(fits).collect()
 }
 
 fn is_constraint(error: &gnudi_sql::Error) -> bool {
@@ -506,4 +524,21 @@ pub(super) async fn insert_values(
         connection.execute(query).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_have_limits_of_rows_and_bytes() {
+        const MAX: usize = ATTRIBUTES_BYTES_INSERTED_MAX;
+        let lengths = |rows: &[usize], rows_max| -> Vec<usize> {
+            parts(rows, rows_max, |bytes| *bytes).iter().map(|part| part.len()).collect()
+        };
+        assert_eq!(lengths(&[], 2), [0; 0]);
+        assert_eq!(lengths(&[1; 5], 2), [2, 2, 1]);
+        assert_eq!(lengths(&[1; 5], usize::MAX), [5]);
+        assert_eq!(lengths(&[MAX, 1, MAX - 1, 1, MAX + 1, MAX + 1, 1], 9), [1, 2, 1, 1, 1, 1]);
+    }
 }
