@@ -1,6 +1,6 @@
 //! Database URLs in Gnocchi's form, that of `SQLAlchemy`; the driver after the plus is ignored.
 
-use std::{path::PathBuf, time::Duration};
+use std::{mem, path::PathBuf, time::Duration};
 
 use gnudi_model::{Secret, python::unquote_strict};
 
@@ -36,6 +36,12 @@ const IGNORED: [&str; 8] = [
     "binary_prefix",
     "gssencmode",
 ];
+
+/// Where libpq looks for the socket if no host is named, on Debian and as `psycopg2-binary` has it.
+const POSTGRES_SOCKETS: &str = "/var/run/postgresql";
+
+const SEVERAL_HOSTS: InvalidUrl =
+    InvalidUrl::Bad { part: "host", reason: "this program connects to one host" };
 
 impl DatabaseOptions {
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
@@ -77,7 +83,7 @@ fn server(server: Server, rest: &str) -> Result<ServerOptions, InvalidUrl> {
     };
     let user = decoded(user, "user")?;
     let port = if server == Server::Postgres { 5432 } else { 3306 };
-    let host = host(place, port)?;
+    let host = host(server, place, port)?;
     let database = decoded(database, "database")?;
     if database.is_empty() {
         return Err(InvalidUrl::Missing("database"));
@@ -104,7 +110,7 @@ fn split_credentials(rest: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn host(place: &str, port: u16) -> Result<Host, InvalidUrl> {
+fn host(server: Server, place: &str, port: u16) -> Result<Host, InvalidUrl> {
     let bad = |reason| InvalidUrl::Bad { part: "host", reason };
     let (name, behind) = match place.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or_else(|| bad("its bracket does not close"))?,
@@ -119,15 +125,24 @@ fn host(place: &str, port: u16) -> Result<Host, InvalidUrl> {
             .filter(|port| *port > 0)
             .ok_or(InvalidUrl::Bad { part: "port", reason: "it is a number from 1 to 65535" })?,
     };
-    let name = decoded(name, "host")?;
+    named_host(server, decoded(name, "host")?, port)
+}
+
+fn named_host(server: Server, name: String, port: u16) -> Result<Host, InvalidUrl> {
     if name.contains(',') {
-        return Err(bad("this program connects to one host"));
+        return Err(SEVERAL_HOSTS);
     }
-    Ok(Host::Tcp(if name.is_empty() { "localhost".to_owned() } else { name }, port))
+    Ok(match server {
+        Server::Postgres if name.is_empty() => Host::Socket(POSTGRES_SOCKETS.into(), port),
+        Server::Postgres if name.starts_with('/') => Host::Socket(name.into(), port),
+        Server::Mysql if name.is_empty() => Host::Tcp("localhost".to_owned(), port),
+        Server::Postgres | Server::Mysql => Host::Tcp(name, port),
+    })
 }
 
 fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUrl> {
     let mut check_host = true;
+    let mut is_named = false;
     let mut mode = None;
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -144,12 +159,11 @@ fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUr
                 options.timeout = options.timeout.min(Duration::from_secs(seconds));
             }
             "host" if options.server == Server::Postgres => {
-                let Host::Tcp(_, port) = options.host else { return Err(bad()) };
-                options.host = if value.starts_with('/') {
-                    Host::Socket(PathBuf::from(value), port)
-                } else {
-                    Host::Tcp(value, port)
-                };
+                let (Host::Tcp(_, port) | Host::Socket(_, port)) = options.host;
+                if mem::replace(&mut is_named, true) {
+                    return Err(SEVERAL_HOSTS);
+                }
+                options.host = named_host(options.server, value, port)?;
             }
             "port" => {
                 let port = value.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?;

@@ -58,6 +58,10 @@ fn sockets_are_named_by_options() {
     let socket = |path: &str, port| Host::Socket(path.into(), port);
     assert_eq!(read("postgresql://me@/d?host=/run/postgresql").host, socket("/run/postgresql", 5432));
     assert_eq!(read("postgresql://me@/d?host=/run&port=5433").host, socket("/run", 5433));
+    assert_eq!(read("postgresql://me@/d?host=db").host, tcp("db", 5432));
+    // As libpq.
+    assert_eq!(read("postgresql://me@/d").host, socket("/var/run/postgresql", 5432));
+    assert_eq!(read("postgresql://me@:5433/d").host, socket("/var/run/postgresql", 5433));
     assert_eq!(read("mysql+pymysql://me@localhost/d?unix_socket=/run/s").host, socket("/run/s", 0));
 }
 
@@ -119,6 +123,8 @@ fn a_bad_url_is_told_what_is_wrong() {
         ("postgresql://u:hidden@[::1/d", "bad host"),
         ("postgresql://u:hidden@[::1]x/d", "bad host"),
         ("postgresql://u:hidden@a,b/d", "bad host"),
+        ("postgresql://u:hidden@/d?host=a,b", "bad host"),
+        ("postgresql://u:hidden@/d?host=a&host=b", "bad host"),
         ("postgresql://u:hidden%4@h/d", "bad password"),
         ("postgresql://u:hidden%ff@h/d", "bad password"),
         ("postgresql://u:hidden%00@h/d", "bad password"),
