@@ -25,8 +25,8 @@ pub enum InvalidUrl {
     BadOption(String),
 }
 
-/// Options that concern Python clients, or are always on here.
-const IGNORED: [&str; 8] = [
+/// Options that concern Python clients, are always on here, or are about lost connections, for which there are deadlines.
+const IGNORED: [&str; 13] = [
     "charset",
     "use_unicode",
     "client_encoding",
@@ -35,6 +35,11 @@ const IGNORED: [&str; 8] = [
     "autocommit",
     "binary_prefix",
     "gssencmode",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
 ];
 
 /// Where libpq looks for the socket if no host is named, on Debian and as `psycopg2-binary` has it.
@@ -154,7 +159,7 @@ fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUr
             "sslcert" | "ssl_cert" | "ssl-cert" => options.tls.certificate = Some(value.into()),
             "sslkey" | "ssl_key" | "ssl-key" => options.tls.key = Some(value.into()),
             "ssl_check_hostname" => check_host = truth(&value).ok_or_else(bad)?,
-            "connect_timeout" => {
+            "connect_timeout" | "read_timeout" | "write_timeout" => {
                 let seconds: u64 = value.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(bad)?;
                 options.timeout = options.timeout.min(Duration::from_secs(seconds));
             }
@@ -174,6 +179,10 @@ fn set_options(options: &mut ServerOptions, query: &str) -> Result<(), InvalidUr
             "unix_socket" if options.server == Server::Mysql => {
                 options.host = Host::Socket(PathBuf::from(value), 0);
             }
+            // Writes to a standby fail, and nothing binds a login to its TLS connection.
+            "target_session_attrs" if ["any", "read-write", "primary"].contains(&&*value) => {}
+            "channel_binding" if ["disable", "prefer"].contains(&&*value) => {}
+            "target_session_attrs" | "channel_binding" => return Err(bad()),
             name if IGNORED.contains(&name) => {}
             _ => return Err(InvalidUrl::UnknownOption(name)),
         }

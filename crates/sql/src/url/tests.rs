@@ -66,6 +66,21 @@ fn sockets_are_named_by_options() {
 }
 
 #[test]
+fn options_that_ask_for_what_is_done_anyway_are_taken() {
+    let plain = read("postgresql://u@h/d");
+    for option in [
+        "keepalives=1&keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=9",
+        "target_session_attrs=read-write",
+        "target_session_attrs=primary",
+        "channel_binding=prefer",
+        "read_timeout=60&write_timeout=60",
+    ] {
+        assert_eq!(read(&format!("postgresql://u@h/d?{option}")), plain, "{option}");
+    }
+    assert_eq!(read("mysql://u@h/d?read_timeout=5").timeout, Duration::from_secs(5));
+}
+
+#[test]
 fn a_file_has_three_slashes_or_four() {
     for (url, path) in [
         ("sqlite:///gnocchi.db", "gnocchi.db"),
@@ -125,6 +140,8 @@ fn a_bad_url_is_told_what_is_wrong() {
         ("postgresql://u:hidden@a,b/d", "bad host"),
         ("postgresql://u:hidden@/d?host=a,b", "bad host"),
         ("postgresql://u:hidden@/d?host=a&host=b", "bad host"),
+        ("postgresql://u:hidden@h/d?target_session_attrs=standby", "bad value for target_session_attrs"),
+        ("postgresql://u:hidden@h/d?channel_binding=require", "bad value for channel_binding"),
         ("postgresql://u:hidden%4@h/d", "bad password"),
         ("postgresql://u:hidden%ff@h/d", "bad password"),
         ("postgresql://u:hidden%00@h/d", "bad password"),
