@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions, Executor, MySql, MySqlConnection,
-    mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlSslMode},
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow, MySqlSslMode},
     query::Query,
 };
 
@@ -17,6 +17,8 @@ use crate::{
 /// Maximum steps of a recursive query, the highest that there is. Beyond the default of 1000 `MariaDB` leaves out the
 /// other rows, with no more than a warning, and `MySQL` fails.
 const RECURSIONS_MAX: u32 = u32::MAX;
+
+const UNKNOWN_VARIABLE: u16 = 1193;
 
 pub(crate) fn connect_options(options: &ServerOptions) -> MySqlConnectOptions {
     let connect = match &options.host {
@@ -73,7 +75,20 @@ pub(crate) async fn connect(
          SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED{access}"
     );
     connection.execute(AssertSqlSafe(session)).await?;
+    if purpose == Purpose::Coordinate {
+        see_other_nodes(&mut connection).await?;
+    }
     Ok(connection)
+}
+
+/// On a cluster of Galera, statements wait for what other nodes have committed before. Other servers lack the variable.
+async fn see_other_nodes(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+    let error = match connection.execute("SET SESSION wsrep_sync_wait = 7").await {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    let refusal = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
+    if refusal.is_some_and(|refusal| refusal.number() == UNKNOWN_VARIABLE) { Ok(()) } else { Err(error) }
 }
 
 pub(crate) fn query(statement: Statement) -> Query<'static, MySql, MySqlArguments> {

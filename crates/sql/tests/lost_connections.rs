@@ -25,34 +25,38 @@ async fn outcome(scheme: &str, serve: impl FnOnce(&mut TcpStream) + Send + 'stat
     (class(&error), is_lost(&error))
 }
 
-/// A server of `MySQL` whose third answer is an error.
-fn mysql(client: &mut TcpStream, number: u16, state: &str) {
+fn put_to_mysql(client: &mut TcpStream, sequence: u8, payload: &[u8]) {
+    let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
+    packet[3] = sequence;
+    packet.extend_from_slice(payload);
+    client.write_all(&packet).unwrap();
+}
+
+fn take_from_mysql(client: &mut TcpStream) -> String {
+    let mut header = [0; 4];
+    client.read_exact(&mut header).unwrap();
+    let mut payload = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
+    client.read_exact(&mut payload).unwrap();
+    String::from_utf8_lossy(&payload).into_owned()
+}
+
+/// A server of `MySQL` that accepts a connection, and answers its third statement by an error: returns the statement.
+fn mysql(client: &mut TcpStream, number: u16, state: &str) -> String {
     const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
-    fn put(client: &mut TcpStream, sequence: u8, payload: &[u8]) {
-        let mut packet = (payload.len() as u32).to_le_bytes().to_vec();
-        packet[3] = sequence;
-        packet.extend_from_slice(payload);
-        client.write_all(&packet).unwrap();
-    }
-    fn take(client: &mut TcpStream) {
-        let mut header = [0; 4];
-        client.read_exact(&mut header).unwrap();
-        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
-        client.read_exact(&mut vec![0; length as usize]).unwrap();
-    }
     // Version, connection and nonce; capabilities (transactions, 4.1, a database), collation and status.
     let greeting = [&b"\x0a8.0.36\0"[..], &[0; 13], &[0x09, 0x22, 45, 2, 0, 0, 0], &[0; 11]].concat();
-    put(client, 0, &greeting);
-    take(client);
-    put(client, 2, OK);
+    put_to_mysql(client, 0, &greeting);
+    take_from_mysql(client);
+    put_to_mysql(client, 2, OK);
     // The settings of the session, sqlx's and ours.
     for _ in 0..2 {
-        take(client);
-        put(client, 1, OK);
+        take_from_mysql(client);
+        put_to_mysql(client, 1, OK);
     }
-    take(client);
+    let statement = take_from_mysql(client);
     let error = [&[0xff_u8][..], &number.to_le_bytes(), b"#", state.as_bytes(), b"refused"].concat();
-    put(client, 1, &error);
+    put_to_mysql(client, 1, &error);
+    statement
 }
 
 /// A server of `PostgreSQL` that accepts a connection: returns what it is started with.
@@ -106,7 +110,8 @@ async fn mysqls_errors_that_end_a_connection() {
         (3100, "HY000", (Class::Unavailable, false)),
         (1064, "42000", (Class::Other, false)),
     ] {
-        let outcome = outcome("mysql", move |client| mysql(client, number, state)).await;
+        let serve = move |client: &mut TcpStream| drop(mysql(client, number, state));
+        let outcome = outcome("mysql", serve).await;
         assert_eq!(outcome, expected, "{number}");
     }
 }
@@ -130,6 +135,18 @@ async fn postgresqls_errors_that_end_a_connection() {
         let outcome = outcome("postgresql", move |client| postgres(client, severity, code)).await;
         assert_eq!(outcome, expected, "{code}");
     }
+}
+
+/// Nodes of Galera apply each other's commits later; other servers do not know the setting.
+#[tokio::test]
+async fn mysql_coordinates_on_what_other_nodes_have_committed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mysql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
+    let server = thread::spawn(move || mysql(&mut listener.accept().unwrap().0, 1193, "HY000"));
+    let options = DatabaseOptions::from_url(&url).unwrap();
+    Connector::new(&options).connect(Purpose::Coordinate).await.unwrap();
+    let setting = server.join().unwrap();
+    assert!(setting.contains("wsrep_sync_wait = 7"), "{setting}");
 }
 
 /// `PgBouncer` refuses connections that ask for more than it knows.
