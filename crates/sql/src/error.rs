@@ -39,10 +39,11 @@ const POSTGRES_CONTENDED: [&str; 2] = ["40001", "40P01"];
 
 /// The disk or a table is full.
 const MYSQL_NO_SPACE: [u16; 2] = [1021, 1114];
-/// Too many connections, of all or of the user (1040, 1203, 1226); the server stops, is offline, or has ended the session
-/// or the statement (1053, 1077, 1317, 1927, 3032); a statement took too long (1969, 3024); the database is gone (1049);
-/// a member that leaves its replication group cannot commit (3100).
-const MYSQL_UNAVAILABLE: [u16; 12] = [1040, 1203, 1226, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049, 3100];
+/// Too many connections, of all or of the user (1040, 1203, 1226); the host is blocked after failed ones (1129); the
+/// server stops, is offline, or has ended the session or the statement (1053, 1077, 1317, 1927, 3032); a statement took
+/// too long (1969, 3024); the database is gone (1049); a member that leaves its replication group cannot commit (3100).
+const MYSQL_UNAVAILABLE: [u16; 13] =
+    [1040, 1203, 1226, 1129, 1053, 1077, 1317, 1927, 3032, 1969, 3024, 1049, 3100];
 /// The server is no longer the primary.
 const MYSQL_NO_PRIMARY: [u16; 3] = [1290, 1792, 1836];
 /// `MySQL`: the server has closed a connection that was idle for `wait_timeout` (4031, since 8.0.24), or an operator has

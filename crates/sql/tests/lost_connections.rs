@@ -102,6 +102,8 @@ async fn mysqls_errors_that_end_a_connection() {
         // Statements that took too long, in MySQL and in MariaDB: another connection would repeat them.
         (3024, "HY000", (Class::Unavailable, false)),
         (1969, "70100", (Class::Unavailable, false)),
+        // Until an operator lifts it.
+        (1129, "HY000", (Class::Unavailable, false)),
         // A new connection finds room for its statements.
         (1461, "42000", (Class::Unavailable, true)),
         (1213, "40001", (Class::Contended, false)),
