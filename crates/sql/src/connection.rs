@@ -20,6 +20,9 @@ use crate::{
 /// Prepared statements cached per connection: listings have many shapes.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 
+/// How often the processes of two connections are compared: others may take one in between.
+const COMPARISONS: u32 = 3;
+
 /// How connections are made.
 #[derive(Clone, Debug)]
 pub enum Connector {
@@ -82,6 +85,28 @@ impl Connector {
                 Ok(Connection::server(Inner::Mysql(connection), purpose, *limit))
             }
         }
+    }
+
+    /// Whether a pooler executes the statements of several connections in one session of `PostgreSQL`, as `PgBouncer`
+    /// does in transaction mode: settings and prepared statements would be those of other connections.
+    pub async fn shares_sessions(&self, connection: &mut Connection) -> Result<bool, sqlx::Error> {
+        if !matches!(self, Connector::Postgres(..)) {
+            return Ok(false);
+        }
+        let mut other = self.connect(Purpose::Migrate).await?;
+        let mut shares = false;
+        for _ in 0..COMPARISONS {
+            // The process that was used last is used first.
+            shares |= self.process(connection).await? == self.process(&mut other).await?;
+        }
+        other.close().await;
+        Ok(shares)
+    }
+
+    /// The process of `PostgreSQL` that executes a statement now; `None` with other databases.
+    async fn process(&self, connection: &mut Connection) -> Result<Option<i32>, sqlx::Error> {
+        let Inner::Postgres(open) = &mut connection.inner else { return Ok(None) };
+        within(self.limit(), postgres::process(open)).await.map(Some)
     }
 }
 

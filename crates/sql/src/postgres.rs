@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use sqlx::{
-    Arguments as _, AssertSqlSafe, ConnectOptions, Executor, PgConnection, Postgres,
+    Arguments as _, AssertSqlSafe, ConnectOptions, Executor, PgConnection, Postgres, Row as _,
     postgres::{PgArguments, PgConnectOptions, PgRow, PgSslMode},
     query::Query,
 };
@@ -61,6 +61,11 @@ pub(crate) async fn connect(
     );
     connection.execute(AssertSqlSafe(session)).await?;
     Ok(connection)
+}
+
+/// The server's process that executes this. Not prepared: other connections' statements may have the same names there.
+pub(crate) async fn process(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    connection.fetch_one("SELECT pg_backend_pid()").await?.try_get(0)
 }
 
 pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {

@@ -163,6 +163,45 @@ async fn postgresql_is_asked_for_nothing_that_pgbouncer_refuses() {
     assert!(startup.contains("application_name") && !startup.contains("extra_float_digits"), "{startup}");
 }
 
+/// Answers a query by the number of a process.
+fn answer_postgres(client: &mut TcpStream, process: u8) {
+    client.read_exact(&mut [0]).unwrap();
+    take_from_postgres(client);
+    // A column of the type int4.
+    let column = [&b"\0\x01pid\0"[..], &[0; 6], &[0, 0, 0, 23, 0, 4, 255, 255, 255, 255, 0, 0]].concat();
+    let row = [0, 1, 0, 0, 0, 1, b'0' + process];
+    let messages: [(u8, &[u8]); 4] = [(b'T', &column), (b'D', &row), (b'C', b"SELECT 1\0"), (b'Z', b"I")];
+    for (kind, body) in messages {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        client.write_all(&[&[kind][..], &length, body].concat()).unwrap();
+    }
+}
+
+/// `PgBouncer` in transaction mode.
+#[tokio::test]
+async fn a_pooler_that_shares_sessions_is_known_by_their_processes() {
+    for (processes, expected) in [([[1, 2], [3, 3], [1, 2]], true), ([[1, 2]; 3], false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgresql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let mut clients = [(); 2].map(|()| {
+                let mut client = listener.accept().unwrap().0;
+                greet_postgres(&mut client);
+                client
+            });
+            for pair in processes {
+                for (client, process) in clients.iter_mut().zip(pair) {
+                    answer_postgres(client, process);
+                }
+            }
+        });
+        let connector = Connector::new(&DatabaseOptions::from_url(&url).unwrap());
+        let mut connection = connector.connect(Purpose::Migrate).await.unwrap();
+        assert_eq!(connector.shares_sessions(&mut connection).await.unwrap(), expected, "{processes:?}");
+        server.join().unwrap();
+    }
+}
+
 /// As with the servers' own clients: rustls refuses old versions of TLS and of certificates.
 #[tokio::test]
 async fn tls_that_fails_is_done_without_unless_it_is_required() {

@@ -63,6 +63,10 @@ pub enum OpenError {
         "the database holds tables of {program} ({tables}), and gnudi needs a database of its own: create an empty one, and name it here"
     )]
     OtherProgram { program: &'static str, tables: String },
+    #[error(
+        "a pooler of connections to PostgreSQL shares sessions between them, and gnudi needs sessions of its own: set `pool_mode = session` if it is PgBouncer, or name the server here"
+    )]
+    SharedSessions,
     /// `path` of a server is its URL without the password.
     #[error("cannot open the index {path}: {reason}")]
     Database { path: String, reason: String },
@@ -74,6 +78,7 @@ impl OpenError {
             OpenError::Database { reason, .. } => OpenError::Database { path: place.to_owned(), reason },
             other @ (OpenError::SchemaTooNew { .. }
             | OpenError::SchemaTooOld { .. }
+            | OpenError::SharedSessions
             | OpenError::OtherProgram { .. }) => other,
         }
     }
@@ -122,6 +127,9 @@ impl SqlIndexer {
             DatabaseOptions::Server(_) => connector.connect(Purpose::Migrate).await?,
         };
         let dialect = connection.dialect();
+        if connector.shares_sessions(&mut connection).await? {
+            return Err(OpenError::SharedSessions);
+        }
         migrations::migrate(&mut connection).await?;
         let cluster_id = migrations::cluster_id(&mut connection).await?;
         sqlite::refresh_statistics(&mut connection).await;
