@@ -277,6 +277,34 @@ async fn postgres_gives_a_migration_its_time() {
     migrates.await.unwrap();
 }
 
+/// A migration has no deadline, but does not wait for a server that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_that_is_gone_ends_a_migration() {
+    let database = Arc::new(Database::start(Kind::Postgres));
+    let mut options = fresh(&database);
+    let DatabaseOptions::Server(server) = &mut options else { panic!("{options:?}") };
+    server.timeout = Duration::from_millis(500);
+    let other = database.clone();
+    let migrates = tokio::task::spawn_blocking(move || {
+        other.execute("index", "SELECT pg_advisory_lock(113724113578242); SELECT pg_sleep(3)")
+    });
+    let wait_for = async |locks: &str| {
+        let count = format!("SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND {locks}");
+        while database.execute("index", &count) == "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    wait_for("granted").await;
+    let opens = tokio::spawn(async move { SqlIndexer::open(&options).await.map(drop) });
+    wait_for("NOT granted").await;
+    database.process.pause();
+    let opened = tokio::time::timeout(Duration::from_secs(20), opens).await;
+    database.process.resume();
+    migrates.await.unwrap();
+    let error = opened.expect("an answer").unwrap().unwrap_err().to_string();
+    assert!(error.contains("no answer within 500 ms"), "{error}");
+}
+
 /// All see the same schema and cluster, and refuse a schema that is newer than theirs.
 async fn is_opened_by_several(kind: EngineKind) {
     let engine = Engine::start(kind);

@@ -1,13 +1,13 @@
 //! Connections to any of the databases.
 
-use std::{io, time::Duration};
+use std::{future, io, time::Duration};
 
 use futures_util::TryStreamExt;
 use sqlx::{
     ConnectOptions, Connection as _, Executor, MySqlConnection, PgConnection, SqliteConnection,
     mysql::MySqlConnectOptions, postgres::PgConnectOptions, sqlite::SqliteConnectOptions,
 };
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     Dialect, Row, Statement,
@@ -20,6 +20,8 @@ use crate::{
 /// Prepared statements cached per connection: listings have many shapes.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 
+/// How often in a row a server may not be reached before a migration is given up.
+const FAILURES_MAX: u32 = 3;
 /// How often the processes of two connections are compared: others may take one in between.
 const COMPARISONS: u32 = 3;
 
@@ -104,9 +106,45 @@ impl Connector {
     }
 
     /// The process of `PostgreSQL` that executes a statement now; `None` with other databases.
-    async fn process(&self, connection: &mut Connection) -> Result<Option<i32>, sqlx::Error> {
+    pub async fn process(&self, connection: &mut Connection) -> Result<Option<i32>, sqlx::Error> {
         let Inner::Postgres(open) = &mut connection.inner else { return Ok(None) };
         within(self.limit(), postgres::process(open)).await.map(Some)
+    }
+
+    /// Returns when the server of a connection without deadlines is gone, with the reason: it cannot be reached for a
+    /// while, or no longer has the connection's process.
+    pub async fn loss(&self, process: Option<i32>) -> sqlx::Error {
+        let Some(limit) = self.limit() else { return future::pending().await };
+        let mut failures = 0;
+        loop {
+            sleep(limit).await;
+            match self.has(process).await {
+                Ok(true) => failures = 0,
+                Ok(false) => return sqlx::Error::Io(io::ErrorKind::ConnectionReset.into()),
+                // A server that refuses is there.
+                Err(error) if error.as_database_error().is_some() => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    if failures == FAILURES_MAX {
+                        return error;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the server responds, and still has the process, if any.
+    async fn has(&self, process: Option<i32>) -> Result<bool, sqlx::Error> {
+        let mut other = self.connect(Purpose::Read).await?;
+        let mut found = 1;
+        if let Some(process) = process {
+            // A standby, to which a proxy may send reads, does not know.
+            let select =
+                format!("SELECT COUNT(*) FROM pg_stat_activity WHERE pid = {process} OR pg_is_in_recovery()");
+            found = other.fetch_one(Statement::once(Dialect::Postgres, select)).await?.try_get::<i64>(0)?;
+        }
+        other.close().await;
+        Ok(found > 0)
     }
 }
 

@@ -130,8 +130,15 @@ impl SqlIndexer {
         if connector.shares_sessions(&mut connection).await? {
             return Err(OpenError::SharedSessions);
         }
-        migrations::migrate(&mut connection).await?;
-        let cluster_id = migrations::cluster_id(&mut connection).await?;
+        let process = connector.process(&mut connection).await?;
+        let prepared = async {
+            migrations::migrate(&mut connection).await?;
+            migrations::cluster_id(&mut connection).await
+        };
+        let cluster_id = tokio::select! {
+            prepared = prepared => prepared?,
+            error = connector.loss(process) => return Err(error.into()),
+        };
         sqlite::refresh_statistics(&mut connection).await;
         let texts = Arc::<Texts>::default();
         let connection = if dialect.is_server() {
