@@ -43,6 +43,9 @@ const UNCHANGED_CHECKS_MAX: u32 = 10;
 /// write concurrently, and their clocks may differ.
 const WHOLE_SECONDS_MARGIN: Timespan = Timespan(5_000_000_000);
 
+/// With fewer metrics, all of them may well be without measures.
+const EMPTY_METRICS_MIN: usize = 10;
+
 /// An import, and its knowledge of the target. Nobody else may write to the target meanwhile.
 pub struct Import<'a> {
     source: &'a Source,
@@ -109,6 +112,9 @@ impl<'a> Import<'a> {
         let backlog = self.backlog().await?;
         let mut first = Index::open(&self.source.index).await?.metrics_behind(None, self.target.now).await?;
         first.retain(|metric| !backlog.contains(&metric.id));
+        if first.len() < EMPTY_METRICS_MIN {
+            return Ok(None);
+        }
         for metric in &first {
             if self.source.storage.points(metric.id).await?.is_some() {
                 return Ok(None);

@@ -83,10 +83,7 @@ pub(crate) async fn connect(
 
 /// On a cluster of Galera, statements wait for what other nodes have committed before. Other servers lack the variable.
 async fn see_other_nodes(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
-    let error = match connection.execute("SET SESSION wsrep_sync_wait = 7").await {
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
+    let Err(error) = connection.execute("SET SESSION wsrep_sync_wait = 7").await else { return Ok(()) };
     let refusal = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     if refusal.is_some_and(|refusal| refusal.number() == UNKNOWN_VARIABLE) { Ok(()) } else { Err(error) }
 }
