@@ -286,11 +286,13 @@ async fn postgres_that_is_gone_ends_a_migration() {
     server.timeout = Duration::from_millis(500);
     let other = database.clone();
     let migrates = tokio::task::spawn_blocking(move || {
-        other.execute("index", "SELECT pg_advisory_lock(113724113578242); SELECT pg_sleep(3)")
+        other.execute("index", "SELECT pg_advisory_lock(113724113578242); SELECT pg_sleep(5)")
     });
+    let start = Instant::now();
     let wait_for = async |locks: &str| {
         let count = format!("SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND {locks}");
         while database.execute("index", &count) == "0" {
+            assert!(start.elapsed() < Duration::from_mins(1), "no lock is {locks}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
