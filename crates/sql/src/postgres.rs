@@ -23,6 +23,8 @@ pub(crate) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
         Host::Socket(folder, port) => connect.socket(folder).port(*port),
     };
     let mode = match options.tls.mode {
+        // As libpq: the server has no TLS on its socket.
+        _ if matches!(options.host, Host::Socket(..)) => PgSslMode::Disable,
         TlsMode::Disabled => PgSslMode::Disable,
         TlsMode::Preferred => PgSslMode::Prefer,
         TlsMode::Required => PgSslMode::Require,
@@ -113,6 +115,16 @@ pub(crate) fn row(row: PgRow) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::DatabaseOptions;
+
+    #[test]
+    fn a_socket_has_no_tls() {
+        let url = "postgresql://me@/index?sslmode=require";
+        let DatabaseOptions::Server(options) = DatabaseOptions::from_url(url).unwrap() else {
+            panic!("{url}")
+        };
+        assert!(matches!(connect_options(&options).get_ssl_mode(), PgSslMode::Disable));
+    }
 
     #[test]
     fn marks_are_numbered() {
