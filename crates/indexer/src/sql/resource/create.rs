@@ -380,7 +380,7 @@ impl Batch<'_> {
         values.sort_unstable();
         let dialect = connection.dialect();
         let (rows_max, values_max) = match dialect {
-            // One statement for any number.
+            // One statement for any number of rows that are not too long together.
             Dialect::Postgres => (usize::MAX, usize::MAX),
             Dialect::Sqlite | Dialect::Mysql => (RESOURCES_INSERTED_MAX, VALUES_INSERTED_MAX),
         };
