@@ -128,15 +128,15 @@ test("groups of more points than a browser can hold are resampled by the server"
 });
 
 test("groups without a common granularity are resampled, too", async () => {
-  const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
+  const begin = Math.floor(Date.now() / 3_600_000) * 3600 - 86_400;
   const methods = { aggregation_methods: ["mean"], back_window: 0 };
   const definitionOf = (...grains) => grains.map((granularity) => ({ granularity, timespan: "365 days" }));
   await server.post("v1/archive_policy", { name: "seconds and hours", definition: definitionOf("1 second", "1 hour"), ...methods });
   await server.post("v1/archive_policy", { name: "minutes", definition: definitionOf("1 minute"), ...methods });
   await server.post("v1/resource_type", { name: "valve", attributes: { room: { type: "string", required: false } } });
-  const measures = { attic: [[0, 10], [1, 20], [7200, 40]], cellar: [[0, 30]] };
+  const measures = { attic: [[0, 10], [1, 20], [7200, 40]], cellar: [[0, 30]], loft: [[0, 5], [1200, 9]] };
   const made = [];
-  for (const [room, policy] of [["attic", "seconds and hours"], ["cellar", "minutes"]]) {
+  for (const [room, policy] of [["attic", "seconds and hours"], ["cellar", "minutes"], ["loft", "seconds and hours"]]) {
     made.push(await server.post("v1/resource/valve", { id: `valve ${room}`, room, metrics: { flow: { archive_policy_name: policy } } }));
     await server.post(`v1/metric/${made.at(-1).metrics.flow}/measures`, measures[room].map(([at, value]) => ({ timestamp: begin + at, value })));
   }
@@ -144,10 +144,15 @@ test("groups without a common granularity are resampled, too", async () => {
   const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.flow}&last=365d&by=room`, { mayFail: true });
   const groups = page.locator(".groups");
   await groups.getByRole("button", { name: "cellar" }).waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
-  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n");
+  const saved = async (form) => {
+    const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: form }).click()]);
+    return readFileSync(await file.path(), "utf8");
+  };
+  const rows = (await saved("CSV")).trim().split("\r\n");
   const time = (at) => new Date((begin + at) * 1000).toISOString();
-  assert.deepEqual(rows, ["time,attic,cellar", `${time(0)},15,30`, `${time(7200)},40,`]);
+  assert.deepEqual(rows, ["time,attic,cellar,loft", `${time(0)},15,30,5`, `${time(1200)},,,9`, `${time(7200)},40,,`]);
+  // The only hour of the last one begins where its seconds do.
+  assert.deepEqual(JSON.parse(await saved("JSON")).map(({ measures }) => measures.length), [2, 1, 2]);
   await close(page);
 });
 

@@ -93,13 +93,13 @@ function collect(tree: unknown, names: string[], group: unknown[], into: Result[
 
 /**
  * Without a granularity the response has all of them, from the coarsest to the finest; the finest makes the line. Resampled, all have the same
- * granularity, but each begins before the end of the one before.
+ * granularity, but each begins no later than the one before ends.
  */
 function finestOf(measures: Measure[]): Measure[] {
   let begin = 0;
   measures.forEach(([time, grain], at) => {
     const before = measures[at - 1];
-    if (before && (grain !== before[1] || time < before[0])) begin = at;
+    if (before && (grain !== before[1] || time <= before[0])) begin = at;
   });
   return measures.slice(begin);
 }
