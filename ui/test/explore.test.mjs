@@ -345,7 +345,10 @@ test("a line of more points than a browser can hold is resampled by the server",
   await figures(1).first().waitFor();
   await figures(0).first().waitFor();
   assert.deepEqual([await figures(0).allTextContents(), await figures(1).allTextContents()], [["40", "15", "27.5", "40", "2"], ["7", "7", "7", "7", "1"]]);
-  // The command asks for what is shown, not for all stored points.
+  // The command asks for what is shown, not for all stored points, and for whole buckets, although the range ends within one.
+  await page.goto(`${server.url}#/chart?m=${ids[0]}&from=${begin - 364 * 86_400}&to=${begin + 1}`);
+  await page.locator(`[data-metric="${ids[1]}"]`).waitFor({ state: "detached" });
+  await figures(0).first().waitFor();
   await page.getByRole("button", { name: "curl" }).first().click();
   const { execFileSync } = await import("node:child_process");
   const { measures } = JSON.parse(execFileSync("bash", ["-c", await page.locator(".command pre").textContent()], { encoding: "utf8" }));

@@ -124,7 +124,8 @@ const namedOf = (chart: MetricChart, name: string) => chart.lines.map((line) => 
 function requestFor(metric: Metric, { method, grain, step, range }: MetricChart): RequestLine {
   if (step > grain) {
     const operations = ["resample", resamplingOf(method), step, ["metric", metric.id, method]];
-    return { method: "POST", ...requestOf({ operations, grain, ...range }) };
+    // As the chart loads them: the buckets at the ends of the range have all their points.
+    return { method: "POST", ...requestOf({ operations, grain, from: range.from - step, to: range.to + step }) };
   }
   return {
     method: "GET",
