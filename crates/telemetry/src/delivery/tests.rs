@@ -23,6 +23,17 @@ fn item(metric: &str, count: usize) -> MetricMeasures {
     }
 }
 
+/// An empty backlog in front of a [`store`], and the number of requests that this has accepted.
+async fn backlog_before_store() -> (MeasureBacklog, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let accepted = Arc::<AtomicUsize>::default();
+    tokio::spawn(store(listener, accepted.clone()));
+    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
+    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
+    (MeasureBacklog::new(client, options), accepted)
+}
+
 #[test]
 fn a_batch_of_one_metric_is_known_by_its_name() {
     let metrics = |names: &[&str]| -> BTreeMap<String, NamedMeasures> {
@@ -113,12 +124,7 @@ async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn what_is_forbidden_costs_no_other_metric() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(store(listener, Arc::default()));
-    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let mut backlog = MeasureBacklog::new(client, options);
+    let (mut backlog, _) = backlog_before_store().await;
     backlog.push(item("nowhere", 1));
     backlog.post().await;
     assert_eq!(backlog.backlog.len(), 1, "it may come back");
@@ -140,12 +146,7 @@ async fn what_is_forbidden_costs_no_other_metric() {
 async fn a_damaged_metric_costs_no_other() {
     // Whether the other metric is accepted as long as the damaged one is tried.
     for (other, left) in [("ours", 0), ("brief", 2)] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(store(listener, Arc::default()));
-        let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-        let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-        let mut backlog = MeasureBacklog::new(client, options);
+        let (mut backlog, _) = backlog_before_store().await;
         backlog.push(item(other, 1));
         backlog.push(item("damaged", 1));
         backlog.post().await;
@@ -155,13 +156,7 @@ async fn a_damaged_metric_costs_no_other() {
 
 #[tokio::test]
 async fn a_damaged_metric_does_not_have_the_others_posted_one_by_one() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let accepted = Arc::<AtomicUsize>::default();
-    tokio::spawn(store(listener, accepted.clone()));
-    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let mut backlog = MeasureBacklog::new(client, options);
+    let (mut backlog, accepted) = backlog_before_store().await;
     backlog.push(item("damaged", 1));
     for number in 0..64 {
         backlog.push(item(&format!("ours-{number}"), 1));
@@ -173,12 +168,7 @@ async fn a_damaged_metric_does_not_have_the_others_posted_one_by_one() {
 
 #[tokio::test]
 async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(store(listener, Arc::default()));
-    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let mut backlog = MeasureBacklog::new(client, options);
+    let (mut backlog, _) = backlog_before_store().await;
     let theirs = (0..=2 * SUSPECTS_MAX).map(|number| format!("theirs-{number}"));
     for metric in theirs.chain(["z-ours".to_owned()]) {
         backlog.push(item(&metric, 1));
@@ -192,13 +182,7 @@ async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
 
 #[tokio::test]
 async fn what_was_forbidden_before_anything_was_stored_is_tried_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let accepted = Arc::<AtomicUsize>::default();
-    tokio::spawn(store(listener, accepted.clone()));
-    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let mut backlog = MeasureBacklog::new(client, options);
+    let (mut backlog, accepted) = backlog_before_store().await;
     for metric in ["a-late", "b-ours"] {
         backlog.push(item(metric, 1));
     }
