@@ -33,7 +33,7 @@ pub async fn build_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// `GET /api/v1/status/runtimeinfo`
 pub async fn runtime_info(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let (started, now) = (call.app.started(), call.app.now());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = call.app.engine().processor_count();
     let data = format!(
         "{{\"startTime\":\"{0}\",\"CWD\":\"/\",\"hostname\":\"\",\"serverTime\":\"{1}\",\"reloadConfigSuccess\":true,\
          \"lastConfigTime\":\"{0}\",\"corruptionCount\":0,\"goroutineCount\":0,\"GOMAXPROCS\":{processors},\
