@@ -291,7 +291,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let changes_methods = change.aggregation_methods.is_some();
     let synced = call.app.engine().sync_aggregates().await;
     if before.is_some() {
-        // What waits for a damaged policy cannot be folded before.
+        // Measures that wait for a damaged policy cannot be folded before.
         synced?;
     }
     let policy = call.indexer().update_archive_policy(name, change).await?;

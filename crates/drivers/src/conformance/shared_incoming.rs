@@ -175,7 +175,7 @@ async fn a_split_keeps_everything([api, worker]: &[Arc<dyn SharedIncoming>; 2]) 
     // And once more.
     let twice = new.doubled().unwrap();
     assert_eq!(api.split().await.unwrap().count, twice);
-    // Whoever asks for positions learns of it.
+    // A process learns of it when it requests positions.
     positions(&**worker, low).await;
     assert_eq!(worker.numbering().count, twice);
     assert_eq!(api.settle().await.unwrap(), Numbering::settled(twice));

@@ -174,7 +174,7 @@ impl RedisIncoming {
             }
         }
         if is_outdated {
-            // Whoever waits for these sacks must wait for those of a split, too.
+            // A caller that waits for these sacks must wait for those of a split, too.
             store.refresh().await?;
         }
         Ok((positions, failed))
