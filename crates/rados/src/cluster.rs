@@ -77,7 +77,7 @@ pub(crate) fn c_string(text: impl AsRef<[u8]>, what: &'static str) -> Result<CSt
 }
 
 /// Converts a negative code to an error.
-fn check(code: c_int, operation: impl FnOnce() -> String) -> Result<()> {
+pub(crate) fn check(code: c_int, operation: impl FnOnce() -> String) -> Result<()> {
     if code < 0 { Err(Error::failed(operation(), code)) } else { Ok(()) }
 }
 
@@ -122,9 +122,29 @@ impl Cluster {
     }
 
     /// Sends a command (JSON, such as `{"prefix": "osd pool create", ...}`) to the monitors and returns their response,
-    /// which is JSON if the command says `"format": "json"`. Blocks.
+    /// which is JSON if the command says `"format": "json"`; an error includes their status text. Blocks.
     pub fn mon_command(&self, command: &str) -> Result<Vec<u8>> {
-        self.0.command(command)
+        let text = c_string(command, "the command")?;
+        let commands = [text.as_ptr()];
+        let (commands, count) = (commands.as_ptr(), commands.len());
+        let (no_input, input_len) = (std::ptr::null(), 0);
+        let (mut output, mut status) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (mut output_len, mut status_len) = (0, 0);
+        let (out, out_len) = (&raw mut output, &raw mut output_len);
+        let (state, state_len) = (&raw mut status, &raw mut status_len);
+        let Connection { api, handle } = &*self.0;
+        // SAFETY: one command of one C string; no input; the four output parameters outlive the call.
+        let code = unsafe {
+            (api.rados_mon_command)(
+                *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
+            )
+        };
+        let (output, status) = (self.0.take(output, output_len), self.0.take(status, status_len));
+        check(code, || match String::from_utf8_lossy(&status).trim() {
+            "" => format!("monitor command {command}"),
+            status => format!("monitor command {command}: {status}"),
+        })?;
+        Ok(output)
     }
 }
 
@@ -151,31 +171,6 @@ impl Connection {
         // SAFETY: the handle is alive, both are C strings; librados copies them.
         let code = unsafe { (self.api.rados_conf_set)(self.handle, name.as_ptr(), text.as_ptr()) };
         check(code, || format!("set the option {option}"))
-    }
-
-    /// As [`Cluster::mon_command`]; an error includes the status text of the monitors.
-    fn command(&self, command: &str) -> Result<Vec<u8>> {
-        let text = c_string(command, "the command")?;
-        let commands = [text.as_ptr()];
-        let (commands, count) = (commands.as_ptr(), commands.len());
-        let (no_input, input_len) = (std::ptr::null(), 0);
-        let (mut output, mut status) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let (mut output_len, mut status_len) = (0, 0);
-        let (out, out_len) = (&raw mut output, &raw mut output_len);
-        let (state, state_len) = (&raw mut status, &raw mut status_len);
-        let Connection { api, handle } = self;
-        // SAFETY: one command of one C string; no input; the four output parameters outlive the call.
-        let code = unsafe {
-            (api.rados_mon_command)(
-                *handle, commands, count, no_input, input_len, out, out_len, state, state_len,
-            )
-        };
-        let (output, status) = (self.take(output, output_len), self.take(status, status_len));
-        check(code, || match String::from_utf8_lossy(&status).trim() {
-            "" => format!("monitor command {command}"),
-            status => format!("monitor command {command}: {status}"),
-        })?;
-        Ok(output)
     }
 
     /// The client's own addresses, such as `127.0.0.1:0/1234567`.

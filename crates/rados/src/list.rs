@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::{Error, Pool, Result, library::Handle};
+use crate::{Pool, Result, cluster::check, library::Handle};
 
 /// librados' code for the end of a list: `ENOENT`.
 const END: std::ffi::c_int = -2;
@@ -56,7 +56,7 @@ impl List<'_> {
     }
 
     fn check(&self, code: std::ffi::c_int) -> Result<()> {
-        if code < 0 { Err(Error::failed(format!("list {}", self.pool.name()), code)) } else { Ok(()) }
+        check(code, || format!("list {}", self.pool.name()))
     }
 }
 

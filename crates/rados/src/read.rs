@@ -40,14 +40,14 @@ impl Pool {
     pub fn read(&self, object: &str, offset: u64, len_max: usize) -> Pending<(Vec<u8>, u64)> {
         // For an OSD a length of 0 means the whole object.
         let buffer_len = len_max.max(1);
-        let data = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0 };
-        let slot = SizedSlot { data, stat: StatSlot { size: 0, mtime: 0, code: 0 } };
+        let stat = StatSlot::default();
+        let slot = DataSlot { data: vec![0; buffer_len], len_max, len: 0, code: 0, stat };
         self.submit("read", object, slot, |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
             // SAFETY: the slot is on the heap and outlives the operation; its data are `buffer_len` bytes without other
             // users. The reference to the vector ends before librados knows the pointers.
             unsafe {
-                let data = (*slot).data.data.as_mut_ptr().cast::<c_char>();
+                let data = (*slot).data.as_mut_ptr().cast::<c_char>();
                 (self.api().rados_read_op_stat)(
                     operation.handle,
                     &raw mut (*slot).stat.size,
@@ -59,8 +59,8 @@ impl Pool {
                     offset,
                     buffer_len,
                     data,
-                    &raw mut (*slot).data.len,
-                    &raw mut (*slot).data.code,
+                    &raw mut (*slot).len,
+                    &raw mut (*slot).code,
                 );
             }
             operation.submit(context, completion, object)
@@ -69,8 +69,7 @@ impl Pool {
 
     /// The object's size; `NotFound` if it does not exist.
     pub fn stat(&self, object: &str) -> Pending<Stat> {
-        let slot = StatSlot { size: 0, mtime: 0, code: 0 };
-        self.submit("stat", object, slot, |context, completion, object, slot| {
+        self.submit("stat", object, StatSlot::default(), |context, completion, object, slot| {
             let operation = ReadOperation::new(self.api());
             // SAFETY: the slot outlives the operation, on the heap.
             unsafe {
@@ -161,18 +160,21 @@ struct DataSlot {
     len_max: usize,
     len: usize,
     code: c_int,
+    stat: StatSlot,
 }
 
 impl Slot for DataSlot {
-    type Value = Vec<u8>;
+    type Value = (Vec<u8>, u64);
 
-    fn take(mut self, _: &Api, code: c_int) -> Result<Vec<u8>, c_int> {
+    fn take(mut self, api: &Api, code: c_int) -> Result<(Vec<u8>, u64), c_int> {
+        let stat = self.stat.take(api, code)?;
         worst(code, self.code)?;
         self.data.truncate(self.len.min(self.len_max));
-        Ok(self.data)
+        Ok((self.data, stat.size))
     }
 }
 
+#[derive(Default)]
 struct StatSlot {
     size: u64,
     mtime: i64,
@@ -186,20 +188,6 @@ impl Slot for StatSlot {
         worst(code, self.code)?;
         let since_1970 = Duration::from_secs(u64::try_from(self.mtime).unwrap_or(0));
         Ok(Stat { size: self.size, modified: SystemTime::UNIX_EPOCH + since_1970 })
-    }
-}
-
-struct SizedSlot {
-    data: DataSlot,
-    stat: StatSlot,
-}
-
-impl Slot for SizedSlot {
-    type Value = (Vec<u8>, u64);
-
-    fn take(self, api: &Api, code: c_int) -> Result<(Vec<u8>, u64), c_int> {
-        let stat = self.stat.take(api, code)?;
-        Ok((self.data.take(api, code)?, stat.size))
     }
 }
 
