@@ -203,6 +203,12 @@ fn item_at(frame: &[u8], offset: usize, checksums: &Checksums<'_>) -> Option<Ite
 }
 
 impl ItemView {
+    /// The payload in the bytes of the item's frame (header included).
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = self.offset as usize + ITEM_HEADER_BYTES;
+        &frame[start..start + self.length as usize]
+    }
+
     /// Where the next item starts.
     pub fn end(&self) -> usize {
         self.offset as usize + (ITEM_HEADER_BYTES + self.length as usize).next_multiple_of(ALIGNMENT)

@@ -93,8 +93,7 @@ mod tests {
             let file = LocalDisk.create(&path).unwrap();
             let is_kept = |item: &&ItemView| kept >> (item.tag - 1) & 1 == 1;
             let left = whole.iter().filter(is_kept).map(|item| {
-                let start = item.offset as usize + ITEM_HEADER_BYTES;
-                let payload = frame.bytes()[start..start + item.length as usize].to_vec();
+                let payload = item.payload(frame.bytes()).to_vec();
                 LeftItem { offset: item.offset, tag: item.tag, payload }
             });
             let hole = Hole { start: at, length: frame.len() as u32, left: left.collect() };

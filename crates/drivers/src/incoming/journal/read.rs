@@ -24,7 +24,7 @@ use crate::{
     quarantine::UNREADABLE_MAX,
     segments::{
         Location, Patience, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentReader, Sight, file_name,
-        frame::{ALIGNMENT, FrameHeader, ITEM_HEADER_BYTES, ItemView},
+        frame::{ALIGNMENT, FrameHeader, ItemView},
         numbers_on,
     },
 };
@@ -290,8 +290,7 @@ impl Current {
 /// The batch in a frame; `None` if its format is unknown.
 fn decode(frame: &[u8], items: &[ItemView]) -> Option<JournalEntry> {
     let [item] = items else { return None };
-    let start = item.offset as usize + ITEM_HEADER_BYTES;
-    let payload = Bytes::copy_from_slice(frame.get(start..start + item.length as usize)?);
+    let payload = Bytes::copy_from_slice(item.payload(frame));
     let mut records = Vec::new();
     entries::decode(&payload, Position(0), &mut records)?;
     Some(JournalEntry { at: Timestamp(item.tag as i64), records })

@@ -27,7 +27,7 @@ use crate::{
     quarantine::{Quarantine, Report},
     segments::{
         Location, OwnerState, RecoveredFrame, SEGMENT_HEADER_BYTES, SegmentHeader, Tear,
-        frame::{FRAME_HEADER_BYTES, ITEM_HEADER_BYTES},
+        frame::FRAME_HEADER_BYTES,
         recover,
         repair::{Hole, LeftItem, cover},
     },
@@ -100,8 +100,7 @@ pub(crate) fn check(
         for item in frame.items {
             let part = SackExtent::of_item(item);
             let at = Location { offset: frame.at.offset + item.offset, ..frame.at };
-            let start = item.offset as usize + ITEM_HEADER_BYTES;
-            let payload = Bytes::copy_from_slice(&frame.bytes[start..start + item.length as usize]);
+            let payload = Bytes::copy_from_slice(item.payload(frame.bytes));
             records.clear();
             if entries::decode(&payload, Position(at.pack()), &mut records).is_none() {
                 records_damaged.push(at);
@@ -408,8 +407,7 @@ fn is_at(report: &Report, frame: &RecoveredFrame<'_>) -> bool {
 
 fn items_of(frame: &RecoveredFrame<'_>) -> Vec<LeftItem> {
     let item = |item: &crate::segments::ItemView| {
-        let start = item.offset as usize + ITEM_HEADER_BYTES;
-        let payload = frame.bytes[start..start + item.length as usize].to_vec();
+        let payload = item.payload(frame.bytes).to_vec();
         LeftItem { offset: item.offset, tag: item.tag, payload }
     };
     frame.items.iter().map(item).collect()

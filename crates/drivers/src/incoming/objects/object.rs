@@ -248,8 +248,7 @@ pub fn unseal(kind: u64, bytes: &[u8]) -> Option<(u16, &[u8])> {
     if !header.matches(&items) || item.tag != kind {
         return None;
     }
-    let start = item.offset as usize + ITEM_HEADER_BYTES;
-    let (version, payload) = frame[start..start + item.length as usize].split_first_chunk::<2>()?;
+    let (version, payload) = item.payload(frame).split_first_chunk::<2>()?;
     Some((u16::from_le_bytes(*version), payload))
 }
 
