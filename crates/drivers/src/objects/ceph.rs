@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{ObjectError, Objects, Secret, check_name, is_name, scan::SharedScan};
 use crate::OpenError;
-use client::{Clients, Failed};
+use client::{Clients, Failed, PAUSE};
 
 /// Bytes of the first read when an object's size is unknown.
 const READ_BYTES: usize = 128 << 10;
@@ -93,7 +93,7 @@ impl CephObjects {
     async fn connect(options: &CephOptions, namespace: String, place: String) -> Result<Self, OpenError> {
         let (options, deadline, of_clients) = (options.clone(), options.deadline, place.clone());
         let connecting = tokio::task::spawn_blocking(move || {
-            Clients::open(of_clients, move || connect(&options, &namespace))
+            Clients::open(of_clients, PAUSE, move || connect(&options, &namespace))
         });
         let clients = connecting
             .await

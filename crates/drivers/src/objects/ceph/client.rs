@@ -14,7 +14,7 @@ use gnudi_rados::Error;
 use parking_lot::Mutex;
 
 /// Minimum time between the beginnings of two replacements, for the case that new clients are refused, too.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
 /// Interval of checking whether the former client is still in use.
 const LOOK_DELAY: Duration = Duration::from_millis(10);
 
@@ -44,15 +44,8 @@ pub(super) struct Failed {
 }
 
 impl<P: Send + Sync + 'static> Clients<P> {
-    /// Opens the first one; blocks. `place` is for the log.
+    /// Opens the first one; blocks. `place` is for the log, `pause` the minimum time between two replacements.
     pub(super) fn open(
-        place: String,
-        open: impl Fn() -> Result<P, String> + Send + Sync + 'static,
-    ) -> Result<Arc<Self>, String> {
-        Clients::with(place, PAUSE, open)
-    }
-
-    fn with(
         place: String,
         pause: Duration,
         open: impl Fn() -> Result<P, String> + Send + Sync + 'static,
@@ -146,7 +139,7 @@ mod tests {
                 }
                 Ok(Client(cluster.closed.clone()))
             };
-            Clients::with("ceph".to_owned(), pause, open).unwrap()
+            Clients::open("ceph".to_owned(), pause, open).unwrap()
         }
 
         fn tried(&self) -> u32 {

@@ -131,12 +131,8 @@ impl Unclaimed {
     }
 }
 
-/// The part of an object to read.
-#[derive(Clone, Copy)]
-enum Extent {
-    Whole,
-    Range(u64, u64),
-}
+/// The part of an object to read, as its start and length; `None` for all of it.
+type Part = Option<(u64, u64)>;
 
 impl SwiftObjects {
     /// Opens the container `PREFIX-gnudi-PURPOSE`, creating it if missing.
@@ -168,12 +164,9 @@ impl SwiftObjects {
     }
 
     /// Reads an object by its raw name.
-    async fn read(&self, raw: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
-        let range = match part {
-            Extent::Whole => None,
-            Extent::Range(start, length) => range_of(start, length),
-        };
-        let is_empty = matches!(part, Extent::Range(..)) && range.is_none();
+    async fn read(&self, raw: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
+        let range = part.and_then(|(start, length)| range_of(start, length));
+        let is_empty = part.is_some() && range.is_none();
         let mut call = Call::new(if is_empty { Method::HEAD } else { Method::GET }, &self.container, raw);
         if let Some(range) = &range {
             call.headers.push((RANGE.as_str(), range));
@@ -188,8 +181,8 @@ impl SwiftObjects {
             (StatusCode::RANGE_NOT_SATISFIABLE, _) => Ok(Some(Bytes::new())),
             (status, _) if !status.is_success() => Err(self.account.refusal(&call, &answer)),
             _ if is_empty => Ok(Some(Bytes::new())),
-            (_, Extent::Whole) => Ok(Some(answer.body)),
-            (_, Extent::Range(start, length)) => Ok(Some(part_of(&answer, start, length))),
+            (_, None) => Ok(Some(answer.body)),
+            (_, Some((start, length))) => Ok(Some(part_of(&answer, start, length))),
         }
     }
 
@@ -231,7 +224,7 @@ impl SwiftObjects {
     }
 
     /// Reads an object by its claim.
-    async fn read_claimed(&self, name: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
+    async fn read_claimed(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
         let names = [name.to_owned()];
         let mut last = None;
         loop {
@@ -249,7 +242,7 @@ impl SwiftObjects {
         }
     }
 
-    async fn find(&self, name: &str, part: Extent) -> Result<Option<Bytes>, ObjectError> {
+    async fn find(&self, name: &str, part: Part) -> Result<Option<Bytes>, ObjectError> {
         check_name(name)?;
         let claims_first = self.created.lock().contains(folder_of(name));
         if claims_first && let Some(bytes) = self.read_claimed(name, part).await? {
@@ -311,11 +304,11 @@ impl Objects for SwiftObjects {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        self.find(name, Extent::Whole).await
+        self.find(name, None).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
-        self.find(name, Extent::Range(start, length)).await
+        self.find(name, Some((start, length))).await
     }
 
     /// Removes first the claims, then the bytes: the object is absent at once; a listing removes bytes that
