@@ -48,6 +48,7 @@ const LISTED_REST_MAX: Duration = Duration::from_mins(5);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 
+#[derive(Default)]
 pub struct Acknowledgements {
     own: Mutex<Own>,
     changed: Notify,
@@ -89,16 +90,6 @@ struct Statement {
 }
 
 impl Acknowledgements {
-    pub fn new() -> Self {
-        Self {
-            own: Mutex::default(),
-            changed: Notify::new(),
-            written: watch::Sender::new(0),
-            others: tokio::sync::Mutex::default(),
-            looked: Mutex::default(),
-        }
-    }
-
     /// Adds progress, to be written soon.
     pub fn add(&self, progress: impl IntoIterator<Item = (Sack, Progress)>) {
         let mut own = self.own.lock();
@@ -281,7 +272,7 @@ mod tests {
         let [gone, alive, of_wrong_clock, own] = [1, 2, 3, 4].map(Uuid::from_u128);
         let written = [(gone, now_s - 3700, 5), (alive, now_s - 300, 9), (of_wrong_clock, now_s + 3700, 7)];
         for (process, at_s, number) in written {
-            let acknowledgements = Acknowledgements::new();
+            let acknowledgements = Acknowledgements::default();
             acknowledgements.add([(sack, progress(number))]);
             let (_, statement) = acknowledgements.statement(Position(0), at_s);
             objects.put(&names::acknowledged(process), statement.unwrap()).await.unwrap();

@@ -103,7 +103,7 @@ impl ObjectIncoming {
             listening: Notify::new(),
             queue: RequestQueue::default(),
             room,
-            acknowledgements: Acknowledgements::new(),
+            acknowledgements: Acknowledgements::default(),
             marked: tokio::sync::Mutex::default(),
             counters: Counters::default(),
             damaged: AtomicU64::default(),

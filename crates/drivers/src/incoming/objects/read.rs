@@ -172,7 +172,7 @@ impl LogState {
     }
 
     /// Polls what changes rarely: acknowledgements while nothing is read, the hint, the mark.
-    async fn poll_rarely(&self, rare_polls: &mut RarePolls) -> Result<()> {
+    async fn poll_rarely(&self, mark_polled_at: &mut Option<Instant>) -> Result<()> {
         let now = Instant::now();
         if !self.view.lock().is_idle() {
             self.poll_acknowledgements(now, Duration::from_secs(10)).await?;
@@ -180,25 +180,20 @@ impl LogState {
         let hint = self.hint().await?;
         let mut tail = self.tail.lock().await;
         self.view.lock().expect(hint);
-        if rare_polls.mark.is_none_or(|asked| asked.elapsed() >= self.options.mark_delay) {
+        if mark_polled_at.is_none_or(|at| at.elapsed() >= self.options.mark_delay) {
             tail.mark = tail.mark.newest(&*self.objects).await?;
             self.view.lock().forget(&tail.mark);
-            rare_polls.mark = Some(now);
+            *mark_polled_at = Some(now);
         }
         Ok(())
     }
 }
 
-#[derive(Default)]
-struct RarePolls {
-    mark: Option<Instant>,
-}
-
 /// Follows the log until the process ends.
 pub async fn follow(shared: Arc<LogState>) {
     let options = &shared.options;
-    let (mut delay, mut rare_polls, mut rarely_polled_at) =
-        (options.look_delay_min, RarePolls::default(), Instant::now());
+    let (mut delay, mut mark_polled_at, mut rarely_polled_at) =
+        (options.look_delay_min, None, Instant::now());
     let (mut is_answering, mut identity_looks) = (true, IdentityLooks::default());
     loop {
         let pause = if shared.is_listening.load(Ordering::Relaxed) { delay } else { options.look_delay_idle };
@@ -211,7 +206,7 @@ pub async fn follow(shared: Arc<LogState>) {
             && let Ok(found) = look
         {
             rarely_polled_at = Instant::now();
-            look = shared.within(shared.poll_rarely(&mut rare_polls)).await.map(|()| found);
+            look = shared.within(shared.poll_rarely(&mut mark_polled_at)).await.map(|()| found);
         }
         if look.is_ok()
             && let Err(error) = shared.within(shared.check_identity(&mut identity_looks)).await

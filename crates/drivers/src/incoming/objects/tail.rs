@@ -212,14 +212,13 @@ impl LogState {
             tail.mark = tail.mark.advance(&*self.objects, through, numbering).await?;
             // The process that moved the mark deletes what it covers.
             let trimmed = self.view.lock().kept_through(through.min(tail.mark.through));
-            self.delete(&trimmed).await?;
+            self.delete(&trimmed.into_iter().map(names::log).collect::<Vec<_>>()).await?;
         }
         self.view.lock().forget(&tail.mark);
         Ok(())
     }
 
-    async fn delete(&self, numbers: &[u64]) -> Result<()> {
-        let names: Vec<String> = numbers.iter().copied().map(names::log).collect();
+    async fn delete(&self, names: &[String]) -> Result<()> {
         for names in names.chunks(DELETED_AT_ONCE) {
             self.objects.delete(names).await.map_err(unavailable)?;
         }
@@ -236,9 +235,7 @@ impl LogState {
         let names = listed.names.map_err(unavailable)?;
         let below = |name: &String| names::log_number(name).is_some_and(|number| number <= through);
         let old: Vec<String> = names.into_iter().take_while(below).collect();
-        for names in old.chunks(DELETED_AT_ONCE) {
-            self.objects.delete(names).await.map_err(unavailable)?;
-        }
+        self.delete(&old).await?;
         Ok(true)
     }
 }
