@@ -68,7 +68,7 @@ async fn incoming(url: &str) -> Arc<RedisIncoming> {
     let options = RedisOptions::new(url.parse().expect("a URL of Redis"));
     let prefix = format!("figures-{}", unused());
     let options = RedisIncomingOptions { prefix, ..RedisIncomingOptions::new(options) };
-    RedisIncoming::open(options, CLUSTER).await.unwrap()
+    RedisIncoming::open(options, None, CLUSTER).await.unwrap()
 }
 
 /// A name part that no earlier run has used.

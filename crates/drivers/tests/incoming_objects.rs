@@ -13,7 +13,7 @@ use gnudi_drivers::{
     conformance::{self, IncomingSetup},
     incoming::{
         Append as _, Backlog, Consume as _, IncomingError, Position, Topology as _,
-        objects::{ObjectIncoming, ObjectIncomingOptions},
+        objects::ObjectIncomingOptions,
     },
     objects::{
         ObjectError, Objects,
@@ -22,7 +22,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::{Numbering, Sack};
 use support::{
-    log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, work_off},
+    log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, try_open, work_off},
     wait::until,
 };
 use uuid::Uuid;
@@ -92,7 +92,7 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     log.acknowledge(sack, Position(1 << 16 | 1)).await.unwrap();
     assert!(log.trim(&[]).await.is_err_and(|error| refused(&error)));
     assert!(started.elapsed() < Duration::from_secs(3), "a call hung");
-    let closed = ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, Uuid::new_v4(), options()).await;
+    let closed = try_open(&objects, CLUSTER, options()).await;
     assert!(matches!(closed, Err(OpenError::Engine { .. })));
     objects.set_down(false);
     log.append(batch(&[(1, "c")])).await.unwrap();
@@ -258,7 +258,7 @@ async fn an_object_of_a_newer_program_is_not_read() {
     let of_header = checksum(&newer[..28]);
     newer[28..32].copy_from_slice(&of_header);
     objects.put(&name, newer.into()).await.unwrap();
-    let again = || ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, Uuid::new_v4(), strict(4));
+    let again = || try_open(&objects, CLUSTER, strict(4));
     let refused = again().await.err().unwrap().to_string();
     assert!(refused.contains("was written by a newer program (format 2)"), "{refused}");
     objects.put(&name, known).await.unwrap();
@@ -335,14 +335,14 @@ async fn a_log_belongs_to_one_cluster() {
     drop(open(&objects, strict(4)).await);
     let again = open(&objects, strict(9)).await;
     assert_eq!(again.numbering(), Numbering::settled(strict(4).sack_count), "a log keeps its count");
-    let (other, process) = (Uuid::from_u128(2), Uuid::new_v4());
-    let refused = ObjectIncoming::open(Arc::new(objects.clone()), other, process, strict(4)).await;
+    let other = Uuid::from_u128(2);
+    let refused = try_open(&objects, other, strict(4)).await;
     match refused.map(|_| ()) {
         Err(OpenError::OtherCluster { found, own, .. }) => assert_eq!((found, own), (CLUSTER, other)),
         answer => panic!("another cluster's log: {answer:?}"),
     }
     objects.put("incoming/cluster", Bytes::from_static(b"somebody's file")).await.unwrap();
-    let refused = ObjectIncoming::open(Arc::new(objects.clone()), CLUSTER, process, strict(4)).await;
+    let refused = try_open(&objects, CLUSTER, strict(4)).await;
     assert!(matches!(refused.map(|_| ()), Err(OpenError::Invalid { .. })));
 }
 

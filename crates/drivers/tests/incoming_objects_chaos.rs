@@ -173,7 +173,8 @@ impl World {
         let process = loop {
             let objects = Arc::new(self.objects.clone());
             let life = Uuid::from_u128(u128::from(self.random.next()));
-            if let Ok(process) = ObjectIncoming::open(objects, CLUSTER, life, self.options.clone()).await {
+            let opened = ObjectIncoming::open(objects, None, CLUSTER, life, self.options.clone()).await;
+            if let Ok(process) = opened {
                 break process;
             }
         };

@@ -34,7 +34,7 @@ async fn open(objects: Arc<dyn Objects>, setup: IncomingSetup) -> Arc<ObjectInco
         look_delay_idle: Duration::from_millis(50),
         ..ObjectIncomingOptions::default()
     };
-    ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+    ObjectIncoming::open(objects, None, CLUSTER, Uuid::new_v4(), options).await.unwrap()
 }
 
 /// Each call of `make` must give a new, empty store.
@@ -54,7 +54,8 @@ async fn speed(objects: Arc<dyn Objects>) {
     let points = "x".repeat(50);
     let until = Instant::now() + Duration::from_secs(2);
     let options = ObjectIncomingOptions::default();
-    let log = ObjectIncoming::open(Arc::clone(&objects), CLUSTER, Uuid::new_v4(), options).await.unwrap();
+    let store = Arc::clone(&objects);
+    let log = ObjectIncoming::open(store, None, CLUSTER, Uuid::new_v4(), options).await.unwrap();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let (log, points) = (Arc::clone(&log), points.clone());

@@ -36,7 +36,7 @@ async fn open_with(
 ) -> Arc<ObjectIncoming> {
     let objects: Arc<dyn Objects> = Arc::new(objects.clone());
     let registry: Arc<dyn LogRegistry> = registry.clone();
-    ObjectIncoming::open_registered(objects, registry, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+    ObjectIncoming::open(objects, Some(registry), CLUSTER, Uuid::new_v4(), options).await.unwrap()
 }
 
 async fn open(objects: &MemoryObjects, registry: &Arc<MemoryLogRegistry>) -> Arc<ObjectIncoming> {

@@ -33,6 +33,8 @@ use server::fresh_name;
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
+const SETUP: IncomingSetup =
+    IncomingSetup { sack_count: SackCount(NonZeroU16::new(4).unwrap()), backlog_bytes_max: u64::MAX };
 
 fn incoming_options(url: &str, setup: IncomingSetup, prefix: &str) -> RedisIncomingOptions {
     RedisIncomingOptions {
@@ -46,7 +48,14 @@ fn incoming_options(url: &str, setup: IncomingSetup, prefix: &str) -> RedisIncom
 }
 
 async fn incoming(url: &str, setup: IncomingSetup, prefix: &str) -> Arc<RedisIncoming> {
-    RedisIncoming::open(incoming_options(url, setup, prefix), CLUSTER).await.unwrap()
+    RedisIncoming::open(incoming_options(url, setup, prefix), None, CLUSTER).await.unwrap()
+}
+
+/// Learns of a split only from what it does itself.
+async fn seldom_polling(url: &str, prefix: &str) -> Arc<RedisIncoming> {
+    let numbering_interval = Duration::from_hours(1);
+    let options = RedisIncomingOptions { numbering_interval, ..incoming_options(url, SETUP, prefix) };
+    RedisIncoming::open(options, None, CLUSTER).await.unwrap()
 }
 
 async fn incoming_suites(url: &str) {
@@ -169,11 +178,8 @@ async fn a_cluster() {
 }
 
 async fn registered(url: &str, registry: &Arc<MemoryLogRegistry>) -> Arc<RedisIncoming> {
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
     let registry: Arc<dyn LogRegistry> = registry.clone();
-    RedisIncoming::open_registered(incoming_options(url, setup, "registered"), registry, CLUSTER)
-        .await
-        .unwrap()
+    RedisIncoming::open(incoming_options(url, SETUP, "registered"), Some(registry), CLUSTER).await.unwrap()
 }
 
 const METRIC: MetricId = MetricId(Uuid::from_u128(1));
@@ -184,20 +190,24 @@ fn one_record() -> Batch {
     batch
 }
 
+/// Of the metric.
+fn sack_of(log: &RedisIncoming) -> Sack {
+    Sack::of(METRIC, log.numbering().count)
+}
+
 /// The position of a new record.
 async fn append(log: &RedisIncoming) -> Position {
     log.append(one_record()).await.unwrap();
-    log.positions(&[Sack::of(METRIC, log.numbering().count)]).await.unwrap()[0].newest
+    log.positions(&[sack_of(log)]).await.unwrap()[0].newest
 }
 
 /// It ends no connection, and goes on; what it accepts is lost once it follows the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_was_replaced_is_left() {
     let sentinels = RedisSentinels::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let log = incoming(&sentinels.url(), setup, "replaced").await;
+    let log = incoming(&sentinels.url(), SETUP, "replaced").await;
     append(&log).await;
-    let sack = Sack::of(METRIC, log.numbering().count);
+    let sack = sack_of(&log);
     let stream = format!("{{replaced:in:0}}:s:4:{}", sack.id.0);
     let entries = || sentinels.servers[1].ask::<u64>(&["XLEN", &stream]);
     assert_eq!(entries(), 1, "the replica has what was acknowledged");
@@ -255,16 +265,10 @@ async fn a_write_without_an_answer_is_refused_once_the_next_pass_has_begun() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_is_not_appended() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let options = RedisIncomingOptions {
-        numbering_interval: Duration::from_hours(1),
-        ..incoming_options(&server.url(), setup, "queue")
-    };
-    let driver = RedisIncoming::open(options, CLUSTER).await.unwrap();
-    let metric = MetricId(Uuid::from_u128(1));
+    let driver = seldom_polling(&server.url(), "queue").await;
     let batch = |number: u32| {
         let mut batch = Batch::default();
-        batch.push(metric, number, |out| out.push(1));
+        batch.push(METRIC, number, |out| out.push(1));
         batch
     };
     server.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]);
@@ -285,7 +289,7 @@ async fn what_was_given_up_is_not_appended() {
         appended.await.unwrap().unwrap();
     }
     driver.append(batch(4)).await.unwrap();
-    let sack = Sack::of(metric, driver.numbering().count);
+    let sack = sack_of(&driver);
     let records = driver.pending(sack, Position(0), usize::MAX).await.unwrap().records;
     let mut numbers: Vec<u32> = records.iter().map(|record| record.measures).collect();
     numbers.sort_unstable();
@@ -335,9 +339,8 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     // Beyond the range of the scripts.
     let beyond = registry.logs()[3].successor(Uuid::new_v4(), "bucket".to_owned());
     registry.register_log(&RegisteredLog { floor: Position(1 << 53), ..beyond }).await.unwrap();
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let options = incoming_options(&server.url(), setup, "registered");
-    let refused = RedisIncoming::open_registered(options, registry, CLUSTER).await.err().unwrap().to_string();
+    let options = incoming_options(&server.url(), SETUP, "registered");
+    let refused = RedisIncoming::open(options, Some(registry), CLUSTER).await.err().unwrap().to_string();
     assert!(refused.contains("positions in Redis end below"), "{refused}");
 }
 
@@ -356,10 +359,9 @@ async fn a_record_that_has_an_identity_alone_is_completed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let log = incoming(&server.url(), setup, "left").await;
+    let log = incoming(&server.url(), SETUP, "left").await;
     let position = append(&log).await;
-    let sack = Sack::of(METRIC, log.numbering().count);
+    let sack = sack_of(&log);
     log.split().await.unwrap();
     let keys = ["m", "z", format!("s:4:{}", sack.id.0).as_str()].map(|key| format!("{{left:in:0}}:{key}"));
     let copy = |from: &str, to: &str| assert_eq!(server.ask::<u64>(&["copy", from, to, "replace"]), 1);
@@ -372,7 +374,7 @@ async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
         copy(&format!("{key}-before"), key);
     }
     assert_eq!(log.backlog().await.unwrap().measures, 1);
-    let restarted = incoming(&server.url(), setup, "left").await;
+    let restarted = incoming(&server.url(), SETUP, "left").await;
     let forgotten = async {
         while log.backlog().await.unwrap().measures > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -394,10 +396,9 @@ async fn what_a_failover_brings_back_in_old_sacks_does_not_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_acknowledgement_is_repeated() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let log = incoming(&server.url(), setup, "again").await;
+    let log = incoming(&server.url(), SETUP, "again").await;
     let position = append(&log).await;
-    let sack = Sack::of(METRIC, log.numbering().count);
+    let sack = sack_of(&log);
     log.acknowledge_again(sack, Position(position.0 + 1)).await.unwrap();
     assert_eq!(log.positions(&[sack]).await.unwrap()[0].acknowledged, position);
     assert_eq!(log.backlog().await.unwrap().measures, 0);
@@ -407,10 +408,9 @@ async fn a_lost_acknowledgement_is_repeated() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_split_whose_record_is_lost_is_resumed() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let log = incoming(&server.url(), setup, "record").await;
+    let log = incoming(&server.url(), SETUP, "record").await;
     let position = append(&log).await;
-    let sack = Sack::of(METRIC, log.numbering().count);
+    let sack = sack_of(&log);
     log.split().await.unwrap();
     assert_eq!(server.ask::<u64>(&["del", "{record:in}:r"]), 1);
     // The record is read regularly, and created by that.
@@ -434,7 +434,7 @@ async fn a_split_whose_record_is_lost_is_resumed_by_a_start() {
     let registry = Arc::<MemoryLogRegistry>::default();
     let log = registered(&server.url(), &registry).await;
     append(&log).await;
-    let sack = Sack::of(METRIC, log.numbering().count);
+    let sack = sack_of(&log);
     log.split().await.unwrap();
     // A start tells the registry how many sacks there are.
     drop((log, registered(&server.url(), &registry).await));
@@ -448,17 +448,12 @@ async fn a_split_whose_record_is_lost_is_resumed_by_a_start() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_split_begins_once_the_old_sacks_are_sealed() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let options = RedisIncomingOptions {
-        numbering_interval: Duration::from_hours(1),
-        ..incoming_options(&server.url(), setup, "unsealed")
-    };
-    let log = RedisIncoming::open(options, CLUSTER).await.unwrap();
+    let log = seldom_polling(&server.url(), "unsealed").await;
     // The process that splits has ended after its first step.
     server.ask::<u64>(&["hset", "{unsealed:in}:r", "count", "8", "draining", "1", "opened", "0"]);
     // Reads the record.
     assert!(log.settle().await.unwrap().draining);
-    assert_eq!(log.numbering(), Numbering::settled(setup.sack_count));
+    assert_eq!(log.numbering(), Numbering::settled(SETUP.sack_count));
     log.append(one_record()).await.unwrap();
     assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
 }
@@ -467,18 +462,11 @@ async fn a_split_begins_once_the_old_sacks_are_sealed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_learns_of_a_split_from_what_arrives() {
     let server = RedisServer::start(&[]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
-    let open = async || {
-        let options = RedisIncomingOptions {
-            numbering_interval: Duration::from_hours(1),
-            ..incoming_options(&server.url(), setup, "arrivals")
-        };
-        RedisIncoming::open(options, CLUSTER).await.unwrap()
-    };
-    let (api, worker) = (open().await, open().await);
+    let url = server.url();
+    let (api, worker) = (seldom_polling(&url, "arrivals").await, seldom_polling(&url, "arrivals").await);
     let split = api.split().await.unwrap();
     api.append(one_record()).await.unwrap();
-    assert_eq!(worker.numbering(), Numbering::settled(setup.sack_count));
+    assert_eq!(worker.numbering(), Numbering::settled(SETUP.sack_count));
     assert_eq!(worker.arrivals().await, [Sack::of(METRIC, split.count)]);
     assert_eq!(worker.numbering(), split);
 }
@@ -487,9 +475,8 @@ async fn a_worker_learns_of_a_split_from_what_arrives() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     let mut cluster = RedisCluster::start(&["--cluster-require-full-coverage", "no"]);
-    let setup = IncomingSetup { sack_count: SackCount(4.try_into().unwrap()), backlog_bytes_max: u64::MAX };
     // With this prefix the metric's sack lies on the third node.
-    let log = incoming(&cluster.url(), setup, "gnudi").await;
+    let log = incoming(&cluster.url(), SETUP, "gnudi").await;
     cluster.nodes[1].process.stop();
     let accepts = async |log: Arc<RedisIncoming>| {
         let accepted = async {
@@ -501,10 +488,10 @@ async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     };
     accepts(log.clone()).await;
     let registry: Arc<dyn LogRegistry> = Arc::<MemoryLogRegistry>::default();
-    let options = incoming_options(&cluster.url(), setup, "gnudi");
-    accepts(RedisIncoming::open_registered(options, registry, CLUSTER).await.unwrap()).await;
+    let options = incoming_options(&cluster.url(), SETUP, "gnudi");
+    accepts(RedisIncoming::open(options, Some(registry), CLUSTER).await.unwrap()).await;
     // A checkpoint trims the sacks of the others.
-    let sacks: Vec<Sack> = setup.sack_count.sacks().collect();
+    let sacks: Vec<Sack> = SETUP.sack_count.sacks().collect();
     assert!(log.positions(&sacks).await.is_err());
     let reachable = log.reachable_positions(&sacks).await.unwrap();
     assert_eq!(reachable.iter().map(|(sack, _)| sack.id.0).collect::<Vec<_>>(), [0, 1, 3]);

@@ -54,8 +54,12 @@ fn incoming_options(url: &str) -> RedisIncomingOptions {
     }
 }
 
+async fn open(options: RedisIncomingOptions) -> Result<Arc<RedisIncoming>, OpenError> {
+    RedisIncoming::open(options, None, CLUSTER).await
+}
+
 async fn incoming(url: &str) -> Arc<RedisIncoming> {
-    RedisIncoming::open(incoming_options(url), CLUSTER).await.unwrap()
+    open(incoming_options(url)).await.unwrap()
 }
 
 async fn aggregates(url: &str) -> Arc<RedisAggregates> {
@@ -159,7 +163,7 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
         Err(StoreError::Unavailable(_))
     ));
     assert!(started.elapsed() < SLACK, "a refused connection takes no time: {:?}", started.elapsed());
-    let unreachable = RedisIncoming::open(incoming_options(&server.url()), CLUSTER).await.err().unwrap();
+    let unreachable = open(incoming_options(&server.url())).await.err().unwrap();
     assert!(matches!(&unreachable, OpenError::Engine { engine, .. } if engine.contains("redis 127.0.0.1")));
     server.process.start_again();
     // It has lost everything, so the store is created again.
@@ -316,13 +320,12 @@ async fn too_few_replicas_is_unavailable() {
         options
     };
     // Without sentinels no replica is required by default; if one is configured, it must exist.
-    RedisIncoming::open(with(None), CLUSTER).await.unwrap().append(batch(&[0], 1)).await.unwrap();
-    let error = RedisIncoming::open(with(Some(1)), CLUSTER).await.err().unwrap().to_string();
+    open(with(None)).await.unwrap().append(batch(&[0], 1)).await.unwrap();
+    let error = open(with(Some(1))).await.err().unwrap().to_string();
     assert!(error.contains("0 of 1 replicas"), "{error}");
     let port = server.port.to_string();
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]);
-    let driver =
-        eventually("the replica is there", async || RedisIncoming::open(with(Some(1)), CLUSTER).await).await;
+    let driver = eventually("the replica is there", async || open(with(Some(1))).await).await;
     eventually("the replica has it", async || driver.append(batch(&[0], 2)).await).await;
     let mut options = RedisAggregatesOptions::new(redis_options(&server.url()));
     options.redis.replicas_min = Some(1);
@@ -343,8 +346,7 @@ async fn too_few_replicas_is_unavailable() {
     replica.process.resume();
     eventually("the replica goes on", async || driver.append(batch(&[0], 4)).await).await;
     assert_eq!(eventually("the replica has the head", own_head).await.unwrap(), "head");
-    let error =
-        RedisIncoming::open(incoming_options(&replica.url()), CLUSTER).await.err().unwrap().to_string();
+    let error = open(incoming_options(&replica.url())).await.err().unwrap().to_string();
     assert!(error.contains("is a replica"), "{error}");
 }
 
@@ -355,9 +357,7 @@ async fn a_master_that_becomes_a_replica_is_left() {
     let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
     let mut options = incoming_options(&server.url());
     options.redis.replicas_min = Some(1);
-    let driver =
-        eventually("the replica is there", async || RedisIncoming::open(options.clone(), CLUSTER).await)
-            .await;
+    let driver = eventually("the replica is there", async || open(options.clone()).await).await;
     replica.ask::<String>(&["REPLICAOF", "NO", "ONE"]);
     server.ask::<String>(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
     eventually("it is left", async || match driver.append(batch(&[0], 1)).await {
@@ -375,7 +375,7 @@ async fn a_sentinel_that_hangs_does_not_hide_the_others() {
     let hosts = format!("redis://{},", hung.local_addr().unwrap());
     let mut options = incoming_options(&sentinels.url().replacen("redis://", &hosts, 1));
     options.redis.connect_timeout = options.redis.timeout;
-    let driver = eventually("it opens", async || RedisIncoming::open(options.clone(), CLUSTER).await).await;
+    let driver = eventually("it opens", async || open(options.clone()).await).await;
     let _: i64 = sentinels.servers[0].ask(&["CLIENT", "KILL", "TYPE", "normal"]);
     eventually("it connects again", async || driver.append(batch(&[0], 1)).await).await;
 }
@@ -388,7 +388,7 @@ async fn another_clusters_place_is_refused() {
     let other = Uuid::from_u128(0xc2);
     let _first = (incoming(&url).await, aggregates(&url).await);
     let errors = [
-        RedisIncoming::open(incoming_options(&url), other).await.err().unwrap(),
+        RedisIncoming::open(incoming_options(&url), None, other).await.err().unwrap(),
         RedisAggregates::open(RedisAggregatesOptions::new(redis_options(&url)), other).await.err().unwrap(),
     ];
     for error in errors {
@@ -400,9 +400,10 @@ async fn another_clusters_place_is_refused() {
     }
     // Two prefixes on one server are possible.
     let prefix = "second".to_owned();
-    RedisIncoming::open(RedisIncomingOptions { prefix, ..incoming_options(&url) }, other).await.unwrap();
+    let options = RedisIncomingOptions { prefix, ..incoming_options(&url) };
+    RedisIncoming::open(options, None, other).await.unwrap();
     let wrong = url.replace("hidden", "guessed");
-    let error = RedisIncoming::open(incoming_options(&wrong), CLUSTER).await.err().unwrap().to_string();
+    let error = open(incoming_options(&wrong)).await.err().unwrap().to_string();
     assert!(error.contains("redis 127.0.0.1") && !error.contains("guessed"), "{error}");
 }
 
@@ -436,7 +437,7 @@ async fn the_trips_of_a_pass_do_not_grow_with_its_metrics() {
         numbering_interval: Duration::from_hours(1),
         ..incoming_options(&server.url())
     };
-    let driver = RedisIncoming::open(options, CLUSTER).await.unwrap();
+    let driver = open(options).await.unwrap();
     let store = aggregates(&server.url()).await;
     let sack = first_sack(&driver);
     let mut trips = Vec::new();

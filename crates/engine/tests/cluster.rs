@@ -100,7 +100,7 @@ async fn a_refresh_waits_for_new_sacks_of_a_split_that_it_learns_of_itself() {
             ..ObjectIncomingOptions::default()
         };
         let objects = Arc::new(objects.clone());
-        ObjectIncoming::open(objects, Uuid::nil(), Uuid::new_v4(), options).await.unwrap()
+        ObjectIncoming::open(objects, None, Uuid::nil(), Uuid::new_v4(), options).await.unwrap()
     };
     let (own, others) = (open().await, open().await);
     let api = cluster.engine_on(own, cluster.store.clone(), cluster.coordinator.clone());

@@ -235,7 +235,7 @@ impl Opening<'_> {
                 backlog_bytes_max,
                 ..RedisIncomingOptions::new(engines::redis(self.config, INCOMING, "redis_url", timeout)?)
             };
-            let open = || RedisIncoming::open_registered(options.clone(), registry.clone(), self.cluster);
+            let open = || RedisIncoming::open(options.clone(), Some(registry.clone()), self.cluster);
             let incoming = self.retry.run(&self.place(INCOMING), open).await?;
             self.check_durability(incoming.durability())?;
             return Ok(incoming);
@@ -248,8 +248,8 @@ impl Opening<'_> {
             ..ObjectIncomingOptions::default()
         };
         let open = || {
-            let (objects, registry) = (objects.clone(), registry.clone());
-            ObjectIncoming::open_registered(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
+            let (objects, registry) = (objects.clone(), Some(registry.clone()));
+            ObjectIncoming::open(objects, registry, self.cluster, Uuid::new_v4(), options.clone())
         };
         Ok(self.retry.run(&self.place(INCOMING), open).await?)
     }

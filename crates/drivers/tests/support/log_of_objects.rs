@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use gnudi_drivers::{
+    OpenError,
     incoming::{
         Append as _, Batch, Consume as _, Position, Record,
         objects::{ObjectIncoming, ObjectIncomingOptions},
@@ -40,8 +41,16 @@ pub fn drowsy(sacks: u16) -> ObjectIncomingOptions {
 }
 
 pub async fn open(objects: &MemoryObjects, options: ObjectIncomingOptions) -> Arc<ObjectIncoming> {
+    try_open(objects, CLUSTER, options).await.unwrap()
+}
+
+pub async fn try_open(
+    objects: &MemoryObjects,
+    cluster: Uuid,
+    options: ObjectIncomingOptions,
+) -> Result<Arc<ObjectIncoming>, OpenError> {
     let objects: Arc<dyn Objects> = Arc::new(objects.clone());
-    ObjectIncoming::open(objects, CLUSTER, Uuid::new_v4(), options).await.unwrap()
+    ObjectIncoming::open(objects, None, cluster, Uuid::new_v4(), options).await
 }
 
 pub fn metric(id: u128) -> MetricId {

@@ -278,7 +278,8 @@ mod tests {
             objects.put(&names::acknowledged(process), statement.unwrap()).await.unwrap();
         }
         let options = ObjectIncomingOptions::default();
-        let log = ObjectIncoming::open(Arc::new(objects.clone()), Uuid::nil(), own, options).await.unwrap();
+        let store = Arc::new(objects.clone());
+        let log = ObjectIncoming::open(store, None, Uuid::nil(), own, options).await.unwrap();
         log.shared.take_over().await.unwrap();
         let left = objects.list(names::ACKNOWLEDGED).await.unwrap();
         assert_eq!(left, [alive, own].map(names::acknowledged));

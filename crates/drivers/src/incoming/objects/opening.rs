@@ -35,29 +35,9 @@ const KIND: u64 = 0x5355_4c43;
 
 impl ObjectIncoming {
     /// Opens the log in the store, or begins one if it is empty. `process` identifies this run of the
-    /// process: random each time.
+    /// process: random each time. With a registry, positions continue above those already used if the store
+    /// holds another log, or an older copy (`incoming::registry`).
     pub async fn open(
-        objects: Arc<dyn Objects>,
-        cluster: Uuid,
-        process: Uuid,
-        options: ObjectIncomingOptions,
-    ) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(objects, None, cluster, process, options).await
-    }
-
-    /// Like [`ObjectIncoming::open`], for a registered log: if the store holds another one, or an older copy,
-    /// positions continue above those already used (`incoming::registry`).
-    pub async fn open_registered(
-        objects: Arc<dyn Objects>,
-        registry: Arc<dyn LogRegistry>,
-        cluster: Uuid,
-        process: Uuid,
-        options: ObjectIncomingOptions,
-    ) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(objects, Some(registry), cluster, process, options).await
-    }
-
-    async fn open_with(
         objects: Arc<dyn Objects>,
         registry: Option<Arc<dyn LogRegistry>>,
         cluster: Uuid,

@@ -210,22 +210,9 @@ impl Store {
 }
 
 impl RedisIncoming {
-    /// Connects and creates a missing store; refuses one of another cluster.
-    pub async fn open(options: RedisIncomingOptions, cluster: Uuid) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(options, None, cluster).await
-    }
-
-    /// Like [`RedisIncoming::open`], for a registered log: if it replaced another one, or was emptied,
-    /// positions continue above those already used (`incoming::registry`).
-    pub async fn open_registered(
-        options: RedisIncomingOptions,
-        registry: Arc<dyn LogRegistry>,
-        cluster: Uuid,
-    ) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(options, Some(registry), cluster).await
-    }
-
-    async fn open_with(
+    /// Connects and creates a missing store; refuses one of another cluster. With a registry, positions continue
+    /// above those already used if the log replaced another one, or was emptied (`incoming::registry`).
+    pub async fn open(
         mut options: RedisIncomingOptions,
         registry: Option<Arc<dyn LogRegistry>>,
         cluster: Uuid,
