@@ -5,7 +5,7 @@ use std::{collections::HashMap, num::NonZeroU16, sync::Arc, time::Duration};
 use gnudi_model::{MetricId, Numbering, Sack, SackCount, SackId};
 use uuid::Uuid;
 
-use crate::incoming::{Batch, Consume, Incoming, IncomingError, Position, Positions, Record};
+use crate::incoming::{Backlog, Batch, Consume, Incoming, IncomingError, Position, Positions, Record};
 
 /// Settings of a driver under test.
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +68,11 @@ pub(super) async fn positions(driver: &dyn Consume, sack: Sack) -> Positions {
 }
 
 pub(super) fn shown(records: &[Record]) -> Vec<(u128, u32, &str)> {
-    let show = |record: &'_ Record| (record.metric.0.as_u128(), record.measures);
     records
         .iter()
         .map(|record| {
-            let (id, measures) = show(record);
-            (id, measures, std::str::from_utf8(&record.points).expect("the suite sends text"))
+            let text = std::str::from_utf8(&record.points).expect("the suite sends text");
+            (record.metric.0.as_u128(), record.measures, text)
         })
         .collect()
 }
@@ -149,11 +148,7 @@ async fn acknowledged_records_are_gone(driver: &dyn Incoming) {
     assert_eq!(positions(driver, sack(0)).await.acknowledged, records[1].position);
     driver.acknowledge(sack(0), records[2].position).await.unwrap();
     driver.acknowledge(sack(1), positions(driver, sack(1)).await.newest).await.unwrap();
-    assert_eq!(
-        driver.backlog().await.unwrap(),
-        crate::incoming::Backlog::default(),
-        "nothing waits, no byte is left"
-    );
+    assert_eq!(driver.backlog().await.unwrap(), Backlog::default(), "nothing waits, no byte is left");
     driver.append(batch(&[(4, 1, "d")])).await.unwrap();
     assert!(all(driver, 0).await[0].position > records[2].position, "positions grow");
 }
@@ -237,7 +232,7 @@ async fn counts_hold_under_concurrency(driver: Arc<dyn Incoming>) {
         );
         assert_eq!(seen[&metric(task + 8)], vec![1; 50]);
     }
-    assert_eq!(driver.backlog().await.unwrap(), crate::incoming::Backlog::default());
+    assert_eq!(driver.backlog().await.unwrap(), Backlog::default());
 }
 
 async fn trimming_changes_nothing_that_can_be_seen(driver: &dyn Incoming) {

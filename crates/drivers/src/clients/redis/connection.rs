@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     Pipeline, RedisConnectionInfo, TlsCertificates, Value, aio::MultiplexedConnection,
 };
 
@@ -340,11 +340,6 @@ pub(super) fn redirected(text: &str) -> Option<Address> {
     let host = host.trim_matches(['[', ']']);
     let valid = !host.is_empty() && (!host.contains(':') || host.parse::<IpAddr>().is_ok());
     valid.then_some(Address { host: host.to_owned(), port: port.parse().ok()? })
-}
-
-/// Marks the next command as redirected once.
-pub(super) fn asking() -> Cmd {
-    redis::cmd("ASKING")
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::script::scripts;
 use self::{
-    connection::{Connector, asking, late},
+    connection::{Connector, late},
     error::{Refusal, connection_error, refusal},
     node::Node,
     routes::Routes,
@@ -117,6 +117,13 @@ struct PendingCall {
 }
 
 impl RedisClient {
+    /// Sends nothing yet.
+    fn unconnected(options: RedisOptions, scripts: Vec<Script>, lanes: usize) -> Self {
+        let connector = Connector { connect_timeout: options.connect_timeout, scripts };
+        let routes = Routes::new(&options.url, lanes);
+        RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) }
+    }
+
     /// Connects to the server, or to the nodes of a cluster, of which some may be down. Each has `lanes` connections, made on
     /// demand.
     pub async fn connect(
@@ -127,10 +134,7 @@ impl RedisClient {
         if !options.url.unknown.is_empty() {
             tracing::warn!(options = ?options.url.unknown, "unknown options of redis_url are ignored");
         }
-        let connector = Connector { connect_timeout: options.connect_timeout, scripts };
-        let routes = Routes::new(&options.url, lanes);
-        let client =
-            RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) };
+        let client = RedisClient::unconnected(options, scripts, lanes);
         client.routes.refresh(&client.connector, &client.options.url).await?;
         let nodes = client.routes.nodes();
         let mut down = Vec::new();
@@ -326,7 +330,7 @@ impl RedisClient {
         let mut pipeline = Pipeline::with_capacity(calls.len() + 1);
         for PendingCall { call, ask, .. } in calls {
             if ask.is_some() {
-                pipeline.add_command(asking());
+                pipeline.add_command(redis::cmd("ASKING"));
             }
             pipeline.add_command(call.packed(&connection.server.run));
         }
@@ -524,20 +528,11 @@ fn confirmed(answer: Option<Value>, replicas_min: u32, place: &str) -> Result<()
 mod tests {
     use super::*;
 
-    fn unconnected(options: RedisOptions) -> RedisClient {
-        RedisClient {
-            connector: Connector { connect_timeout: options.connect_timeout, scripts: Vec::new() },
-            routes: Routes::new(&options.url, 1),
-            options,
-            trips: AtomicU64::new(0),
-            commands: AtomicU64::new(0),
-        }
-    }
-
     /// To connect may take longer than a call waits for a server that loads its data.
     #[tokio::test]
     async fn a_late_redirection_is_followed() {
-        let client = unconnected(RedisOptions::new("redis+cluster://127.0.0.1:1".parse().unwrap()));
+        let options = RedisOptions::new("redis+cluster://127.0.0.1:1".parse().unwrap());
+        let client = RedisClient::unconnected(options, Vec::new(), 1);
         let call = |index| PendingCall { index, call: Call::command("PING", &Tag::new("any")), ask: None };
         let now = Instant::now();
         for (redirections, followed) in [(0, vec![0]), (REDIRECTIONS_MAX, vec![])] {
@@ -561,7 +556,7 @@ mod tests {
             connect_timeout: Duration::from_mins(1),
             ..RedisOptions::new(url)
         };
-        let client = unconnected(options);
+        let client = RedisClient::unconnected(options, Vec::new(), 1);
         let call = || client.call(0, Confirm::Master, vec![Call::command("PING", &Tag::new("any"))]);
         // Three calls: two of them wait for the first one's refresh.
         let calls = join_all((0..3).map(|_| call()));

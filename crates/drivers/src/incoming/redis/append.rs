@@ -127,14 +127,12 @@ impl Store {
             let left = self.round(lane, used, batches, parts, &mut results).await;
             let Some(taken) = left.count else { return results };
             parts = left.parts;
-            if Instant::now() >= deadline {
-                let error = IncomingError::Unavailable("a split of the sacks does not finish".to_owned());
-                for part in parts {
-                    results[part.batch] = Err(error.clone());
-                }
-                return results;
-            }
-            if let Err(error) = self.catch_up(used, taken, &mut refused_since).await {
+            let caught_up = if Instant::now() >= deadline {
+                Err(IncomingError::Unavailable("a split of the sacks does not finish".to_owned()))
+            } else {
+                self.catch_up(used, taken, &mut refused_since).await
+            };
+            if let Err(error) = caught_up {
                 for part in parts {
                     results[part.batch] = Err(error.clone());
                 }
