@@ -12,7 +12,7 @@ use gnudi_drivers::incoming::{
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use proptest::prelude::*;
 use support::{
-    local::open_log,
+    local::{open_log, small_log},
     random::Random,
     sim_disk::{FAULTS, Operation, SimDisk},
     wait::block_on,
@@ -26,13 +26,8 @@ fn sack(id: u16) -> Sack {
 }
 
 fn options(durability: Durability) -> LocalIncomingOptions {
-    LocalIncomingOptions {
-        durability,
-        sack_count: SackCount(NonZeroU16::new(SACKS).unwrap()),
-        segment_bytes: 1 << 16,
-        spare_segments_max: 2,
-        ..LocalIncomingOptions::default()
-    }
+    let held_bytes_max = LocalIncomingOptions::default().held_bytes_max;
+    LocalIncomingOptions { durability, held_bytes_max, ..small_log(SACKS) }
 }
 
 /// A sent batch.

@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::{
-    local::{open_log, small_log},
+    local::{heal_soon, open_log, small_log},
     random::Random,
     sim_disk::{Operation, SimDisk},
 };
@@ -279,13 +279,7 @@ async fn a_start_waits_for_a_place_of_a_full_file_that_cannot_be_read() {
     let log = open(&disk);
     assert!(ids(&log, 0).await.len() < 90 && log.figures().damaged > 0);
     drop(log);
-    let healing = std::thread::spawn({
-        let disk = disk.clone();
-        move || {
-            std::thread::sleep(Duration::from_millis(200));
-            disk.heal();
-        }
-    });
+    let healing = heal_soon(&disk);
     let patient = LocalIncomingOptions { unreadable_max: Duration::from_hours(1), ..options() };
     let log = open_log(&disk, &patient).unwrap();
     healing.join().unwrap();

@@ -22,6 +22,7 @@ use gnudi_drivers::{
 use gnudi_model::{MetricId, Timestamp};
 use proptest::prelude::*;
 use support::{
+    local::heal_soon,
     random::Random,
     sim_disk::{FAULTS, SimDisk},
     wait::block_on,
@@ -315,13 +316,7 @@ async fn a_place_that_cannot_be_read_for_a_moment_costs_nothing() {
     disk.spoil(&file, at..at + 1);
     let (left, _, damaged) = read_all(reader_giving_up_after(&disk, Duration::ZERO));
     assert!(left.len() < 90 && damaged == 1, "{} {damaged}", left.len());
-    let healing = std::thread::spawn({
-        let disk = disk.clone();
-        move || {
-            std::thread::sleep(Duration::from_millis(200));
-            disk.heal();
-        }
-    });
+    let healing = heal_soon(&disk);
     let (left, _, damaged) = read_all(reader_giving_up_after(&disk, Duration::from_hours(1)));
     healing.join().unwrap();
     assert_eq!((left.len(), damaged), (90, 0));

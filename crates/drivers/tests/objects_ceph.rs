@@ -21,8 +21,10 @@ use gnudi_drivers::{
 mod ceph;
 #[path = "engines/server.rs"]
 mod server;
+mod support;
 use ceph::Ceph;
 use server::fresh_name;
+use support::wait::{found, until};
 
 async fn conforms(ceph: &Ceph) {
     conformance::objects(async || {
@@ -113,20 +115,9 @@ async fn a_blocklisted_client_is_replaced(ceph: &Ceph) {
     let refused = store.client_addresses().unwrap();
     ceph.blocklist(&refused);
     // Wait until the OSDs have received the new blocklist.
-    let start = Instant::now();
-    let error = loop {
-        assert!(start.elapsed() < Duration::from_secs(30), "{refused} is not refused");
-        match store.get("before").await {
-            Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => break error,
-        }
-    };
+    let error = found("a refusal", async || store.get("before").await.err()).await;
     assert!(matches!(&error, ObjectError::Unavailable(text) if text.contains("blocklisted")), "{error:?}");
-    let start = Instant::now();
-    while store.get("before").await.is_err() {
-        assert!(start.elapsed() < Duration::from_secs(30), "no other client works");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("another client", async || store.get("before").await.is_ok()).await;
     assert_ne!(store.client_addresses().unwrap(), refused);
     assert_eq!(store.get("before").await.unwrap().unwrap(), "x");
     store.create("after", Bytes::from_static(b"y")).await.unwrap();

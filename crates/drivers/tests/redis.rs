@@ -4,12 +4,9 @@
 mod engine;
 #[path = "engines/server.rs"]
 mod server;
+mod support;
 
-use std::{
-    num::NonZeroU16,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use engine::{RedisCluster, RedisSentinels, RedisServer};
@@ -30,6 +27,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use server::fresh_name;
+use support::wait::until;
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
@@ -215,19 +213,14 @@ async fn a_master_that_was_replaced_is_left() {
     let former = &sentinels.servers[0];
     let _replica = RedisServer::start(&["--replicaof", "127.0.0.1", &former.port.to_string()]);
     let replicas = || former.ask::<String>(&["INFO", "replication"]).matches("state=online").count();
-    let started = Instant::now();
-    while replicas() < 2 {
-        assert!(started.elapsed() < Duration::from_secs(30), "there is no replica");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("another replica", async || replicas() == 2).await;
     sentinels.replace_master();
-    let asked = Instant::now();
-    while entries() == 1 {
-        assert!(asked.elapsed() < Duration::from_secs(30), "the former master is still used");
+    let is_left = async || {
         // Refused, or lost, until then.
         log.append(one_record()).await.ok();
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        entries() > 1
+    };
+    until("an entry on the new master", is_left).await;
 }
 
 /// A pass with the heads before a write and its blocks would count late points twice.
@@ -415,11 +408,7 @@ async fn a_split_whose_record_is_lost_is_resumed() {
     assert_eq!(server.ask::<u64>(&["del", "{record:in}:r"]), 1);
     // The record is read regularly, and created by that.
     let opened = || server.ask::<Option<String>>(&["hget", "{record:in}:r", "opened"]);
-    let deleted = Instant::now();
-    while opened().as_deref() != Some("1") || !log.numbering().draining {
-        assert!(deleted.elapsed() < Duration::from_secs(30), "{:?}", log.numbering());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the split", async || opened().as_deref() == Some("1") && log.numbering().draining).await;
     append(&log).await;
     assert_eq!(log.pending(sack, Position(0), usize::MAX).await.unwrap().records.len(), 1);
     log.acknowledge(sack, position).await.unwrap();
@@ -478,18 +467,11 @@ async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     // With this prefix the metric's sack lies on the third node.
     let log = incoming(&cluster.url(), SETUP, "gnudi").await;
     cluster.nodes[1].process.stop();
-    let accepts = async |log: Arc<RedisIncoming>| {
-        let accepted = async {
-            while log.append(one_record()).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), accepted).await.expect("nothing is accepted");
-    };
-    accepts(log.clone()).await;
+    until("an append", async || log.append(one_record()).await.is_ok()).await;
     let registry: Arc<dyn LogRegistry> = Arc::<MemoryLogRegistry>::default();
     let options = incoming_options(&cluster.url(), SETUP, "gnudi");
-    accepts(RedisIncoming::open(options, Some(registry), CLUSTER).await.unwrap()).await;
+    let other = RedisIncoming::open(options, Some(registry), CLUSTER).await.unwrap();
+    until("an append", async || other.append(one_record()).await.is_ok()).await;
     // A checkpoint trims the sacks of the others.
     let sacks: Vec<Sack> = SETUP.sack_count.sacks().collect();
     assert!(log.positions(&sacks).await.is_err());

@@ -5,10 +5,10 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 use tempfile::TempDir;
 
-use super::server::{Server, folder, free_port, program, run};
-
-pub const ACCESS_KEY: &str = "gnudi-access";
-pub const SECRET_KEY: &str = "gnudi-secret";
+use super::{
+    radosgw::{ACCESS_KEY, SECRET_KEY},
+    server::{Server, folder, free_port, program, run},
+};
 
 pub struct Minio {
     _server: Server,

@@ -120,9 +120,7 @@ impl RedisSentinels {
             ask(self.sentinels[0].port, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "tests"]).unwrap();
         told.1
     }
-}
 
-impl RedisSentinels {
     /// Makes the replica the sentinels' master. The former one is cut off from all of them, and goes on.
     pub fn replace_master(&self) {
         let replica = &self.servers[1];

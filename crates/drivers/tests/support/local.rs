@@ -1,6 +1,12 @@
 //! The local stores on a simulated disk, with files so small that a test fills several.
 
-use std::{num::NonZeroU16, path::Path, sync::Arc};
+use std::{
+    num::NonZeroU16,
+    path::Path,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use gnudi_drivers::{
     OpenError,
@@ -55,6 +61,15 @@ pub async fn append(log: &LocalIncoming, number: u32, bytes: usize) -> Result<()
     let mut batch = Batch::default();
     batch.push(metric(number as usize), number, |out| out.resize(bytes, number as u8));
     log.append(batch).await
+}
+
+/// Ends the disk's errors while the test waits for a read.
+pub fn heal_soon(disk: &SimDisk) -> JoinHandle<()> {
+    let disk = disk.clone();
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        disk.heal();
+    })
 }
 
 /// The numbers of the entries that wait in [`ONLY_SACK`].
