@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
 use support::{
-    local::{heal_soon, open_log, small_log},
+    local::{files, heal_soon, open_log, small_log},
     random::Random,
     sim_disk::{Operation, SimDisk},
 };
@@ -147,11 +147,7 @@ async fn any_damaged_byte_costs_at_most_one_batch() {
     for _ in 0..300 {
         let (disk, log) = filled(90).await;
         drop(log);
-        let files: Vec<PathBuf> = disk
-            .paths()
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|end| end == "log"))
-            .collect();
+        let files = files(&disk, ".log");
         let file = &files[random.below(files.len())];
         // The first third: behind it the last file has only allocated space.
         disk.edit(file, |bytes| {

@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::Fault;
 use support::{
-    local::{ONLY_SACK, append, open_log, small_log, waiting},
+    local::{ONLY_SACK, append, files, open_log, small_log, waiting},
     sim_disk::{Operation, SimDisk},
 };
 
@@ -72,17 +72,13 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
             disk.kill_after(0);
             drop(log);
             disk.restart(0);
-            assert!(disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".spare")));
+            assert!(!files(&disk, ".spare").is_empty());
             disk.cut_after(operations, seed);
             open_log(&disk, &small_log(1)).ok();
             disk.restart(seed);
             assert_eq!(open(&disk).figures().damaged, 0, "seed {seed}, cut at {operations}");
         }
     }
-}
-
-fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
-    disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(end)).collect()
 }
 
 /// The same within one process.
@@ -197,12 +193,7 @@ async fn a_log_on_a_full_disk_opens() {
     }
     drop(log);
     // Room for a header, and as much again; the space freed by closing the last file is taken, too.
-    let last = disk
-        .paths()
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|end| end == "log"))
-        .max()
-        .unwrap();
+    let last = files(&disk, ".log").into_iter().max().unwrap();
     disk.edit(&last, |bytes| bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).unwrap() + 200));
     disk.set_capacity(Some(disk.used() + 9000));
     let log = open(&disk);

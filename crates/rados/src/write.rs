@@ -74,7 +74,9 @@ impl WriteOperation {
     /// Sets keys of the object's omap; creates the object if missing. A key with a NUL byte fails the operation:
     /// librados could not list past it.
     pub fn omap_set<K: AsRef<[u8]>, V: AsRef<[u8]>>(mut self, entries: &[(K, V)]) -> Self {
-        self.check_keys(entries.iter().map(|(key, _)| key.as_ref()));
+        if entries.iter().any(|(key, _)| key.as_ref().contains(&0)) {
+            self.invalid.get_or_insert(Error::Nul { what: "an omap key" });
+        }
         let keys = Slices::of(entries.iter().map(|(key, _)| key.as_ref()));
         let values = Slices::of(entries.iter().map(|(_, value)| value.as_ref()));
         // SAFETY: the handle is alive; the four arrays have `entries.len()` items each, and point into `entries`: all
@@ -89,12 +91,6 @@ impl WriteOperation {
                 entries.len(),
             );
         })
-    }
-
-    fn check_keys<'a>(&mut self, mut keys: impl Iterator<Item = &'a [u8]>) {
-        if keys.any(|key| key.contains(&0)) {
-            self.invalid.get_or_insert(Error::Nul { what: "an omap key" });
-        }
     }
 
     pub(crate) fn submit(mut self, pool: &Pool, object: &str) -> Pending<()> {

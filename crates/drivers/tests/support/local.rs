@@ -2,7 +2,7 @@
 
 use std::{
     num::NonZeroU16,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -61,6 +61,11 @@ pub async fn append(log: &LocalIncoming, number: u32, bytes: usize) -> Result<()
     let mut batch = Batch::default();
     batch.push(metric(number as usize), number, |out| out.resize(bytes, number as u8));
     log.append(batch).await
+}
+
+/// The files whose names end like this.
+pub fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(end)).collect()
 }
 
 /// Ends the disk's errors while the test waits for a read.

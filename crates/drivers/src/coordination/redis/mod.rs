@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount, SackId};
-use redis::Value;
+use redis::{FromRedisValue, Value};
 use uuid::Uuid;
 
 use super::{CoordinationError, Coordinator, Member, Ownership, Session};
@@ -58,32 +58,18 @@ impl RedisCoordinator {
         Call::script(script, &self.tag).key(self.tag.key(""))
     }
 
-    async fn answer(&self, call: Call) -> Result<Answer, CoordinationError> {
+    async fn answer<T: FromRedisValue>(&self, call: Call) -> Result<T, CoordinationError> {
         let mut answers = self.client.call(0, Confirm::Master, vec![call]).await;
         match answers.remove(0) {
             Ok(Value::SimpleString(text)) if text == "EXPIRED" => Err(CoordinationError::Expired),
-            Ok(value) => Ok(Answer(value)),
+            Ok(value) => redis::from_redis_value(value).map_err(|_| unexpected()),
             Err(error) => Err(CoordinationError::Unavailable(format!("{}: {error}", self.client.place()))),
         }
     }
 }
 
-/// A script's result.
-struct Answer(Value);
-
 fn unexpected() -> CoordinationError {
     CoordinationError::Unavailable("Redis returned an unexpected response".to_owned())
-}
-
-impl Answer {
-    fn texts(self) -> Result<Vec<String>, CoordinationError> {
-        redis::from_redis_value(self.0).map_err(|_| unexpected())
-    }
-
-    fn number(self) -> Result<u64, CoordinationError> {
-        let text: String = redis::from_redis_value(self.0).map_err(|_| unexpected())?;
-        text.parse().map_err(|_| unexpected())
-    }
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, CoordinationError> {
@@ -101,19 +87,20 @@ impl Coordinator for RedisCoordinator {
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
         let ttl_us = ttl.as_micros().min(1 << 50) as u64;
         let call = self.call(&self.scripts.join).arg(name).arg(about).arg(ttl_us);
-        self.answer(call).await?.number().map(Session)
+        let id: String = self.answer(call).await?;
+        number(&id).map(Session)
     }
 
     async fn renew(&self, session: Session, about: &str) -> Result<(), CoordinationError> {
-        self.answer(self.call(&self.scripts.renew).arg(session.0).arg(about)).await.map(drop)
+        self.answer::<Value>(self.call(&self.scripts.renew).arg(session.0).arg(about)).await.map(drop)
     }
 
     async fn leave(&self, session: Session) -> Result<(), CoordinationError> {
-        self.answer(self.call(&self.scripts.leave).arg(session.0)).await.map(drop)
+        self.answer::<Value>(self.call(&self.scripts.leave).arg(session.0)).await.map(drop)
     }
 
     async fn members(&self) -> Result<Vec<Member>, CoordinationError> {
-        let texts = self.answer(self.call(&self.scripts.members)).await?.texts()?;
+        let texts: Vec<String> = self.answer(self.call(&self.scripts.members)).await?;
         let member = |texts: &[String]| {
             Ok(Member {
                 session: Session(number(&texts[0])?),
@@ -131,7 +118,7 @@ impl Coordinator for RedisCoordinator {
         for sack in sacks {
             call.push(sack.to_string());
         }
-        let tokens = self.answer(call).await?.texts()?;
+        let tokens: Vec<String> = self.answer(call).await?;
         let token = |text: &String| if text.is_empty() { Ok(None) } else { number(text).map(Some) };
         let tokens: Vec<Option<u64>> = tokens.iter().map(token).collect::<Result<_, _>>()?;
         if tokens.len() == sacks.len() { Ok(tokens) } else { Err(unexpected()) }
@@ -142,11 +129,11 @@ impl Coordinator for RedisCoordinator {
         for sack in sacks {
             call.push(sack.to_string());
         }
-        self.answer(call).await.map(drop)
+        self.answer::<Value>(call).await.map(drop)
     }
 
     async fn ownerships(&self) -> Result<Vec<Ownership>, CoordinationError> {
-        let texts = self.answer(self.call(&self.scripts.ownerships)).await?.texts()?;
+        let texts: Vec<String> = self.answer(self.call(&self.scripts.ownerships)).await?;
         let ownership = |texts: &[String]| {
             Ok(Ownership {
                 sack: sack(&texts[0])?,
@@ -164,6 +151,6 @@ impl Coordinator for RedisCoordinator {
         if past > 1 << 52 {
             return Err(CoordinationError::Unavailable("no token is that high".to_owned()));
         }
-        self.answer(self.call(&self.scripts.advance).arg(past)).await.map(drop)
+        self.answer::<Value>(self.call(&self.scripts.advance).arg(past)).await.map(drop)
     }
 }

@@ -129,20 +129,6 @@ pub(super) fn now(connection: &Connection) -> &'static str {
     }
 }
 
-/// Suffix of an INSERT: on a conflict of `key`, updates `columns` of the existing row.
-pub(super) fn on_conflict_set(connection: &Connection, key: &str, columns: &[&str]) -> String {
-    let set = |new: &dyn Fn(&str) -> String| {
-        columns.iter().map(|column| format!("{column} = {}", new(column))).collect::<Vec<_>>().join(", ")
-    };
-    match connection.dialect() {
-        Dialect::Postgres => {
-            format!(" ON CONFLICT ({key}) DO UPDATE SET {}", set(&|column| format!("EXCLUDED.{column}")))
-        }
-        Dialect::Mysql => format!(" ON DUPLICATE KEY UPDATE {}", set(&|column| format!("VALUES({column})"))),
-        Dialect::Sqlite => no_server(),
-    }
-}
-
 /// Suffix of an INSERT: on a conflict of `key`, leaves the existing row unchanged.
 pub(super) fn on_conflict_ignore(connection: &Connection, key: &str) -> String {
     match connection.dialect() {

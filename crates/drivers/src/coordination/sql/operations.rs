@@ -5,9 +5,9 @@ use std::{num::NonZeroU16, time::Duration};
 use async_trait::async_trait;
 use gnudi_model::{Sack, SackCount, SackId};
 
-use gnudi_sql::{Connection, Error, Row};
+use gnudi_sql::{Connection, Dialect, Error, Row};
 
-use super::connections::{Operation, begin, commit, now, on_conflict_set, once};
+use super::connections::{Operation, begin, commit, no_server, now, once};
 use crate::coordination::{Member, Owners, Ownership, Session, free_of, tokens_of};
 
 /// Up to this many sacks are listed in a statement; beyond, all sacks of their counts are read.
@@ -237,7 +237,13 @@ impl Operation for Acquire<'_> {
                 .iter()
                 .map(|(sack, token)| format!("({},{},{session},{token})", sack.count.get(), sack.id.0))
                 .collect();
-            let end = on_conflict_set(connection, "sacks, sack", &["session", "token"]);
+            let end = match connection.dialect() {
+                Dialect::Postgres => {
+                    " ON CONFLICT (sacks, sack) DO UPDATE SET session = EXCLUDED.session, token = EXCLUDED.token"
+                }
+                Dialect::Mysql => " ON DUPLICATE KEY UPDATE session = VALUES(session), token = VALUES(token)",
+                Dialect::Sqlite => no_server(),
+            };
             let insert = "INSERT INTO gnudi_sack_owner (sacks, sack, session, token) VALUES ";
             connection.execute(once(connection, format!("{insert}{}{end}", rows.join(",")))).await?;
         }

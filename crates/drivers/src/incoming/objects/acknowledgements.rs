@@ -113,10 +113,6 @@ impl Acknowledgements {
         assert!(written, "the sender lives as long as this");
     }
 
-    pub fn looked(&self) -> Option<Instant> {
-        *self.looked.lock()
-    }
-
     /// The object's contents at a time (Unix, s), without progress below the mark: there everything is done.
     fn statement(&self, trimmed: Position, written_at_s: u64) -> (u64, Option<Bytes>) {
         let mut own = self.own.lock();
@@ -194,7 +190,7 @@ impl LogState {
         let mut guard = self.acknowledgements.others.lock().await;
         let others = &mut *guard;
         let is_listed = others.is_listed(since, list_age_max);
-        if is_listed && self.acknowledgements.looked().is_some_and(|looked| looked >= since) {
+        if is_listed && self.acknowledgements.looked.lock().is_some_and(|looked| looked >= since) {
             return Ok(());
         }
         let started = Instant::now();

@@ -205,10 +205,8 @@ impl Store {
             let index = match open.get(&group) {
                 Some(index) if calls[*index].1 < CALL_SACKS_MAX => *index,
                 _ => {
-                    let call = Call::script(&self.scripts.append, &self.tags[usize::from(group)]);
-                    let call = call
-                        .key(self.tags[usize::from(group)].key(":m"))
-                        .key(self.tags[usize::from(group)].key(":z"));
+                    let tag = &self.tags[usize::from(group)];
+                    let call = Call::script(&self.scripts.append, tag).key(tag.key(":m")).key(tag.key(":z"));
                     let call = call.arg(count.get()).arg(&limit).arg(passed).only_once().with_run();
                     calls.push((call, 0, Vec::new()));
                     open.insert(group, calls.len() - 1);

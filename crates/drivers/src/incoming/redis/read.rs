@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::{KnownNumbering, RedisIncoming, Store, layout, numbering::LANE};
 use crate::{
-    clients::redis::{Call, ClientError, Confirm, Tag},
+    clients::redis::{Call, ClientError, Confirm, Script, Tag},
     incoming::{Backlog, Consume, IncomingError, Pending, Position, Positions, Result},
 };
 
@@ -27,6 +27,13 @@ const ARRIVALS_PAUSE: Duration = Duration::from_millis(2);
 const ARRIVALS_RETRY: Duration = Duration::from_millis(200);
 
 impl Store {
+    /// A call of a script that concerns one sack.
+    fn sack_call(&self, script: &Script, sack: Sack) -> Call {
+        let tag = self.tag_of(sack);
+        let call = Call::script(script, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
+        call.arg(layout::member(sack))
+    }
+
     /// Reports a damaged entry and keeps a copy of it.
     async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
         tracing::error!(
@@ -194,10 +201,7 @@ impl Consume for RedisIncoming {
         let (mut after, mut bytes) = (after, 0);
         loop {
             let wanted = (bytes_max - bytes).min(READ_BYTES_MAX);
-            let tag = store.tag_of(sack);
-            let call =
-                Call::script(&store.scripts.pending, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
-            let call = call.arg(layout::member(sack)).arg(after.0).arg(wanted);
+            let call = store.sack_call(&store.scripts.pending, sack).arg(after.0).arg(wanted);
             let value = store.all(Confirm::Master, vec![call]).await?.remove(0);
             let page = Page::parse(value).ok_or_else(|| store.nonsense())?;
             pending.more = page.more;
@@ -220,10 +224,7 @@ impl Consume for RedisIncoming {
 
     async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<()> {
         let store = &*self.store;
-        let tag = store.tag_of(sack);
-        let call =
-            Call::script(&store.scripts.acknowledge, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
-        let call = call.arg(layout::member(sack)).arg(up_to.0);
+        let call = store.sack_call(&store.scripts.acknowledge, sack).arg(up_to.0);
         store.all(Confirm::Master, vec![call]).await?;
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! Tests of names, listings and responses.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    sync::mpsc::{Receiver, channel},
+};
 
 use super::*;
 
@@ -53,22 +56,34 @@ fn bucket_at(endpoint: String) -> S3Objects {
     S3Objects::new(&options, "bucket".to_owned()).unwrap()
 }
 
-/// Lists from a server that has these pages; returns also the first lines of its requests.
-async fn listed(pages: &'static [&'static str]) -> (Result<Vec<String>, ObjectError>, Vec<String>) {
+/// A bucket on a server with these answers (status and body) to requests with a body of this length, and the first lines
+/// of its requests.
+fn bucket_with(
+    answers: impl Iterator<Item = [&'static str; 2]> + Send + 'static,
+    body_bytes: usize,
+) -> (S3Objects, Receiver<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let store = bucket_at(format!("http://{}", listener.local_addr().unwrap()));
-    let (sender, requests) = std::sync::mpsc::channel();
+    let (sender, requests) = channel();
     std::thread::spawn(move || {
-        for page in pages {
+        for [status, body] in answers {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut lines = reader.by_ref().lines().map(Result::unwrap);
             sender.send(lines.next().unwrap()).unwrap();
             lines.find(String::is_empty).unwrap();
-            let head =
-                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", page.len());
-            stream.write_all(format!("{head}{page}").as_bytes()).unwrap();
+            reader.read_exact(&mut vec![0; body_bytes]).unwrap();
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         }
     });
+    (store, requests)
+}
+
+/// Lists from a server that has these pages; returns also the first lines of its requests.
+async fn listed(pages: &'static [&'static str]) -> (Result<Vec<String>, ObjectError>, Vec<String>) {
+    let (store, requests) = bucket_with(pages.iter().map(|page| ["200 OK", *page]), 0);
     (store.list_any("").await, requests.try_iter().collect())
 }
 
@@ -116,21 +131,7 @@ fn a_full_bucket_has_no_space() {
 
 /// Probes a server that answers with these statuses; returns also the first lines of its requests.
 async fn probed(statuses: &'static [&'static str]) -> (Result<(), ObjectError>, Vec<String>) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let store = bucket_at(format!("http://{}", listener.local_addr().unwrap()));
-    let (sender, requests) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        for status in statuses {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let mut lines = reader.by_ref().lines().map(Result::unwrap);
-            sender.send(lines.next().unwrap()).unwrap();
-            lines.find(String::is_empty).unwrap();
-            reader.read_exact(&mut [0; "probe".len()]).unwrap();
-            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-            stream.write_all(head.as_bytes()).unwrap();
-        }
-    });
+    let (store, requests) = bucket_with(statuses.iter().map(|status| [*status, ""]), "probe".len());
     (store.check_exclusive().await, requests.try_iter().collect())
 }
 
