@@ -61,8 +61,9 @@ impl Progress {
     }
 }
 
+/// Waiting records and progress of a sack.
 #[derive(Default)]
-struct Line {
+struct SackState {
     waiting: VecDeque<PendingExtent>,
     /// The newest record in each object, as far as it is not trimmed.
     untrimmed: VecDeque<Position>,
@@ -72,7 +73,7 @@ struct Line {
     lost: Position,
 }
 
-impl Line {
+impl SackState {
     fn arrive(&mut self, position: Position) {
         self.newest = position;
         if position > self.progress.trimmed {
@@ -116,7 +117,7 @@ pub struct View {
     numbering: Numbering,
     /// The numbering at the mark.
     base: Numbering,
-    lines: HashMap<Sack, Line>,
+    sacks: HashMap<Sack, SackState>,
     objects: BTreeMap<u64, Applied>,
     backlog: Backlog,
     /// Bytes queued for the log.
@@ -140,7 +141,7 @@ impl View {
             skipped: 0,
             numbering: mark.numbering,
             base: mark.numbering,
-            lines: HashMap::new(),
+            sacks: HashMap::new(),
             objects: BTreeMap::new(),
             backlog: Backlog::default(),
             queued_bytes: 0,
@@ -291,7 +292,7 @@ impl View {
             LogObjectKind::Settle(count) if numbering.draining && numbering.count == count => {
                 // Its writer has seen that everything was acknowledged.
                 for sack in numbering.units().sacks() {
-                    let newest = self.lines.get(&sack).map(|line| line.newest);
+                    let newest = self.sacks.get(&sack).map(|state| state.newest);
                     let progress =
                         Progress { acknowledged: newest.unwrap_or_default(), ..Progress::default() };
                     self.progress(sack, progress);
@@ -321,13 +322,13 @@ impl View {
     }
 
     fn take(&mut self, applied: &mut Applied, sack: Sack, part: &ObjectExtent, measures: u32, bytes: u32) {
-        let line = self.lines.entry(sack).or_default();
+        let state = self.sacks.entry(sack).or_default();
         let ObjectExtent { position, offset, length, .. } = *part;
-        line.arrive(position);
-        if position <= line.progress.acknowledged {
+        state.arrive(position);
+        if position <= state.progress.acknowledged {
             return;
         }
-        line.waiting.push_back(PendingExtent { position, measures, bytes, offset, length });
+        state.waiting.push_back(PendingExtent { position, measures, bytes, offset, length });
         applied.waiting += 1;
         self.backlog.measures += u64::from(measures);
         self.backlog.bytes += u64::from(bytes);
@@ -344,45 +345,46 @@ impl View {
         self.bodies.clear();
         self.backlog = Backlog::default();
         let known = last_position(mark.through);
-        for line in self.lines.values_mut() {
-            line.waiting.clear();
-            line.untrimmed.clear();
-            line.progress = line.progress.max(Progress { acknowledged: line.newest, trimmed: line.newest });
-            debug_assert!(line.newest <= known);
+        for state in self.sacks.values_mut() {
+            state.waiting.clear();
+            state.untrimmed.clear();
+            state.progress =
+                state.progress.max(Progress { acknowledged: state.newest, trimmed: state.newest });
+            debug_assert!(state.newest <= known);
         }
     }
 
     /// Applies a sack's progress.
     pub fn progress(&mut self, sack: Sack, progress: Progress) {
-        let line = self.lines.entry(sack).or_default();
-        line.progress = line.progress.max(progress);
-        line.forget_trimmed();
+        let state = self.sacks.entry(sack).or_default();
+        state.progress = state.progress.max(progress);
+        state.forget_trimmed();
         while let Some(waiting) =
-            line.waiting.pop_front_if(|waiting| waiting.position <= line.progress.acknowledged)
+            state.waiting.pop_front_if(|waiting| waiting.position <= state.progress.acknowledged)
         {
             leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
         }
-        if line.waiting.is_empty() && line.waiting.capacity() > WAITING_KEPT_MAX {
-            line.waiting = VecDeque::new();
+        if state.waiting.is_empty() && state.waiting.capacity() > WAITING_KEPT_MAX {
+            state.waiting = VecDeque::new();
         }
     }
 
     /// Removes an unreadable part.
     pub fn give_up(&mut self, sack: Sack, lost: &PendingExtent) {
-        let Some(line) = self.lines.get_mut(&sack) else { return };
-        let at = line.waiting.binary_search_by_key(&lost.position, |waiting| waiting.position);
-        let Some(waiting) = at.ok().and_then(|at| line.waiting.remove(at)) else { return };
-        let last = line.waiting.back().map(|waiting| waiting.position);
-        line.newest = last.unwrap_or_default().max(line.progress.acknowledged);
-        line.lost = line.lost.max(lost.position);
+        let Some(state) = self.sacks.get_mut(&sack) else { return };
+        let at = state.waiting.binary_search_by_key(&lost.position, |waiting| waiting.position);
+        let Some(waiting) = at.ok().and_then(|at| state.waiting.remove(at)) else { return };
+        let last = state.waiting.back().map(|waiting| waiting.position);
+        state.newest = last.unwrap_or_default().max(state.progress.acknowledged);
+        state.lost = state.lost.max(lost.position);
         leave(&mut self.backlog, &mut self.objects, &mut self.bodies, &waiting);
     }
 
     /// The progress past the parts that were given up, once nothing else of the sack waits.
     pub fn past_lost(&self, sack: Sack) -> Option<Progress> {
-        let line = self.lines.get(&sack)?;
-        let is_due = line.waiting.is_empty() && line.lost > line.progress.acknowledged;
-        is_due.then_some(Progress { acknowledged: line.lost, ..Progress::default() })
+        let state = self.sacks.get(&sack)?;
+        let is_due = state.waiting.is_empty() && state.lost > state.progress.acknowledged;
+        is_due.then_some(Progress { acknowledged: state.lost, ..Progress::default() })
     }
 
     /// A sack's parts after `after`, of about `bytes_max` bytes, from objects of about `span_bytes_max` bytes
@@ -394,11 +396,11 @@ impl View {
         bytes_max: usize,
         span_bytes_max: usize,
     ) -> (Vec<PendingExtent>, bool) {
-        let Some(line) = self.lines.get(&sack) else { return (Vec::new(), false) };
-        let start = line.waiting.partition_point(|waiting| waiting.position <= after);
+        let Some(state) = self.sacks.get(&sack) else { return (Vec::new(), false) };
+        let start = state.waiting.partition_point(|waiting| waiting.position <= after);
         let mut parts: Vec<PendingExtent> = Vec::new();
         let (mut bytes, mut span, mut last) = (0, 0, None);
-        for waiting in line.waiting.range(start..) {
+        for waiting in state.waiting.range(start..) {
             let begins_batch = parts.last().is_none_or(|part| part.position != waiting.position);
             if last != Some(waiting.number()) {
                 last = Some(waiting.number());
@@ -415,15 +417,15 @@ impl View {
 
     pub fn positions(&self, sack: Sack) -> Positions {
         let (progress, newest) =
-            self.lines.get(&sack).map_or_else(Default::default, |line| (line.progress, line.newest));
+            self.sacks.get(&sack).map_or_else(Default::default, |state| (state.progress, state.newest));
         // Another process may have acknowledged records that this one has not read yet.
         Positions { acknowledged: progress.acknowledged, newest: newest.max(progress.acknowledged) }
     }
 
     /// All waiting parts.
     pub fn all_waiting(&self) -> Vec<(Sack, PendingExtent)> {
-        let lines = self.lines.iter();
-        lines.flat_map(|(sack, line)| line.waiting.iter().map(|waiting| (*sack, *waiting))).collect()
+        let sacks = self.sacks.iter();
+        sacks.flat_map(|(sack, state)| state.waiting.iter().map(|waiting| (*sack, *waiting))).collect()
     }
 
     /// Whether everything from before the doubling is acknowledged.
@@ -440,10 +442,10 @@ impl View {
     pub fn trim_settled(&mut self) {
         let Numbering { count, .. } = self.numbering;
         let units = self.numbering.units();
-        for (sack, line) in &mut self.lines {
+        for (sack, state) in &mut self.sacks {
             if sack.count != count && sack.count != units {
-                line.progress.trimmed = line.progress.acknowledged;
-                line.forget_trimmed();
+                state.progress.trimmed = state.progress.acknowledged;
+                state.forget_trimmed();
             }
         }
     }
@@ -451,7 +453,7 @@ impl View {
     /// The number up to which everything is trimmed and was read at least `keep` ago, and the numbering
     /// there.
     pub fn trimmable(&self, now: Instant, keep: Duration) -> Option<(u64, Numbering)> {
-        let untrimmed = self.lines.values().filter_map(|line| line.untrimmed.front()).min();
+        let untrimmed = self.sacks.values().filter_map(|state| state.untrimmed.front()).min();
         let end = untrimmed.map_or(u64::MAX, |position| number_of(*position));
         let is_old = |(_, object): &(&u64, &Applied)| now.duration_since(object.seen) >= keep;
         let trimmed = self.objects.range(..end).take_while(is_old);
@@ -466,9 +468,9 @@ impl View {
         self.trimmed = self.trimmed.max(mark.through);
         let trimmed = last_position(self.trimmed);
         // Another process has seen acknowledgements that this one has not.
-        let passed = self.lines.iter().filter_map(|(sack, line)| {
-            let end = line.untrimmed.partition_point(|position| *position <= trimmed);
-            Some((*sack, line.untrimmed[end.checked_sub(1)?]))
+        let passed = self.sacks.iter().filter_map(|(sack, state)| {
+            let end = state.untrimmed.partition_point(|position| *position <= trimmed);
+            Some((*sack, state.untrimmed[end.checked_sub(1)?]))
         });
         for (sack, newest) in passed.collect::<Vec<_>>() {
             self.progress(sack, Progress { acknowledged: newest, trimmed: newest });
@@ -479,7 +481,7 @@ impl View {
             self.base = last.numbering;
         }
         let kept = [self.numbering.count, self.numbering.units(), self.base.count];
-        self.lines.retain(|sack, line| kept.contains(&sack.count) || line.newest > trimmed);
+        self.sacks.retain(|sack, state| kept.contains(&sack.count) || state.newest > trimmed);
     }
 }
 
@@ -535,7 +537,7 @@ mod tests {
             view.apply(number, &Object { parts, ..Object::default() }, &Bytes::new(), now);
             trim(&mut view, moving, number);
         }
-        let untrimmed = |view: &View| [still, moving].map(|sack| view.lines[&sack].untrimmed.len());
+        let untrimmed = |view: &View| [still, moving].map(|sack| view.sacks[&sack].untrimmed.len());
         assert_eq!((untrimmed(&view), view.trimmable(now, any_age)), ([100, 0], None));
         trim(&mut view, still, 60);
         assert_eq!(untrimmed(&view), [40, 0]);
