@@ -20,6 +20,26 @@ pub fn is_unavailable<T: Debug>(answer: &Result<T, CoordinationError>) {
     assert!(matches!(answer, Err(CoordinationError::Unavailable(why)) if !why.is_empty()), "{answer:?}");
 }
 
+/// The engine's clock was half an hour ahead, and is set right. `set_ahead` puts off the end of the first one's session.
+pub async fn clock_goes_back(
+    one: &dyn Coordinator,
+    other: &dyn Coordinator,
+    set_ahead: impl FnOnce(Session),
+) {
+    let sacks: Vec<Sack> = SackCount::DEFAULT.sacks().collect();
+    let a = one.join("a", "{}", Duration::from_mins(10)).await.unwrap();
+    let b = other.join("b", "{}", Duration::from_mins(10)).await.unwrap();
+    let before = one.acquire(a, &sacks).await.unwrap();
+    set_ahead(a);
+    // The first process is gone.
+    other.renew(b, "{}").await.unwrap();
+    assert_eq!(other.members().await.unwrap().len(), 1);
+    assert!(other.ownerships().await.unwrap().is_empty());
+    let after = other.acquire(b, &sacks).await.unwrap();
+    assert!(after.iter().min() > before.iter().max(), "{after:?} after {before:?}");
+    assert_eq!(one.renew(a, "{}").await, Err(CoordinationError::Expired));
+}
+
 /// What a process held before the outage.
 pub struct Held {
     pub session: Session,
