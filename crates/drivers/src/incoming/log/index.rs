@@ -18,33 +18,36 @@ use crate::{
     segments::{Location, frame::ITEM_HEADER_BYTES},
 };
 
-/// A waiting item of the log: a sack's part of a batch.
-#[derive(Clone, Debug)]
-pub struct Stored {
+/// An item of the log: a sack's part of a batch. It takes 16 bytes: a full backlog of single measures has 90 million.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
     pub at: Location,
-    /// Of the item's payload, in bytes.
+    /// Of the payload, in bytes.
     pub length: u32,
     pub measures: u32,
-    /// The frame, if in memory, and the item's offset in it.
-    pub held: Option<(Arc<RecentFrame>, u32)>,
 }
 
-impl Stored {
-    /// A part of a frame that is not in memory.
+const _: () = assert!(size_of::<Item>() == 16);
+
+impl Item {
+    /// A part of a frame.
     pub fn of(frame: Location, part: &SackExtent) -> Self {
         let at = Location { offset: frame.offset + part.offset, ..frame };
-        Self { at, length: part.length, measures: part.measures, held: None }
+        Self { at, length: part.length, measures: part.measures }
     }
 
     /// The position of its records: a batch has one item per sack, so the item's location is unique.
     pub fn position(&self) -> Position {
         Position(self.at.pack())
     }
+}
 
-    /// Its size in the log.
-    pub fn stored_bytes(&self) -> u64 {
-        item_bytes(self.length)
-    }
+/// A waiting item.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub item: Item,
+    /// The frame, if in memory, and the item's offset in it.
+    pub held: Option<(Arc<RecentFrame>, u32)>,
 }
 
 fn item_bytes(length: u32) -> u64 {
@@ -88,7 +91,7 @@ impl Sack {
     }
 }
 
-/// A sack's waiting items, oldest first. An item takes 16 bytes: a full backlog of single measures has 90 million.
+/// A sack's waiting items, oldest first.
 #[derive(Default)]
 struct Waiting {
     items: VecDeque<Item>,
@@ -96,26 +99,11 @@ struct Waiting {
     held: VecDeque<(Position, Arc<RecentFrame>, u32)>,
 }
 
-/// [`Stored`], but for what is in memory.
-struct Item {
-    at: Location,
-    length: u32,
-    measures: u32,
-}
-
-const _: () = assert!(size_of::<Item>() == 16);
-
-impl Item {
-    fn position(&self) -> Position {
-        Position(self.at.pack())
-    }
-}
-
 impl Waiting {
     fn push(&mut self, frame: Location, part: &SackExtent, held: Option<&Arc<RecentFrame>>) {
-        let Stored { at, length, measures, .. } = Stored::of(frame, part);
-        self.items.push_back(Item { at, length, measures });
-        self.held.extend(held.map(|held| (Position(at.pack()), Arc::clone(held), part.offset)));
+        let item = Item::of(frame, part);
+        self.items.push_back(item);
+        self.held.extend(held.map(|held| (item.position(), Arc::clone(held), part.offset)));
     }
 
     /// The items after a position.
@@ -126,7 +114,7 @@ impl Waiting {
         self.items.range(first..).map(move |item| {
             let own = held.next_if(|(at, ..)| *at == item.position());
             let held = own.map(|(_, frame, offset)| (Arc::clone(frame), *offset));
-            Stored { at: item.at, length: item.length, measures: item.measures, held }
+            Stored { item: *item, held }
         })
     }
 
@@ -190,7 +178,7 @@ impl Index {
         for (frame, parts, held) in frames {
             let in_segment = touched.entry(frame.segment).or_default();
             for &part in parts {
-                let position = Stored::of(frame, &part).position();
+                let position = Item::of(frame, &part).position();
                 let mut sack = self.sacks[usize::from(part.sack.0)].lock();
                 assert!(position > sack.newest, "positions grow");
                 sack.newest = position;
@@ -220,7 +208,7 @@ impl Index {
         let fits = |stored: &Stored| {
             let room_left = bytes < bytes_max;
             let is_first = bytes == 0;
-            bytes += stored.stored_bytes() as usize;
+            bytes += item_bytes(stored.item.length) as usize;
             room_left || is_first
         };
         sack.waiting.after(after).take_while(fits).collect()
@@ -230,26 +218,24 @@ impl Index {
         let mut sack = self.sacks[usize::from(sack.0)].lock();
         assert!(up_to <= sack.newest, "acknowledged what was never accepted");
         sack.acknowledged = sack.acknowledged.max(up_to);
-        for Item { length, measures, .. } in sack.waiting.drain(up_to) {
-            self.leave(length, measures);
-        }
+        sack.waiting.drain(up_to).for_each(|item| self.leave(&item));
         sack.settle();
         sack.waiting.shrink();
     }
 
     /// Removes an unreadable item.
-    pub fn give_up(&self, sack: SackId, stored: &Stored) {
+    pub fn give_up(&self, sack: SackId, item: &Item) {
         let mut sack = self.sacks[usize::from(sack.0)].lock();
-        if sack.waiting.remove(stored.position()) {
-            self.leave(stored.length, stored.measures);
+        if sack.waiting.remove(item.position()) {
+            self.leave(item);
         }
         sack.settle();
     }
 
-    fn leave(&self, length: u32, measures: u32) {
-        self.measures.fetch_sub(measures.into(), Ordering::Relaxed);
-        self.bytes.fetch_sub(item_bytes(length), Ordering::Relaxed);
-        self.gate.leave(item_bytes(length));
+    fn leave(&self, item: &Item) {
+        self.measures.fetch_sub(item.measures.into(), Ordering::Relaxed);
+        self.bytes.fetch_sub(item_bytes(item.length), Ordering::Relaxed);
+        self.gate.leave(item_bytes(item.length));
     }
 
     pub fn positions(&self, sack: SackId) -> Positions {
@@ -329,9 +315,9 @@ mod tests {
             index.publish([(frame, &[part][..], None)].into_iter());
         }
         let items = index.pending(SACK, Position(0), 1000);
-        index.give_up(SACK, &items[1]);
+        index.give_up(SACK, &items[1].item);
         assert!(!index.positions(SACK).is_idle(), "the first one waits");
-        index.acknowledge(SACK, items[0].position());
+        index.acknowledge(SACK, items[0].item.position());
         assert!(index.positions(SACK).is_idle());
         assert_eq!(index.backlog(), Backlog::default());
     }

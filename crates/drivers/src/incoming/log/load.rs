@@ -6,7 +6,7 @@ use gnudi_model::SackCount;
 
 use super::{
     entries::SackExtent,
-    index::{Index, Stored},
+    index::{Index, Item},
     queue::Gate,
 };
 use crate::{OpenError, incoming::Position, segments::RecoveredFrame};
@@ -31,7 +31,7 @@ impl Loader {
         self.prepare(found.owner_tag);
         let Some(index) = &self.index else { return };
         let waits = |part: &SackExtent| {
-            let position = Stored::of(found.at, part).position();
+            let position = Item::of(found.at, part).position();
             // A part without records is padding of a repair.
             part.length > 0
                 && self.trimmed.get(usize::from(part.sack.0)).is_none_or(|trimmed| position > *trimmed)

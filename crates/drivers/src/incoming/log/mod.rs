@@ -367,7 +367,8 @@ impl Consume for LocalIncoming {
             // If all of them were damaged, read on.
             let Some(last) = parts.last() else { return Ok(Pending::default()) };
             if !records.is_empty() {
-                let more = stopped.is_some() || last.position() < self.shared.index.positions(sack.id).newest;
+                let newest = self.shared.index.positions(sack.id).newest;
+                let more = stopped.is_some() || last.item.position() < newest;
                 return Ok(Pending { records, more });
             }
             if let Some(reason) = stopped {

@@ -13,7 +13,10 @@ use std::{
 use bytes::Bytes;
 use gnudi_model::{MetricId, SackId};
 
-use super::{LogState, entries, index::Stored};
+use super::{
+    LogState, entries,
+    index::{Item, Stored},
+};
 use crate::{
     disk::read_exact_at,
     incoming::{Position, Record},
@@ -52,20 +55,20 @@ impl LogState {
         let ItemsRead { mut payloads, stopped } = self.read_items(sack, items);
         let end = stopped.as_ref().map_or(items.len(), |(index, _)| *index);
         let mut records = Vec::with_capacity(end);
-        for (index, stored) in items[..end].iter().enumerate() {
-            let payload = match &stored.held {
-                Some((frame, offset)) => frame.payload(*offset, stored.length),
+        for (index, Stored { item, held }) in items[..end].iter().enumerate() {
+            let payload = match held {
+                Some((frame, offset)) => frame.payload(*offset, item.length),
                 None => match payloads.remove(&index) {
                     Some(payload) => payload,
                     None => continue,
                 },
             };
             let before = records.len();
-            if entries::decode(&payload, stored.position(), &mut records).is_none() {
+            if entries::decode(&payload, item.position(), &mut records).is_none() {
                 // Its checksum matches, but it cannot be decoded.
                 records.truncate(before);
-                self.report("record of unknown form", stored, &payload);
-                self.index.give_up(sack, stored);
+                self.report("record of unknown form", item, &payload);
+                self.index.give_up(sack, item);
             }
         }
         RecordsRead { records, stopped: stopped.map(|(_, reason)| reason) }
@@ -73,25 +76,27 @@ impl LogState {
 
     /// Reads those of the items that are not in memory from the log.
     fn read_items(&self, sack: SackId, items: &[Stored]) -> ItemsRead {
-        let wanted = || items.iter().enumerate().filter(|(_, stored)| stored.held.is_none());
+        let is_on_disk = |(_, stored): &(usize, &Stored)| stored.held.is_none();
+        let wanted =
+            || items.iter().enumerate().filter(is_on_disk).map(|(index, stored)| (index, &stored.item));
         // One buffer, which the records share.
-        let length = |stored: &Stored| ITEM_HEADER_BYTES + stored.length as usize;
-        let mut buffer = vec![0; wanted().map(|(_, stored)| length(stored)).sum()];
+        let length = |item: &Item| ITEM_HEADER_BYTES + item.length as usize;
+        let mut buffer = vec![0; wanted().map(|(_, item)| length(item)).sum()];
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
         let mut segment: Option<Arc<Segment>> = None;
         let (mut end, mut stopped) = (0, None);
-        for (index, stored) in wanted() {
-            let number = stored.at.segment;
+        for (index, item) in wanted() {
+            let number = item.at.segment;
             if segment.as_ref().is_none_or(|segment| segment.number != number) {
                 segment = self.segments.read().get(&number).cloned();
             }
             // A missing segment was trimmed meanwhile, and its records with it.
             let Some(segment) = &segment else { continue };
-            let range = end..end + length(stored);
+            let range = end..end + length(item);
             end = range.end;
-            match self.read_item(segment, stored, &mut buffer[range.clone()]) {
+            match self.read_item(segment, item, &mut buffer[range.clone()]) {
                 ItemRead::Whole => found.push((index, range)),
-                ItemRead::Damaged => self.index.give_up(sack, stored),
+                ItemRead::Damaged => self.index.give_up(sack, item),
                 ItemRead::NotNow(reason) => {
                     stopped = Some((index, reason));
                     break;
@@ -105,19 +110,19 @@ impl LogState {
     }
 
     /// Reads and validates an item.
-    fn read_item(&self, segment: &Segment, stored: &Stored, item: &mut [u8]) -> ItemRead {
-        let offset = stored.at.offset.into();
-        if let Err(error) = read_exact_at(&*segment.file, item, offset) {
+    fn read_item(&self, segment: &Segment, item: &Item, bytes: &mut [u8]) -> ItemRead {
+        let offset = item.at.offset.into();
+        if let Err(error) = read_exact_at(&*segment.file, bytes, offset) {
             if !self.quarantine.is_given_up(&segment.path, offset) {
                 return ItemRead::NotNow(format!("{} at {offset}: {error}", segment.path.display()));
             }
             segment.unreadable.store(true, Ordering::Relaxed);
-            self.report(&format!("record, unreadable: {error}"), stored, &[]);
+            self.report(&format!("record, unreadable: {error}"), item, &[]);
             return ItemRead::Damaged;
         }
         self.quarantine.was_read(&segment.path, offset..offset + 1);
-        if open_item(item).is_none() {
-            self.report("record", stored, item);
+        if open_item(bytes).is_none() {
+            self.report("record", item, bytes);
             return ItemRead::Damaged;
         }
         ItemRead::Whole
@@ -133,7 +138,7 @@ impl LogState {
             loop {
                 let items = self.index.pending(sack, after, READ_BYTES);
                 let Some(last) = items.last() else { break };
-                after = last.position();
+                after = last.item.position();
                 for record in self.read(sack, &items).records {
                     *measures.entry(record.metric).or_default() += u64::from(record.measures);
                 }
@@ -142,10 +147,10 @@ impl LogState {
         measures
     }
 
-    fn report(&self, what: &str, stored: &Stored, bytes: &[u8]) {
-        let segment = self.segments.read().get(&stored.at.segment).cloned();
+    fn report(&self, what: &str, item: &Item, bytes: &[u8]) {
+        let segment = self.segments.read().get(&item.at.segment).cloned();
         if let Some(segment) = segment {
-            self.quarantine.report(what, &segment.path, stored.at.offset.into(), bytes);
+            self.quarantine.report(what, &segment.path, item.at.offset.into(), bytes);
         }
     }
 }
