@@ -286,7 +286,7 @@ async fn a_write_that_arrives_after_its_repetition_is_refused() {
 /// behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_grow_where_a_tail_was_lost() {
-    let mut server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut server = RedisServer::start(DURABLE);
     let driver = incoming(&server.url()).await;
     let sack = first_sack(&driver);
     driver.append(batch(&[0], 1)).await.unwrap();
@@ -323,8 +323,7 @@ async fn too_few_replicas_is_unavailable() {
     open(with(None)).await.unwrap().append(batch(&[0], 1)).await.unwrap();
     let error = open(with(Some(1))).await.err().unwrap().to_string();
     assert!(error.contains("0 of 1 replicas"), "{error}");
-    let port = server.port.to_string();
-    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &port]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
     let driver = eventually("the replica is there", async || open(with(Some(1))).await).await;
     eventually("the replica has it", async || driver.append(batch(&[0], 2)).await).await;
     let mut options = RedisAggregatesOptions::new(redis_options(&server.url()));
@@ -433,10 +432,8 @@ async fn pass(driver: &RedisIncoming, store: &RedisAggregates, sack: Sack, ids: 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trips_of_a_pass_do_not_grow_with_its_metrics() {
     let server = RedisServer::start(&[]);
-    let options = RedisIncomingOptions {
-        numbering_interval: Duration::from_hours(1),
-        ..incoming_options(&server.url())
-    };
+    let numbering_interval = Duration::from_hours(1);
+    let options = RedisIncomingOptions { numbering_interval, ..incoming_options(&server.url()) };
     let driver = open(options).await.unwrap();
     let store = aggregates(&server.url()).await;
     let sack = first_sack(&driver);
