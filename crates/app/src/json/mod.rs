@@ -12,7 +12,7 @@ mod repr;
 use gnudi_server::ReplyBody;
 
 pub use parse::{DEPTH_MAX, ParseError, VALUES_MAX, parse};
-pub use print::write_string;
+pub use print::{write_joined, write_string};
 pub use repr::repr_str;
 
 /// A JSON document. Integers beyond `i64` keep their digits.

@@ -20,30 +20,31 @@ impl Value {
             Value::BigInt(digits) => out.extend_from_slice(digits.as_bytes()),
             Value::Float(number) => float::write(*number, out),
             Value::Str(text) => write_string(text, out),
-            Value::Array(items) => {
-                out.push(b'[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.extend_from_slice(b", ");
-                    }
-                    item.write_json(out);
-                }
-                out.push(b']');
-            }
-            Value::Object(entries) => {
-                out.push(b'{');
-                for (index, (key, value)) in entries.iter().enumerate() {
-                    if index > 0 {
-                        out.extend_from_slice(b", ");
-                    }
-                    write_string(key, out);
-                    out.extend_from_slice(b": ");
-                    value.write_json(out);
-                }
-                out.push(b'}');
-            }
+            Value::Array(items) => write_joined(*b"[]", items, out, Value::write_json),
+            Value::Object(entries) => write_joined(*b"{}", entries, out, |(key, value), out| {
+                write_string(key, out);
+                out.extend_from_slice(b": ");
+                value.write_json(out);
+            }),
         }
     }
+}
+
+/// Appends the items, each as `write` appends it, with `, ` between them and in brackets.
+pub fn write_joined<T>(
+    [open, close]: [u8; 2],
+    items: &[T],
+    out: &mut Vec<u8>,
+    write: impl Fn(&T, &mut Vec<u8>),
+) {
+    out.push(open);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        write(item, out);
+    }
+    out.push(close);
 }
 
 /// Appends a string literal.

@@ -3,7 +3,7 @@
 pub use gnudi_model::python::repr_str;
 use gnudi_model::python::text_of_float;
 
-use super::Value;
+use super::{Value, write_joined};
 
 impl Value {
     /// The name of its class in Python.
@@ -21,42 +21,26 @@ impl Value {
 
     /// Python's `repr`.
     pub fn repr(&self) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         self.write_repr(&mut out);
-        out
+        String::from_utf8(out).expect("only texts were written")
     }
 
-    fn write_repr(&self, out: &mut String) {
+    fn write_repr(&self, out: &mut Vec<u8>) {
         match self {
-            Value::Null => out.push_str("None"),
-            Value::Bool(true) => out.push_str("True"),
-            Value::Bool(false) => out.push_str("False"),
-            Value::Int(number) => out.push_str(&number.to_string()),
-            Value::BigInt(digits) => out.push_str(digits),
-            Value::Float(number) => out.push_str(&text_of_float(*number)),
-            Value::Str(text) => out.push_str(&repr_str(text)),
-            Value::Array(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push_str(", ");
-                    }
-                    item.write_repr(out);
-                }
-                out.push(']');
-            }
-            Value::Object(entries) => {
-                out.push('{');
-                for (index, (key, value)) in entries.iter().enumerate() {
-                    if index > 0 {
-                        out.push_str(", ");
-                    }
-                    out.push_str(&repr_str(key));
-                    out.push_str(": ");
-                    value.write_repr(out);
-                }
-                out.push('}');
-            }
+            Value::Null => out.extend_from_slice(b"None"),
+            Value::Bool(true) => out.extend_from_slice(b"True"),
+            Value::Bool(false) => out.extend_from_slice(b"False"),
+            Value::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Value::BigInt(digits) => out.extend_from_slice(digits.as_bytes()),
+            Value::Float(number) => out.extend_from_slice(text_of_float(*number).as_bytes()),
+            Value::Str(text) => out.extend_from_slice(repr_str(text).as_bytes()),
+            Value::Array(items) => write_joined(*b"[]", items, out, Value::write_repr),
+            Value::Object(entries) => write_joined(*b"{}", entries, out, |(key, value), out| {
+                out.extend_from_slice(repr_str(key).as_bytes());
+                out.extend_from_slice(b": ");
+                value.write_repr(out);
+            }),
         }
     }
 }

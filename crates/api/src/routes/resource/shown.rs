@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::json::{Value, float, write_string};
+use gnudi_app::json::{Value, float, write_joined, write_string};
 use gnudi_model::{AttributeValue, Metric, Resource, Timestamp};
 use gnudi_server::ReplyBody;
 use uuid::Uuid;
@@ -50,18 +50,11 @@ impl<'r> Shown<'r> {
             }
             Shown::Bool(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
             Shown::Number(number) => float::write(number, out),
-            Shown::Metrics(metrics) => {
-                out.push(b'{');
-                for (index, metric) in metrics.iter().enumerate() {
-                    if index > 0 {
-                        out.extend_from_slice(b", ");
-                    }
-                    write_string(metric.name.as_deref().unwrap_or_default(), out);
-                    out.extend_from_slice(b": ");
-                    write_id(metric.id.0, out);
-                }
-                out.push(b'}');
-            }
+            Shown::Metrics(metrics) => write_joined(*b"{}", metrics, out, |metric, out| {
+                write_string(metric.name.as_deref().unwrap_or_default(), out);
+                out.extend_from_slice(b": ");
+                write_id(metric.id.0, out);
+            }),
         }
     }
 
