@@ -22,9 +22,14 @@ use hyper::{
     rt::{Read, ReadBufCursor, Write},
 };
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
-use crate::{limits::HttpLimits, reply::ReplyBody, stream::Stream};
+use crate::{limits::HttpLimits, reply::ReplyBody};
 
 /// The sweeper's interval.
 pub const TICK: Duration = Duration::from_millis(250);
@@ -261,6 +266,9 @@ impl Watch {
         }
     }
 }
+
+/// A connection's byte stream: plain TCP or TLS.
+pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// A stream that reports its reads and writes to the watch.
 pub struct Watched {

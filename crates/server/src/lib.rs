@@ -13,7 +13,6 @@ mod long_work;
 mod refusal;
 pub mod reply;
 mod server;
-mod stream;
 mod tls;
 
 pub use accept::{acceptable, join_accept};

@@ -13,10 +13,9 @@ use tokio::{
 };
 
 use crate::{
-    connection::{TICK, Ticks, Watch, Watched, WatchedBody},
+    connection::{Stream, TICK, Ticks, Watch, Watched, WatchedBody},
     limits::HttpLimits,
     reply::Response,
-    stream::Stream,
     tls::Tls,
 };
 
@@ -164,13 +163,13 @@ impl Accepted {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        let Some(tls) = tls else { return Some((Stream::Plain(stream), stopping)) };
+        let Some(tls) = tls else { return Some((Stream::Left(stream), stopping)) };
         let result = tokio::select! {
             result = tls.acceptor().accept(stream) => result,
             _ = stopping.wait_for(|stop| *stop) => return None,
         };
         match result {
-            Ok(stream) => Some((Stream::Tls(Box::new(stream)), stopping)),
+            Ok(stream) => Some((Stream::Right(Box::new(stream)), stopping)),
             Err(error) => {
                 tracing::debug!(%error, "a TLS handshake failed");
                 None
