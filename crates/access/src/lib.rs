@@ -18,5 +18,5 @@ pub use auth::{
 };
 pub use error::{AccessError, Challenge};
 pub use file::FileError;
-pub use policy::{Caller, Policy, PolicyError, PolicyFiles, Rule, Target};
+pub use policy::{Caller, Policy, PolicyError, PolicyFiles, Rule, Target, created_by};
 pub use quota::{MetricsAdmission, Overrides, ProjectLimits, QuotaFigures, QuotaOptions, Quotas};

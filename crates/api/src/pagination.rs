@@ -72,13 +72,8 @@ impl Pagination {
     /// # Errors
     /// 400 for an invalid marker or sort key.
     pub fn page(&self) -> Result<Page, IndexerError> {
-        let marker = match self.marker() {
-            Some(text) => {
-                let id = parse_uuid(text).ok_or_else(|| invalid_marker(text))?;
-                Some(MetricMarker::Id(MetricId(id)))
-            }
-            None => None,
-        };
+        let id = |text| parse_uuid(text).ok_or_else(|| invalid_marker(text));
+        let marker = self.marker().map(id).transpose()?.map(|id| MetricMarker::Id(MetricId(id)));
         let sorts = self.sorts.iter().map(|sort| sort.parse()).collect::<Result<_, _>>()?;
         Ok(Page { limit: self.limit, marker, sorts })
     }
@@ -109,10 +104,8 @@ impl Pagination {
     /// # Errors
     /// 400 for a marker that is no id (with `history`, no `id@revision`), or an invalid direction.
     pub fn resource_page(&self, history: bool) -> Result<ResourcePage, IndexerError> {
-        let marker = match self.marker() {
-            Some(text) => Some(resource_marker(text, history).ok_or_else(|| invalid_marker(text))?),
-            None => None,
-        };
+        let marker = |text| resource_marker(text, history).ok_or_else(|| invalid_marker(text));
+        let marker = self.marker().map(marker).transpose()?;
         let sort = |text: &String| {
             let (field, direction) = text.split_once(':').unwrap_or((text, ""));
             Ok(ResourceSort { field: field.trim().to_owned(), direction: direction.parse()? })

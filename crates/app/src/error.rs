@@ -97,11 +97,7 @@ impl ApiError {
 
     /// 400 for an invalid query argument.
     pub fn argument(name: &str, reason: &str) -> Self {
-        ApiError::bad_request(Value::object([
-            ("cause", "Argument value error".into()),
-            ("detail", name.into()),
-            ("reason", reason.into()),
-        ]))
+        ApiError::bad_request(Value::cause_detail_reason("Argument value error", name, reason))
     }
 
     /// 500: a fault of the server; details are only in the log.

@@ -16,7 +16,7 @@ use language::{Program, Source};
 pub use rule::Rule;
 pub use scope::{Forbidden, Scope};
 use target::Question;
-pub use target::Target;
+pub use target::{Target, created_by};
 
 /// All rules, compiled.
 #[derive(Clone, Debug)]

@@ -116,6 +116,6 @@ fn of_request<'a>(values: &[(&'a str, Option<&'a str>)], name: &str) -> Option<C
 }
 
 /// The user and the project of a creator. A name has no project, which is the empty text.
-fn created_by(creator: &str) -> (&str, &str) {
+pub fn created_by(creator: &str) -> (&str, &str) {
     creator.split_once(':').unwrap_or((creator, ""))
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use gnudi_access::created_by;
 use gnudi_app::{ApiError, Result};
 use gnudi_arrow::{
     Compression,
@@ -25,10 +26,6 @@ fn texts<'t>(texts: impl Iterator<Item = Option<&'t str>>) -> Cells {
     Cells::Texts(texts.map(|text| text.map(str::to_owned)).collect())
 }
 
-fn creator(creator: &str) -> (&str, &str) {
-    creator.split_once(':').unwrap_or((creator, ""))
-}
-
 /// Metrics, with their policies' names and their resources' ids.
 ///
 /// # Errors
@@ -46,8 +43,8 @@ pub fn metrics(metrics: &[Arc<Metric>], compression: Compression) -> Result<Vec<
     column("unit", &|metric| optional(&metric.unit));
     column("resource_id", &|metric| metric.resource_id.map(|id| id.to_string()));
     column("archive_policy_name", &|metric| Some(metric.archive_policy_name.to_string()));
-    column("created_by_user_id", &|metric| Some(creator(&metric.creator).0.to_owned()));
-    column("created_by_project_id", &|metric| Some(creator(&metric.creator).1.to_owned()));
+    column("created_by_user_id", &|metric| Some(created_by(&metric.creator).0.to_owned()));
+    column("created_by_project_id", &|metric| Some(created_by(&metric.creator).1.to_owned()));
     Ok(table.into_stream(compression))
 }
 
@@ -83,8 +80,8 @@ pub fn resources(resources: &[Arc<Resource>], attrs: &[&str], compression: Compr
         column(name, attributes(resources, name));
     }
     column("revision_end", times(&|resource| resource.revision_end));
-    column("created_by_user_id", texts(all().map(|resource| Some(creator(&resource.creator).0))));
-    column("created_by_project_id", texts(all().map(|resource| Some(creator(&resource.creator).1))));
+    column("created_by_user_id", texts(all().map(|resource| Some(created_by(&resource.creator).0))));
+    column("created_by_project_id", texts(all().map(|resource| Some(created_by(&resource.creator).1))));
     let metrics = |resource: &Arc<Resource>| {
         let entry = |metric: &Arc<Metric>| {
             (metric.name.as_deref().unwrap_or_default().to_owned(), metric.id.to_string())

@@ -11,7 +11,7 @@ use gnudi_arrow::{
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_model::Timestamp;
 use gnudi_series::resample::Resample;
-use gnudi_server::Response;
+use gnudi_server::{ReplyBody, Response};
 
 use super::{compression, ok};
 
@@ -107,20 +107,7 @@ impl SeriesAnswer {
     }
 }
 
-/// Pieces of a response, with their reservation.
-struct Held<I> {
-    pieces: I,
-    _share: Share,
-}
-
-impl<I: Iterator<Item = Bytes>> Iterator for Held<I> {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        self.pieces.next()
-    }
-}
-
+/// The reservation is held until the client has read the last piece.
 fn body(
     points: usize,
     pieces: impl Iterator<Item = Bytes> + Send + Sync + 'static,
@@ -132,5 +119,5 @@ fn body(
             whole
         }));
     }
-    ok(gnudi_server::ReplyBody::Pieces(Box::new(Held { pieces, _share: share })))
+    ok(ReplyBody::Pieces(Box::new(pieces.scan(share, |_, piece| Some(piece)))))
 }

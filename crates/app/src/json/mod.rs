@@ -48,6 +48,11 @@ impl Value {
         Value::object([("cause", cause.into()), ("detail", detail.into())])
     }
 
+    /// An error's detail: `cause`, `detail` and `reason`, in this order.
+    pub fn cause_detail_reason(cause: &str, detail: &str, reason: impl Into<Value>) -> Value {
+        Value::object([("cause", cause.into()), ("detail", detail.into()), ("reason", reason.into())])
+    }
+
     /// An error's detail: `cause`, `reason` and `detail`.
     pub fn cause_and_reason(cause: &str, reason: impl Into<Value>, detail: impl Into<Value>) -> Value {
         Value::object([("cause", cause.into()), ("reason", reason.into()), ("detail", detail.into())])

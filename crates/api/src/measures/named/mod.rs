@@ -27,6 +27,14 @@ pub struct Named<'a> {
     pub metrics: Vec<NamedMetric<'a>>,
 }
 
+impl Named<'_> {
+    /// The id of a metric's resource, and its name.
+    pub fn key(&self, index: usize) -> (Uuid, &str) {
+        let metric = &self.metrics[index];
+        (self.resources[metric.resource].id, &metric.name)
+    }
+}
+
 /// A resource in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedResource<'a> {

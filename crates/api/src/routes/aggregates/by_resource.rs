@@ -255,22 +255,6 @@ fn write_resources<'r>(
     Ok(())
 }
 
-/// The points of all groups of a table.
-#[derive(Default)]
-pub(super) struct Total(usize);
-
-impl Total {
-    /// Refuses (413) more points than one group may have.
-    pub fn add(&mut self, measures: &[CrossMeasures]) -> Result<()> {
-        let columns = measures.iter().flat_map(|measures| &measures.columns);
-        self.0 += columns.map(|column| column.values.len()).sum::<usize>();
-        if self.0 > gnudi_engine::cross::POINTS_MAX {
-            return Err(gnudi_engine::CrossMeasuresError::TooManyPoints.into());
-        }
-        Ok(())
-    }
-}
-
 /// Which resources to list for an aggregation.
 pub(crate) struct Wanted<'a> {
     pub resource_type: &'a str,

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use gnudi_app::Share;
+use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
 use gnudi_indexer::{Comparison, Filter, FilterValue};
 use gnudi_model::{Resource, Timestamp};
 use gnudi_series::{
@@ -18,7 +19,7 @@ use gnudi_series::{
 
 use super::{
     Arguments,
-    by_resource::{ResourcesQuery, Total, Wanted},
+    by_resource::{ResourcesQuery, Wanted},
     groups::Fields,
     references::{self, Names, Policies, check_count, check_groups},
     table::{Keys, TableAnswer},
@@ -218,13 +219,14 @@ struct Reader<'a> {
     asked: &'a ResourcesQuery<'a>,
     names: Names<'a>,
     policies: Policies,
-    total: Total,
+    /// The points of all groups.
+    total: usize,
 }
 
 impl<'a> Reader<'a> {
     fn of(call: &'a Call<'a>, asked: &'a ResourcesQuery<'a>) -> Result<Self> {
         let names = Names::of(asked.operations)?;
-        Ok(Reader { call, asked, names, policies: Policies::default(), total: Total::default() })
+        Ok(Reader { call, asked, names, policies: Policies::default(), total: 0 })
     }
 
     /// A group's points, its last revision with metrics, and the points' reservation in the budget of responses.
@@ -241,7 +243,11 @@ impl<'a> Reader<'a> {
             let (call, operations) = (self.call, self.asked.operations);
             let measures =
                 references::measures(call, &mut self.policies, &references, operations, &arguments).await?;
-            self.total.add(&measures)?;
+            let columns = measures.iter().flat_map(|measures| &measures.columns);
+            self.total += columns.map(|column| column.values.len()).sum::<usize>();
+            if self.total > POINTS_MAX {
+                return Err(CrossMeasuresError::TooManyPoints.into());
+            }
             let before = points.len();
             for measures in measures {
                 add_points(revision, measures, &mut points);

@@ -1,12 +1,9 @@
 //! Creates missing metrics of resources when measures arrive for them.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use gnudi_indexer::{IndexerError, NewMetric};
-use gnudi_model::{Metric, Resource};
+use gnudi_model::Metric;
 use uuid::Uuid;
 
 use crate::{
@@ -16,10 +13,8 @@ use crate::{
 
 /// The error for unknown metrics.
 pub fn unknown(named: &Named<'_>, found: &[Option<Arc<Metric>>]) -> ApiError {
-    let missing = named.metrics.iter().zip(found).filter(|(_, found)| found.is_none());
-    let mut names: Vec<String> = missing
-        .map(|(metric, _)| format!("{}/{}", named.resources[metric.resource].id, metric.name))
-        .collect();
+    let missing = (0..found.len()).filter(|index| found[*index].is_none()).map(|index| named.key(index));
+    let mut names: Vec<String> = missing.map(|(resource, name)| format!("{resource}/{name}")).collect();
     names.sort_unstable();
     ApiError::bad_request(format!("Unknown metrics: {}", names.join(", ")))
 }
@@ -67,7 +62,7 @@ pub async fn create(
         return Err(unknown_resources(named.resources.iter().filter(|resource| gone.contains(&resource.id))));
     }
     // A concurrent request has created these.
-    let keys: Vec<(Uuid, &str)> = again.iter().map(|index| key(named, *index)).collect();
+    let keys: Vec<(Uuid, &str)> = again.iter().map(|index| named.key(*index)).collect();
     for (index, metric) in again.into_iter().zip(indexer.named_metrics(&keys).await?) {
         found[index] = metric;
     }
@@ -77,15 +72,11 @@ pub async fn create(
     Ok(all)
 }
 
-fn key<'n>(named: &'n Named<'_>, index: usize) -> (Uuid, &'n str) {
-    let metric = &named.metrics[index];
-    (named.resources[metric.resource].id, &metric.name)
-}
-
 /// The definitions of the missing metrics. As in Gnocchi, checks in body order, and of an unknown resource
 /// only the first metric.
 async fn definitions(call: &Call<'_>, named: &Named<'_>, missing: &[usize]) -> Result<Vec<NewMetric>> {
-    let known = known_resources(call, named, missing).await?;
+    let resources = missing.iter().map(|index| named.key(*index).0).collect();
+    let known = resource::by_ids(call, resources).await?;
     let mut policies = HashSet::new();
     let mut unknown: Vec<usize> = Vec::new();
     let mut new = Vec::with_capacity(missing.len());
@@ -111,15 +102,6 @@ async fn definitions(call: &Call<'_>, named: &Named<'_>, missing: &[usize]) -> R
         return Ok(new);
     }
     Err(unknown_resources(unknown.into_iter().map(|resource| &named.resources[resource])))
-}
-
-/// The existing resources with missing metrics.
-async fn known_resources(
-    call: &Call<'_>,
-    named: &Named<'_>,
-    missing: &[usize],
-) -> Result<BTreeMap<Uuid, Arc<Resource>>> {
-    resource::by_ids(call, missing.iter().map(|index| key(named, *index).0).collect()).await
 }
 
 async fn new_metric(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<NewMetric> {

@@ -54,15 +54,14 @@ pub async fn post_resources_metrics_measures(call: &Call<'_>, body: &mut Request
 /// The existing metrics, one entry per name.
 async fn find(call: &Call<'_>, named: &Named<'_>) -> Result<Vec<Option<Arc<Metric>>>> {
     let indexer = call.indexer();
-    let key = |index: usize| {
-        let metric = &named.metrics[index];
-        (named.resources[metric.resource].id, &*metric.name)
+    let at_hand = |index: usize| {
+        let (resource, name) = named.key(index);
+        indexer.cached_named_metric(resource, name)
     };
-    let at_hand = |index: usize| indexer.cached_named_metric(key(index).0, key(index).1);
     let mut found: Vec<Option<Arc<Metric>>> = (0..named.metrics.len()).map(at_hand).collect();
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
     if !missing.is_empty() {
-        let keys: Vec<(Uuid, &str)> = missing.iter().map(|index| key(*index)).collect();
+        let keys: Vec<(Uuid, &str)> = missing.iter().map(|index| named.key(*index)).collect();
         for (index, metric) in missing.into_iter().zip(indexer.named_metrics(&keys).await?) {
             found[index] = metric;
         }

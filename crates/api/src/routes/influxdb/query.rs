@@ -41,10 +41,6 @@ pub async fn query(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 }
 
 fn not_implemented() -> ApiError {
-    let detail = Value::object([
-        ("cause", "Not implemented error".into()),
-        ("detail", "q".into()),
-        ("reason", "Query not implemented".into()),
-    ]);
+    let detail = Value::cause_detail_reason("Not implemented error", "q", "Query not implemented");
     ApiError::new(StatusCode::NOT_IMPLEMENTED, detail)
 }

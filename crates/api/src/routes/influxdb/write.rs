@@ -168,11 +168,7 @@ impl Reading<'_> {
 }
 
 fn value_error(detail: &str, reason: String) -> ApiError {
-    ApiError::bad_request(Value::object([
-        ("cause", "Value error".into()),
-        ("detail", detail.into()),
-        ("reason", reason.into()),
-    ]))
+    ApiError::bad_request(Value::cause_detail_reason("Value error", detail, reason))
 }
 
 #[cfg(test)]

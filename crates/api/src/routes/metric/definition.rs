@@ -154,11 +154,9 @@ pub async fn complete(
     };
     if let Some((_, id)) = given.resource_id {
         if given.name.is_none() {
-            return Err(ApiError::bad_request(Value::object([
-                ("cause", "Attribute value error".into()),
-                ("detail", "name".into()),
-                ("reason", "Name cannot be null if resource_id is not null".into()),
-            ])));
+            let reason = "Name cannot be null if resource_id is not null";
+            let detail = Value::cause_detail_reason("Attribute value error", "name", reason);
+            return Err(ApiError::bad_request(detail));
         }
         resource::find_any(call, id, Rule::UpdateResource).await?;
     }

@@ -17,6 +17,7 @@ use std::{
     sync::Arc,
 };
 
+use gnudi_access::created_by;
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::Resample;
 use gnudi_indexer::IndexerError;
@@ -72,7 +73,7 @@ fn policy_entry(metric: &Metric, policy: Option<&ArchivePolicy>) -> (&'static st
 
 /// The fields behind the policy.
 fn behind_policy(metric: &Metric) -> [(&'static str, Value); 2] {
-    let (user, project) = metric.creator.split_once(':').unwrap_or((&metric.creator, ""));
+    let (user, project) = created_by(&metric.creator);
     [("created_by_user_id", user.into()), ("created_by_project_id", project.into())]
 }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use gnudi_access::created_by;
 use gnudi_app::schema::{Checked, Invalid, each_entry, required, string_up_to};
 use gnudi_indexer::{Annotation, AnnotationListing, IndexerError};
 use gnudi_model::{
@@ -36,10 +37,6 @@ fn as_json(annotation: &Annotation) -> Value {
         ("created_by_user_id", user.into()),
         ("created_by_project_id", project.into()),
     ])
-}
-
-fn created_by(creator: &str) -> (&str, &str) {
-    creator.split_once(':').unwrap_or((creator, ""))
 }
 
 /// The annotation in the path, by its id; its row may be damaged.

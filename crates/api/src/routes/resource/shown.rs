@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gnudi_access::created_by;
 use gnudi_app::json::{Value, float, write_joined, write_string};
 use gnudi_model::{AttributeValue, Metric, Resource, Timestamp};
 use gnudi_server::ReplyBody;
@@ -87,7 +88,7 @@ fn write_id(id: Uuid, out: &mut Vec<u8>) {
 /// Calls `each` for every field but the metrics, in Gnocchi's order.
 fn each_field<'r>(resource: &'r Resource, mut each: impl FnMut(&'r str, Shown<'r>)) {
     let optional_time = |time: Option<Timestamp>| time.map_or(Shown::Null, Shown::Time);
-    let (user, project) = resource.creator.split_once(':').unwrap_or((&resource.creator, ""));
+    let (user, project) = created_by(&resource.creator);
     each("id", Shown::Id(resource.id));
     each("creator", Shown::Text(&resource.creator));
     each("started_at", Shown::Time(resource.started_at));
