@@ -41,38 +41,32 @@ pub async fn fetch(call: &Call<'_>, request_body: &mut RequestBody<'_>) -> Answe
     if let Some(search) = &mut body.resources {
         search.filter = call.seen(Rule::SearchResource, &search.resource_type, search.filter.take())?;
     }
-    let answer = match &body.resources {
-        None if is_table => {
-            return by_id::table(call, &body.operations, &arguments).await?.into_response(&query);
-        }
-        None => by_id::answer(call, &body.operations, &arguments, by_time, details).await?.into_body(),
-        Some(search) => {
-            let asked = ResourcesQuery {
-                operations: &body.operations,
-                search,
-                arguments,
-                groupby: &groupby,
-                across_types,
-                by_time,
-                details,
-            };
-            match (groupby.is_empty() && by_time.is_none(), use_history) {
-                (true, _) if is_table => {
-                    return by_resource::table_of_all(call, &asked).await?.into_response(&query);
-                }
-                (false, false) if is_table => {
-                    return by_resource::table_of_groups(call, &asked).await?.into_response(&query);
-                }
-                (false, true) if is_table => {
-                    return history::table(call, &asked).await?.into_response(&query);
-                }
-                (true, _) => by_resource::all(call, &asked).await?.into_body(),
-                (false, false) => by_resource::grouped(call, &asked).await?,
-                (false, true) => history::grouped(call, &asked).await?.into_body(),
-            }
-        }
-    };
-    Ok(reply::ok(answer))
+    let operations = &body.operations;
+    let asked = body.resources.as_ref().map(|search| ResourcesQuery {
+        operations,
+        search,
+        arguments,
+        groupby: &groupby,
+        across_types,
+        by_time,
+        details,
+    });
+    let is_grouped = !groupby.is_empty() || by_time.is_some();
+    if is_table {
+        let table = match &asked {
+            None => by_id::table(call, operations, &arguments).await?,
+            Some(asked) if !is_grouped => by_resource::table_of_all(call, asked).await?,
+            Some(asked) if use_history => history::table(call, asked).await?,
+            Some(asked) => by_resource::table_of_groups(call, asked).await?,
+        };
+        return table.into_response(&query);
+    }
+    Ok(reply::ok(match &asked {
+        None => by_id::answer(call, operations, &arguments, by_time, details).await?.into_body(),
+        Some(asked) if !is_grouped => by_resource::all(call, asked).await?.into_body(),
+        Some(asked) if use_history => history::grouped(call, asked).await?.into_body(),
+        Some(asked) => by_resource::grouped(call, asked).await?,
+    }))
 }
 
 /// Refuses (400) what tables do not support, before anything is read.
