@@ -127,19 +127,24 @@ async fn each_caller_gets_what_the_policy_gives() {
     }
 }
 
-#[tokio::test]
-async fn rules_see_what_a_request_gives_of_a_new_item() {
-    const ID: &str = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+/// A server with an operator's rules.
+async fn server_with_rules(rules: &str) -> Server {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.yaml");
-    let rules = format!(
-        "\"create resource\": \"'{ID}':%(id)s\"\n\
-         \"create metric\": \"None:%(archive_policy_name)s or '{ID}':%(original_resource_id)s\"\n"
-    );
     std::fs::write(&file, rules).expect("it can be written");
     let files = PolicyFiles { files: vec![file], ..PolicyFiles::default() };
     let (policy, _) = Policy::load(&files).expect("the file has rules");
-    let server = Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await;
+    Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await
+}
+
+#[tokio::test]
+async fn rules_see_what_a_request_gives_of_a_new_item() {
+    const ID: &str = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+    let server = server_with_rules(&format!(
+        "\"create resource\": \"'{ID}':%(id)s\"\n\
+         \"create metric\": \"None:%(archive_policy_name)s or '{ID}':%(original_resource_id)s\"\n"
+    ))
+    .await;
     server.create("admin", "/v1/archive_policy", POLICY).await;
     let rule = r#"{"name": "r", "metric_pattern": "*", "archive_policy_name": "p"}"#;
     server.create("admin", "/v1/archive_policy_rule", rule).await;
@@ -160,12 +165,7 @@ async fn rules_see_what_a_request_gives_of_a_new_item() {
 
 #[tokio::test]
 async fn a_marker_reveals_nothing_of_a_metric_that_its_caller_does_not_see() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.yaml");
-    std::fs::write(&file, "\"list metric\": \"user:%(creator)s\"\n").expect("it can be written");
-    let files = PolicyFiles { files: vec![file], ..PolicyFiles::default() };
-    let (policy, _) = Policy::load(&files).expect("the file has a rule");
-    let server = Server::start(ApiOptions { policy: Arc::new(policy), ..ApiOptions::default() }).await;
+    let server = server_with_rules("\"list metric\": \"user:%(creator)s\"\n").await;
     let id = create_metric(&server).await;
     let path = format!("/v1/metric?sort=last_measure&marker={id}");
     for (user, status) in [("creator", 200), ("other", 400)] {

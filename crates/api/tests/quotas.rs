@@ -11,19 +11,16 @@ use futures_util::future::join_all;
 use gated::Gated;
 use gnudi_access::{Caller, ProjectLimits, QuotaOptions, Quotas};
 use gnudi_app::ApiOptions;
-use gnudi_indexer::{ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer};
+use gnudi_indexer::{ArchivePolicies as _, CachedIndexer, MemoryIndexer};
 use gnudi_model::Timestamp;
-use support::{NOW, POLICY, Request, Server, app, engine_of};
+use support::{NOW, POLICY, Request, Server, server_with_cache};
 
 /// A server whose projects may have this many metrics, with the policy `p`, and its cache. Its clock stands still, so that
 /// metrics are counted once.
 async fn server(metrics_max: u64) -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
-    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
     let limits = ProjectLimits { metrics_max: Some(metrics_max), ..ProjectLimits::default() };
     let quotas = QuotaOptions { limits, ..QuotaOptions::default() };
-    let options = ApiOptions { quotas, ..ApiOptions::default() };
-    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), options, || NOW)).await;
+    let (server, cached) = server_with_cache(ApiOptions { quotas, ..ApiOptions::default() }).await;
     server.create("admin", "/v1/archive_policy", POLICY).await;
     (server, cached)
 }

@@ -2,15 +2,10 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use gnudi_app::ApiOptions;
-use gnudi_indexer::{
-    ArchivePolicies as _, CacheOptions, CachedIndexer, MemoryIndexer, Metrics as _, NewRevision,
-    ResourceChange, Resources as _,
-};
+use gnudi_indexer::{ArchivePolicies as _, Metrics as _, NewRevision, ResourceChange, Resources as _};
 use gnudi_model::{MetricId, Timestamp};
-use support::{Answer, NOW, POLICY, Request, Server, app, engine_of};
+use support::{Answer, NOW, POLICY, Request, Server, server_with_cache};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {
     "name": {"type": "string"}, "size": {"type": "number", "required": false, "min": 1}}}"#;
@@ -99,7 +94,7 @@ async fn conditions_decide_what_is_done() {
 /// Another process has changed the resource, and this one's cache is outdated.
 #[tokio::test]
 async fn conditions_hold_when_it_is_done() {
-    let (server, cached) = server_with_cache().await;
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
     for (method, body) in [("PATCH", Some(r#"{"user_id": "mine"}"#)), ("DELETE", None)] {
         let id = server.create("admin", "/v1/resource/generic", &format!(r#"{{"id": "{method}"}}"#)).await;
         let path = format!("/v1/resource/generic/{id}");
@@ -124,18 +119,10 @@ fn theirs() -> ResourceChange {
     }
 }
 
-/// A server with a cache, and that cache.
-async fn server_with_cache() -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
-    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
-    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), ApiOptions::default(), || NOW)).await;
-    (server, cached)
-}
-
 /// Another process has changed the resource, and what it is now fulfils the conditions.
 #[tokio::test]
 async fn conditions_that_hold_in_the_index_are_not_refused() {
-    let (server, cached) = server_with_cache().await;
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
     for (method, condition) in [
         ("GET", "If-Match"),
         ("PATCH", "If-Match"),
@@ -172,7 +159,7 @@ async fn conditions_that_hold_in_the_index_are_not_refused() {
 /// Another process has changed the resource, and the client changes it back to what is cached here.
 #[tokio::test]
 async fn a_change_to_what_is_cached_is_made() {
-    let (server, cached) = server_with_cache().await;
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
     let id = server.create("admin", "/v1/resource/generic", r#"{"id": "a"}"#).await;
     let path = format!("/v1/resource/generic/{id}");
     let revisions = async || {
@@ -197,7 +184,7 @@ async fn a_change_to_what_is_cached_is_made() {
 /// Another process has removed the policy of a definition, which no metric used, and it is still cached here.
 #[tokio::test]
 async fn a_definition_that_was_swept_is_made_again() {
-    let (server, cached) = server_with_cache().await;
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
     let body = r#"{"name": "m", "archive_policy": {"definition": [{"granularity": 1}]}}"#;
     for _ in 0..2 {
         let id = server.create("admin", "/v1/metric", body).await;

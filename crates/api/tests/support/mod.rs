@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use gnudi_app::{ApiOptions, App};
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::Engine;
-use gnudi_indexer::{Indexer, memory::MemoryIndexer};
+use gnudi_indexer::{CacheOptions, CachedIndexer, Indexer, memory::MemoryIndexer};
 use gnudi_model::{SackCount, Timestamp};
 use gnudi_prometheus_api::{PrometheusApi, PrometheusOptions};
 use gnudi_server::serve;
@@ -47,6 +47,14 @@ pub fn app(engine: Engine, options: ApiOptions, clock: fn() -> Timestamp) -> App
     let mut routes = gnudi_api::routes();
     routes.extend(gnudi_prometheus_api::routes(prometheus));
     App::new(engine, options, Registry::default(), clock, routes)
+}
+
+/// A server with a cache of a few items, and that cache. Its clock stands still.
+pub async fn server_with_cache(options: ApiOptions) -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
+    let few = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &few));
+    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), options, || NOW)).await;
+    (server, cached)
 }
 
 /// A running server; stops on request, or with the test's runtime.
