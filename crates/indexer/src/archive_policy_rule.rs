@@ -18,7 +18,8 @@ pub trait ArchivePolicyRules {
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()>;
 
-    /// The policy of the first rule that matches the name.
+    /// The policy of the first rule that matches the name. A damaged rule fails those names for which no rule before it
+    /// matches, if it matches or its pattern is lost: a rule behind it could be the wrong one.
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String>;
 }
 

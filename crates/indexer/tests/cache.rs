@@ -249,3 +249,32 @@ async fn a_damaged_policy_keeps_no_metric_from_the_cache() {
     let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
     assert_eq!(CachedIndexer::new(index, &options).warm().await, Ok(1));
 }
+
+/// Behind it another rule might be the wrong one.
+#[tokio::test]
+async fn a_damaged_rule_fails_only_the_metrics_that_it_may_match() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
+    for (name, pattern) in [("disks", "disk.*"), ("cpus", "cpu.*")] {
+        index.create_archive_policy_rule(ArchivePolicyRule::new(name, pattern, "high")).await.unwrap();
+    }
+    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    let damage =
+        "UPDATE archive_policy_rule SET metric_pattern = CAST(X'637075FF' AS TEXT) WHERE name = 'cpus'";
+    raw.execute(damage).await.unwrap();
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cache = CachedIndexer::new(index, &options);
+    assert_eq!(cache.archive_policy_name_for_metric("disk.used").await, Ok("high".to_owned()));
+    for name in ["cpu.util", "other"] {
+        let failed = cache.archive_policy_name_for_metric(name).await;
+        let is_named = |item: &str| item == "archive policy rule cpus";
+        assert!(
+            matches!(&failed, Err(IndexerError::DamagedItem { item, .. }) if is_named(item)),
+            "{failed:?}"
+        );
+    }
+    cache.delete_archive_policy_rule("cpus").await.unwrap();
+    assert_eq!(cache.archive_policy_name_for_metric("other").await, Ok("low".to_owned()));
+}

@@ -376,6 +376,12 @@ impl<I: Indexer> ArchivePolicyRules for CachedIndexer<I> {
         {
             return Ok(policy);
         }
-        first_match(&self.load_rules().await?, metric_name)
+        match self.load_rules().await {
+            Ok(rules) => first_match(&rules, metric_name),
+            Err(IndexerError::DamagedItem { .. }) => {
+                self.index.archive_policy_name_for_metric(metric_name).await
+            }
+            Err(error) => Err(error),
+        }
     }
 }

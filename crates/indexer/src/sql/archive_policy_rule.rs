@@ -1,14 +1,14 @@
 //! Statements for archive policy rules.
 
 use async_trait::async_trait;
-use gnudi_model::ArchivePolicyRule;
+use gnudi_model::{ArchivePolicyRule, python::fnmatch::fnmatch};
 
 use super::{
     Connection, Row, SqlIndexer,
     failure::{Failure, Refusals, execute_checked, text_of},
     writer::{Applied, Change, Context},
 };
-use crate::{ArchivePolicyRules, IndexerError, Result, Touched, archive_policy_rule::first_match};
+use crate::{ArchivePolicyRules, IndexerError, Result, Touched};
 
 const SELECT_ALL: &str = "SELECT name, metric_pattern, archive_policy_name FROM archive_policy_rule \
     ORDER BY metric_pattern DESC, name ASC";
@@ -40,7 +40,13 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
-        first_match(&self.archive_policy_rules().await?, metric_name)
+        let rows = self.readers.fetch_all(self.readers.statement(SELECT_ALL)).await?;
+        let may_match =
+            |row: &&Row| row.try_get::<&str>(1).ok().is_none_or(|pattern| fnmatch(metric_name, pattern));
+        match rows.iter().find(may_match) {
+            Some(row) => Ok(decode(row)?.archive_policy_name),
+            None => Err(IndexerError::NoArchivePolicyRuleMatch(metric_name.to_owned())),
+        }
     }
 }
 
