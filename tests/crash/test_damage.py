@@ -229,6 +229,30 @@ def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
     write(b"m,host=h f=1,g=2").expect(204)
 
 
+def test_new_metrics_without_a_rule_that_can_be_read_are_named_and_keep_no_other_from_being_stored(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy_with_rule(server.client())
+    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
+
+    def write(lines):
+        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
+
+    write(b"m,host=h f=1").expect(204)
+    rule, = server.client().get("/v1/archive_policy_rule").expect(200).json()
+    damage_in_the_index(server, ("archive_policy_rule", "metric_pattern", "name", rule["name"]))
+    for lines in [b"m,host=h f=1,new=2", b"m,host=h f=1\nm,host=other f=1"]:
+        error = write(lines).expect(400).json()["error"]
+        assert error.startswith(f"partial write: archive policy rule {rule['name']} is damaged"), error
+        assert error.endswith(" dropped=1"), error
+    metrics = metrics_of(server.client(), "db", "h")
+    assert set(metrics) == {"m.f"}
+    assert sum(values(server.client(), metrics["m.f"], "count")) == 3
+    assert len(server.client().get("/v1/resource/db").expect(200).json()) == 1
+    server.client().delete(f"/v1/archive_policy_rule/{rule['name']}").expect(204)
+    server.client().post("/v1/archive_policy_rule", rule).expect(201)
+    write(b"m,host=h f=1,new=2\nm,host=other f=1").expect(204)
+
+
 @pytest.mark.parametrize("path", ["/api/v1/write", "/v1/prometheus/write"])
 def test_a_damaged_metric_that_gets_samples_keeps_no_other_from_being_stored(gnudi, path):
     """Prometheus repeats a write that gets 500 without end, and sends nothing of its shard behind it."""

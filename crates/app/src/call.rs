@@ -207,13 +207,7 @@ impl Call<'_> {
     /// 400 if no rule matches.
     pub async fn archive_policy_for(&self, name: Option<&str>) -> Result<String> {
         let found = self.indexer().archive_policy_name_for_metric(name.unwrap_or("")).await;
-        found.map_err(|error| match error {
-            IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
-                "No archive policy name specified and no archive policy rule found matching the metric name {}",
-                name.unwrap_or("None")
-            )),
-            other => other.into(),
-        })
+        found.map_err(|error| no_policy(error, name))
     }
 
     /// Whether the rule allows the caller.
@@ -317,6 +311,17 @@ impl Call<'_> {
             return Ok(());
         }
         Err(ApiError::insufficient_privileges(Rule::GetMeasures))
+    }
+}
+
+/// The error for a metric for which the archive policy rules choose no policy.
+pub(crate) fn no_policy(error: IndexerError, metric_name: Option<&str>) -> ApiError {
+    match error {
+        IndexerError::NoArchivePolicyRuleMatch(_) => ApiError::bad_request(format!(
+            "No archive policy name specified and no archive policy rule found matching the metric name {}",
+            metric_name.unwrap_or("None")
+        )),
+        other => other.into(),
     }
 }
 

@@ -10,7 +10,11 @@ mod known;
 mod left_out;
 mod parcel;
 
-use std::{collections::HashMap, iter, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    iter,
+    sync::Arc,
+};
 
 use futures_util::future;
 use gnudi_access::{Rule, Target};
@@ -26,7 +30,7 @@ pub use left_out::{LeftOut, LookedUp, named_metrics};
 pub use parcel::{Parcel, Parcels};
 
 use crate::{
-    call::Call,
+    call::{Call, no_policy},
     error::{ApiError, Result},
     json::Value,
 };
@@ -121,6 +125,9 @@ enum Step {
     AddMetrics(Vec<(String, MetricsChange)>),
 }
 
+/// The names of new metrics without a policy, and why: a damaged archive policy rule may match them.
+type WithoutPolicy = (HashSet<String>, IndexerError);
+
 async fn make(
     call: &Call<'_>,
     to: Destination<'_>,
@@ -164,7 +171,8 @@ async fn make(
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
 }
 
-/// What each parcel without metrics needs. Those of damaged resources are left out.
+/// What each parcel without metrics needs. Those of damaged resources are left out, and new metrics that get no policy since a
+/// rule is damaged.
 async fn steps(
     call: &Call<'_>,
     to: Destination<'_>,
@@ -185,7 +193,24 @@ async fn steps(
                     left_out.add(parcels.leave_out(index, iter::repeat(true)), [error]);
                     found[index] = Some(Vec::new());
                 }
-                resource => steps.push((index, step(call, to, parcels.get(index), resource?).await?)),
+                resource => {
+                    let resource = resource?;
+                    let next = loop {
+                        match step(call, to, parcels.get(index), resource.clone()).await? {
+                            Ok(next) => break next,
+                            Err((names, reason)) => {
+                                let marks: Vec<bool> =
+                                    parcels.get(index).names().map(|name| names.contains(name)).collect();
+                                left_out.add(parcels.leave_out(index, marks), [reason]);
+                            }
+                        }
+                    };
+                    if parcels.get(index).names().next().is_none() {
+                        found[index] = Some(Vec::new());
+                    } else {
+                        steps.push((index, next));
+                    }
+                }
             }
         }
     }
@@ -228,7 +253,7 @@ async fn step(
     to: Destination<'_>,
     parcel: &Parcel,
     resource: Option<Arc<Resource>>,
-) -> Result<Step> {
+) -> Result<Result<Step, WithoutPolicy>> {
     let resource_type = to.resource_type;
     let Some(resource) = resource else {
         let id = parcel.id.to_string();
@@ -245,7 +270,7 @@ async fn step(
             ..Resource::new(parcel.id, resource_type)
         };
         let names = parcel.names().zip(parcel.whole_names());
-        return Ok(Step::Create(new_metrics(call, to, &new, names).await?));
+        return Ok(new_metrics(call, to, &new, names).await?.map(Step::Create));
     };
     if resource.resource_type.as_str() != resource_type {
         return Err(conflict(parcel.id));
@@ -256,10 +281,10 @@ async fn step(
     let named = parcel.names().zip(parcel.whole_names()).zip(&metrics);
     let missing = named.filter(|(_, metric)| metric.is_none()).map(|(names, _)| names);
     let new = new_metrics(call, to, &resource, missing).await?;
-    Ok(match metrics.into_iter().collect() {
+    Ok(new.map(|new| match metrics.into_iter().collect() {
         Some(all) => Step::Nothing(all),
         None => Step::AddMetrics(new),
-    })
+    }))
 }
 
 /// The metrics to create of a resource, with their archive policies; the caller may create them, and post to them.
@@ -268,17 +293,27 @@ async fn new_metrics(
     to: Destination<'_>,
     resource: &Resource,
     names: impl Iterator<Item = (&str, Option<&str>)>,
-) -> Result<Vec<(String, MetricsChange)>> {
-    let mut metrics = Vec::new();
+) -> Result<Result<Vec<(String, MetricsChange)>, WithoutPolicy>> {
+    let (mut metrics, mut without_policy) = (Vec::new(), None::<WithoutPolicy>);
     let indexer = call.indexer();
     let own_policy = match to.archive_policy {
-        Some(name) => indexer.archive_policy(name).await?.map(|policy| policy.name.clone()),
+        Some(name) => match indexer.archive_policy(name).await {
+            // The measures of its metrics wait until it is repaired.
+            Err(IndexerError::DamagedItem { .. }) => Some(name.to_owned()),
+            found => found?.map(|policy| policy.name.clone()),
+        },
         None => None,
     };
     for (name, whole_name) in names {
         let archive_policy_name = match &own_policy {
             Some(policy) => policy.clone(),
-            None => call.archive_policy_for(Some(name)).await?,
+            None => match indexer.archive_policy_name_for_metric(name).await {
+                Err(error @ IndexerError::DamagedItem { .. }) => {
+                    without_policy.get_or_insert((HashSet::new(), error)).0.insert(name.to_owned());
+                    continue;
+                }
+                found => found.map_err(|error| no_policy(error, Some(name)))?,
+            },
         };
         let given = [
             ("creator", Some(call.caller.user.as_str())),
@@ -303,8 +338,11 @@ async fn new_metrics(
         let metric = NewNamedMetric { id, unit: None, archive_policy_name, whole_name };
         metrics.push((name.to_owned(), MetricsChange::Create(metric)));
     }
+    if let Some(without_policy) = without_policy {
+        return Ok(Err(without_policy));
+    }
     call.admit_metrics(metrics.len()).await?;
-    Ok(metrics)
+    Ok(Ok(metrics))
 }
 
 /// Creates what is missing. A parcel that lost a race with another request gets no metrics and is tried
