@@ -134,14 +134,19 @@ def test_a_torn_tail_of_the_log_is_cut(gnudi):
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
 
 
-def damage_in_the_index(server, *fields):
-    """Restarts the server; these fields, each a column of a row, are not UTF-8 then."""
-    server.kill()
+def damage(server, *fields):
+    """Makes fields of the index, each a column of a row, texts that are not UTF-8."""
     with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
         for table, column, key, value in fields:
-            damage = f"UPDATE {table} SET {column} = CAST(X'FF' AS TEXT) WHERE {key} = ?"
-            assert connection.execute(damage, [value]).rowcount == 1
+            update = f"UPDATE {table} SET {column} = CAST(X'FF' AS TEXT) WHERE {key} = ?"
+            assert connection.execute(update, [value]).rowcount == 1
     connection.close()
+
+
+def damage_in_the_index(server, *fields):
+    """Restarts the server; these fields are damaged then."""
+    server.kill()
+    damage(server, *fields)
     server.start()
 
 
@@ -251,6 +256,25 @@ def test_new_metrics_without_a_rule_that_can_be_read_are_named_and_keep_no_other
     server.client().delete(f"/v1/archive_policy_rule/{rule['name']}").expect(204)
     server.client().post("/v1/archive_policy_rule", rule).expect(201)
     write(b"m,host=h f=1,new=2\nm,host=other f=1").expect(204)
+
+
+def test_a_damaged_metric_that_is_still_cached_keeps_no_new_one_from_being_stored(gnudi):
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    create_policy_with_rule(server.client())
+    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
+
+    def write(lines):
+        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
+
+    for _ in range(2):
+        write(b"m,host=h f=1,g=2").expect(204)
+    metrics = metrics_of(server.client(), "db", "h")
+    damage(server, creator_of(metrics["m.f"]))
+    error = write(b"m,host=h f=1,g=2,new=3").expect(400).json()["error"]
+    assert error.startswith(f"partial write: metric {metrics['m.f']} is damaged"), error
+    assert error.endswith(" dropped=1"), error
+    assert set(metrics_of(server.client(), "db", "h")) == {"m.g", "m.new"}
+    assert sum(values(server.client(), metrics["m.g"], "count")) == 3
 
 
 @pytest.mark.parametrize("path", ["/api/v1/write", "/v1/prometheus/write"])

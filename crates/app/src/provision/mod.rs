@@ -145,7 +145,7 @@ async fn make(
         call.enforce(Rule::CreateResourceType, Target::Given(&[("name", Some(&resource_type.name))]))?;
     }
     let mut left_out = LeftOut::default();
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let now = call.resource_now();
         let steps = steps(call, to, parcels, &mut found, &mut left_out).await?;
         if let Some(resource_type) = type_to_create {
@@ -166,7 +166,9 @@ async fn make(
             left_out.log(call);
             return Ok(Found { metrics, left_out });
         }
-        leave_out_damaged(call, parcels, &mut found, refused, &mut left_out).await?;
+        // Once: it costs queries for each metric, and most who come here have lost a race.
+        let past_cache = attempt == 1;
+        leave_out_damaged(call, parcels, &mut found, refused, past_cache, &mut left_out).await?;
     }
     Err(ApiError::unavailable("Other requests keep changing the same resources"))
 }
@@ -218,19 +220,25 @@ async fn steps(
 }
 
 /// Leaves out what was neither found nor made: metrics with a damaged row, which keep their names while their resources are
-/// read without them; and new metrics of resources that cannot be changed (`refused`, with the reason).
+/// read without them; and new metrics of resources that cannot be changed (`refused`, with the reason). `past_cache`: also
+/// those whose row was damaged after they were cached.
 async fn leave_out_damaged(
     call: &Call<'_>,
     parcels: &mut Parcels,
     found: &mut [Option<Vec<Arc<Metric>>>],
     mut refused: HashMap<usize, IndexerError>,
+    past_cache: bool,
     left_out: &mut LeftOut,
 ) -> Result<()> {
     let missing: Vec<usize> = (0..found.len()).filter(|index| found[*index].is_none()).collect();
     let tried = missing.iter().map(|index| parcels.get(*index));
     let names: Vec<(Uuid, &str)> =
         tried.flat_map(|parcel| parcel.names().map(move |name| (parcel.id, name))).collect();
-    let mut looked_up = named_metrics(call, &names).await?.into_iter();
+    let mut looked_up = named_metrics(call, &names).await?;
+    if past_cache {
+        look_past_cache(call, &mut looked_up).await;
+    }
+    let mut looked_up = looked_up.into_iter();
     for index in missing {
         let refusal = refused.remove(&index);
         let of_parcel: Vec<LookedUp> = looked_up.by_ref().take(parcels.get(index).names().count()).collect();
@@ -245,6 +253,20 @@ async fn leave_out_damaged(
         left_out.add(measures, of_parcel.into_iter().filter_map(LookedUp::err).chain(refusal));
     }
     Ok(())
+}
+
+/// Looks metrics up in the index itself, and replaces those that are damaged there.
+async fn look_past_cache(call: &Call<'_>, looked_up: &mut [LookedUp]) {
+    for part in looked_up.chunks_mut(LOOK_UPS_AT_ONCE) {
+        let look_ups = part.iter_mut().map(|found| async move {
+            let Ok(Some(metric)) = found else { return };
+            let current = call.indexer().current_metric(metric.id).await;
+            if let Err(error @ IndexerError::DamagedMetric { .. }) = current {
+                *found = Err(error);
+            }
+        });
+        future::join_all(look_ups).await;
+    }
 }
 
 /// Decides what a parcel needs, given its resource if that exists, without changing anything.
