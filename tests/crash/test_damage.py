@@ -195,6 +195,9 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi, tmp_
     for path in paths:
         client.post(path, [{"timestamp": START_S + 1, "value": 3}]).expect(202)
         assert "is damaged" in client.get(path).expect(500).body.decode()
+    resource = client.post("/v1/resource/generic", {"id": str(uuid.uuid4())}).expect(201).json()["id"]
+    new = {"archive_policy_name": "low", "measures": [{"timestamp": START_S, "value": 1}]}
+    client.post("/v1/batch/resources/metrics/measures?create_metrics=true", {resource: {"new": new}}).expect(202)
     client.delete("/v1/archive_policy/low").expect(400)
     part = {"definition": [{"granularity": 300, "timespan": 30 * 86_400}]}
     assert "low is damaged" in client.patch("/v1/archive_policy/low", part).expect(500).body.decode()

@@ -120,9 +120,14 @@ async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) 
     if known.contains(name) || indexer.cached_policy(name).is_some() {
         return Ok(());
     }
-    if indexer.archive_policy(name).await?.is_none() {
-        let error = IndexerError::NoSuchArchivePolicy(name.to_owned());
-        return Err(ApiError::bad_request(error.to_string()));
+    match indexer.archive_policy(name).await {
+        // The measures of a damaged policy's metrics wait until it is repaired.
+        Ok(Some(_)) | Err(IndexerError::DamagedItem { .. }) => {}
+        Ok(None) => {
+            let error = IndexerError::NoSuchArchivePolicy(name.to_owned());
+            return Err(ApiError::bad_request(error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
     }
     known.insert(name.to_owned());
     Ok(())
