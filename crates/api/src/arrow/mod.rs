@@ -7,11 +7,11 @@ pub(crate) mod list;
 pub(crate) mod measures;
 pub(crate) mod series;
 
-use gnudi_app::{ApiError, Result, json::Value, query::Query};
+use gnudi_app::{ApiError, Result, json::Value, query::Query, request};
 use gnudi_arrow::{Compression, MEDIA_TYPE, read::ReadError};
 use gnudi_server::{ReplyBody, Response, acceptable, reply};
 use hyper::{
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, HeaderValue},
     http::request::Parts,
 };
 
@@ -26,9 +26,7 @@ pub fn is_wanted(parts: &Parts) -> bool {
 
 /// Whether the body is declared as a stream.
 pub fn is_sent(parts: &Parts) -> bool {
-    let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |header| header.as_bytes());
-    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    media.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+    request::expect(parts, MEDIA_TYPE).is_ok()
 }
 
 /// The compression of the response: the argument `compression`.

@@ -14,11 +14,10 @@ use gnudi_series::resample::Resample;
 use gnudi_server::{ReplyBody, Response};
 
 use super::{compression, ok};
+use crate::measures::POINT_BYTES;
 
 /// Up to this many points a response is one piece, with Content-Length.
 const WHOLE_POINTS_MAX: usize = 4_000;
-
-const POINT_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
 /// The shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl SeriesAnswer {
         if self.set.points() + values.len() > POINTS_MAX {
             return Err(CrossMeasuresError::TooManyPoints.into());
         }
-        self.share.grow(values.len() * POINT_MEMORY_BYTES)?;
+        self.share.grow(values.len() * POINT_BYTES)?;
         self.set.push(keys, granularity, timestamps, values);
         Ok(())
     }

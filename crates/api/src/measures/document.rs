@@ -5,10 +5,12 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use gnudi_app::{AnswerBudget, Result, json::Value};
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
-use gnudi_model::Timestamp;
 use gnudi_server::ReplyBody;
 
-use super::write::{Column, ROW_BYTES_MAX, Rows};
+use super::{
+    POINT_BYTES,
+    write::{Column, ROW_BYTES_MAX, Rows},
+};
 
 /// The size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
@@ -18,9 +20,6 @@ pub const WHOLE_ROWS_MAX: usize = 4_000;
 
 /// The same for the bytes reserved.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
-
-/// The memory of a row before it is written.
-const ROW_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
 /// A JSON document: texts, and lists of points.
 pub struct Document {
@@ -96,7 +95,7 @@ impl Document {
     pub(super) fn bytes(&self) -> usize {
         let text = |part: &DocumentPart| match part {
             DocumentPart::Text(text) => text.len(),
-            DocumentPart::Rows(rows) => rows.len() * ROW_MEMORY_BYTES,
+            DocumentPart::Rows(rows) => rows.len() * POINT_BYTES,
         };
         self.parts.iter().map(text).sum()
     }
@@ -160,7 +159,7 @@ impl Document {
             self.text("[]");
             return Ok(());
         }
-        self.hold(rows.len() * ROW_MEMORY_BYTES)?;
+        self.hold(rows.len() * POINT_BYTES)?;
         self.parts.push_back(DocumentPart::Rows(rows));
         Ok(())
     }
@@ -200,7 +199,7 @@ impl Document {
                 Some(DocumentPart::Rows(rows)) => rows.write(bytes, &mut piece),
             };
             if !more && let Some(DocumentPart::Rows(rows)) = self.parts.pop_front() {
-                self.give_back(rows.len() * ROW_MEMORY_BYTES);
+                self.give_back(rows.len() * POINT_BYTES);
             }
         }
         piece
@@ -219,7 +218,7 @@ impl Iterator for Document {
 #[cfg(test)]
 mod tests {
     use gnudi_engine::Resample;
-    use gnudi_model::Timespan;
+    use gnudi_model::{Timespan, Timestamp};
 
     use super::*;
 
@@ -244,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_bounded() {
-        let budget = Arc::new(AnswerBudget::new(10_000 * ROW_MEMORY_BYTES));
+        let budget = Arc::new(AnswerBudget::new(10_000 * POINT_BYTES));
         let rows = |count: usize| vec![column(Arc::new(vec![Timestamp::EPOCH; count]))];
         let mut texts = Document::new(&budget);
         texts.write(|out| out.resize(100_000, b'x')).unwrap();

@@ -18,6 +18,9 @@ use gnudi_model::{Measure, Timestamp};
 
 use scan::{MetricMeasures, Scan};
 
+/// The memory of a point that is not written yet.
+pub(crate) const POINT_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
+
 /// The parser that read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBy {

@@ -40,56 +40,37 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let wanted = wanted(&query, call.app.now())?;
     let policy = call.policy_of(&call.metric().archive_policy_name).await?;
     let refresh = query.flag("refresh", false)?;
-    if wanted.aggregation == Argument::One(RAW) && policy.raw_timespan.is_some() {
-        return get_raw_points(call, &policy, &wanted, refresh).await;
-    }
-    let aggregations = aggregations(call, &policy, &wanted)?;
-    let metric = call.metric().id;
-    let engine = call.app.engine();
-    if refresh {
-        engine.refresh(&[metric], call.app.options().operation_timeout).await?;
-    }
-    let asked =
-        MeasuresQuery { aggregations, start: wanted.start, stop: wanted.stop, resample: wanted.resample };
-    let answers = engine.measures(metric, &policy, &asked).await?;
-    if arrow::is_wanted(call.parts) {
-        let budget = &call.app.answers;
-        let mut series = match wanted.granularity {
-            Some(_) if wanted.resample.is_none() => SeriesAnswer::of_one_granularity(budget),
-            _ => SeriesAnswer::new(budget, []),
-        };
-        for answer in answers {
-            let granularity = seconds(wanted.resample.unwrap_or(Resample::Span(answer.granularity)));
-            series.push(&[], granularity, Arc::new(answer.timestamps), answer.values)?;
-        }
-        return series.into_response(&query, Form::Long);
-    }
-    let columns = answers.into_iter().map(|answer| Column::of(answer, wanted.resample)).collect();
-    Ok(reply::ok(body_of(call, columns)?))
-}
-
-/// The raw points, with a granularity of 0; only their range can be chosen.
-async fn get_raw_points(
-    call: &Call<'_>,
-    policy: &ArchivePolicy,
-    wanted: &Wanted<'_>,
-    refresh: bool,
-) -> Answer {
-    if wanted.granularity.is_some() || wanted.resample.is_some() {
+    // Raw points have a granularity of 0; only their range can be chosen.
+    let is_raw = wanted.aggregation == Argument::One(RAW) && policy.raw_timespan.is_some();
+    if is_raw && (wanted.granularity.is_some() || wanted.resample.is_some()) {
         return Err(ApiError::bad_request("Raw points have no granularity and cannot be resampled"));
     }
+    let aggregations = if is_raw { Vec::new() } else { aggregations(call, &policy, &wanted)? };
+    let Wanted { start, stop, granularity, resample, .. } = wanted;
     let (engine, metric) = (call.app.engine(), call.metric().id);
     if refresh {
         engine.refresh(&[metric], call.app.options().operation_timeout).await?;
     }
-    let points = engine.raw_points(metric, policy, wanted.start, wanted.stop).await?;
+    let answers = if is_raw {
+        vec![engine.raw_points(metric, &policy, start, stop).await?]
+    } else {
+        engine.measures(metric, &policy, &MeasuresQuery { aggregations, start, stop, resample }).await?
+    };
     if arrow::is_wanted(call.parts) {
-        let mut series = SeriesAnswer::of_one_granularity(&call.app.answers);
-        let granularity = seconds(Resample::Span(points.granularity));
-        series.push(&[], granularity, Arc::new(points.timestamps), points.values)?;
-        return series.into_response(&call.query(), Form::Long);
+        let budget = &call.app.answers;
+        let mut series = if is_raw || (granularity.is_some() && resample.is_none()) {
+            SeriesAnswer::of_one_granularity(budget)
+        } else {
+            SeriesAnswer::new(budget, [])
+        };
+        for answer in answers {
+            let granularity = seconds(resample.unwrap_or(Resample::Span(answer.granularity)));
+            series.push(&[], granularity, Arc::new(answer.timestamps), answer.values)?;
+        }
+        return series.into_response(&query, Form::Long);
     }
-    Ok(reply::ok(body_of(call, vec![Column::of_raw_points(points)])?))
+    let column = |answer| if is_raw { Column::of_raw_points(answer) } else { Column::of(answer, resample) };
+    Ok(reply::ok(body_of(call, answers.into_iter().map(column).collect())?))
 }
 
 fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody> {

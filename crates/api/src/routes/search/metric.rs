@@ -13,15 +13,13 @@ use gnudi_model::{
 use gnudi_series::cross::CrossSeries;
 
 use crate::{
-    measures::{document::Document, write::Column},
+    measures::{POINT_BYTES, document::Document, write::Column},
     predicate::Predicate,
     routes::prelude::*,
 };
 
 /// The maximum number of points to search (413).
 const POINTS_MAX: usize = 1 << 23;
-
-const POINT_MEMORY_BYTES: usize = size_of::<Timestamp>() + size_of::<f64>();
 
 /// The arguments of a search.
 struct Wanted {
@@ -68,7 +66,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     // All points are in memory until they are searched, also those that do not match.
     let points: usize = found.iter().flatten().map(|series| series.values.len()).sum();
     let mut share = Share::new(&call.app.answers);
-    share.grow(points * POINT_MEMORY_BYTES)?;
+    share.grow(points * POINT_BYTES)?;
     let predicate = wanted.predicate;
     let document = Document::new(&call.app.answers);
     let search = move || {
