@@ -58,8 +58,7 @@ impl Query {
     }
 
     pub fn get(&self, name: &str) -> Option<Argument<'_>> {
-        let mut values: Vec<&str> =
-            self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect();
+        let mut values: Vec<&str> = self.values(name).collect();
         match values.len() {
             0 => None,
             1 => values.pop().map(Argument::One),

@@ -42,12 +42,7 @@ impl Trust {
         }
     }
 
-    /// TLS 1.2 and 1.3 with ring, without a client certificate. Errors name the file.
-    pub fn config(&self) -> Result<ClientConfig, TrustError> {
-        self.config_as(None)
-    }
-
-    /// As [`Trust::config`], with a client certificate for servers that ask for one.
+    /// TLS 1.2 and 1.3 with ring; `identity` is for servers that ask for a client certificate. Errors name the file.
     pub fn config_as(&self, identity: Option<&ClientIdentity>) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())

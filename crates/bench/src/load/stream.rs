@@ -25,7 +25,7 @@ impl Secured {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host.clone())
             .with_context(|| format!("{host}: not a name that a certificate could have"))?;
-        Ok(Secured { connector: Arc::new(trust.config()?).into(), name })
+        Ok(Secured { connector: Arc::new(trust.config_as(None)?).into(), name })
     }
 }
 
