@@ -106,17 +106,24 @@ impl Pagination {
     pub fn resource_page(&self, history: bool) -> Result<ResourcePage, IndexerError> {
         let marker = |text| resource_marker(text, history).ok_or_else(|| invalid_marker(text));
         let marker = self.marker().map(marker).transpose()?;
-        let sort = |text: &String| {
-            let (field, direction) = text.split_once(':').unwrap_or((text, ""));
-            Ok(ResourceSort { field: field.trim().to_owned(), direction: direction.parse()? })
-        };
-        let sorts = self.sorts.iter().map(sort).collect::<Result<_, IndexerError>>()?;
+        let sort = |text: &String| resource_sort(text, SortDirection::Ascending);
+        let sorts = self.sorts.iter().map(sort).collect::<Result<_, _>>()?;
         Ok(ResourcePage { limit: Some(self.limit), marker, sorts })
     }
 
     fn marker(&self) -> Option<&str> {
         self.marker.as_deref().filter(|marker| !marker.is_empty())
     }
+}
+
+/// Parses `field` or `field:direction`.
+///
+/// # Errors
+/// 400 for an unknown direction.
+pub fn resource_sort(text: &str, default: SortDirection) -> Result<ResourceSort, IndexerError> {
+    let (field, direction) = text.split_once(':').unwrap_or((text, ""));
+    let direction = if direction.is_empty() { default } else { direction.parse()? };
+    Ok(ResourceSort { field: field.trim().to_owned(), direction })
 }
 
 fn invalid_marker(text: &str) -> IndexerError {

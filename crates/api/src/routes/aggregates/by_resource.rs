@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use gnudi_engine::{CrossMeasuresQuery, Engine};
-use gnudi_indexer::{Filter, IndexerError, ResourceListing, ResourcePage, ResourceSort, SortDirection};
+use gnudi_indexer::{Filter, IndexerError, ResourceListing, ResourcePage, SortDirection};
 use gnudi_model::Resource;
 use gnudi_series::{cross::CrossMeasures, operations::Operation};
 use gnudi_server::ReplyBody;
@@ -21,7 +21,7 @@ use crate::{
         document::Document,
         groups::{GroupPart, Groups},
     },
-    pagination::RESOURCE_SORTS,
+    pagination::{RESOURCE_SORTS, resource_sort},
     routes::{prelude::*, resource::write},
 };
 
@@ -275,16 +275,9 @@ pub(super) async fn list(
     details: bool,
     sorts: &[impl AsRef<str>],
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
-    let sort = |text: &str| {
-        let (field, direction) = text.split_once(':').unwrap_or((text, ""));
-        // Nulls come last, as in PostgreSQL.
-        let direction = match direction {
-            "" => SortDirection::AscendingNullsLast,
-            other => other.parse()?,
-        };
-        Ok(ResourceSort { field: field.trim().to_owned(), direction })
-    };
-    let sorts = sorts.iter().map(|text| sort(text.as_ref())).collect::<Result<_, IndexerError>>()?;
+    // Nulls come last, as in PostgreSQL.
+    let sort = |text: &str| resource_sort(text, SortDirection::AscendingNullsLast);
+    let sorts = sorts.iter().map(|text| sort(text.as_ref())).collect::<Result<_, _>>()?;
     let limit = call.app.options().limits.aggregate_references_max + 1;
     let Wanted { resource_type, filter, history, metric_names, omits_attributes } = wanted;
     let listing = ResourceListing {
