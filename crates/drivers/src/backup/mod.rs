@@ -45,7 +45,7 @@ use crate::{
     OpenError,
     aggregates::local::{log_dir, run_files, runs_dir},
     data_dir,
-    disk::{Disk as _, LocalDisk, if_there},
+    disk::{Disk as _, LocalDisk, if_there, with_suffix},
     segments,
 };
 
@@ -72,7 +72,10 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(&Figures);
 /// A backup being made. If dropped before [`Backup::finish`], only what the next one reuses stays, and is removed by that.
 pub struct Backup {
     place: PathBuf,
-    name: String,
+    /// Of the finished backup.
+    path: PathBuf,
+    /// Of the unfinished one.
+    partial: PathBuf,
     earlier: Earlier,
     /// The manifest's entries so far.
     known: BTreeMap<PathBuf, Entry>,
@@ -88,21 +91,25 @@ impl Backup {
     pub fn begin(place: &Path, name: &str) -> Result<Self, OpenError> {
         make_dir(place).map_err(OpenError::io(place))?;
         let lock = data_dir::lock(place)?;
-        let backup = Self {
+        let earlier = Earlier::find(place)?;
+        let path = place.join(name);
+        let partial = with_suffix(&path, PARTIAL_SUFFIX);
+        // Before there is a value: dropping it would remove files of the interrupted backup.
+        if path.exists() || partial.exists() {
+            let reason = "there is a backup of this name already".to_owned();
+            return Err(OpenError::Invalid { path, reason });
+        }
+        make_dir(&partial).map_err(OpenError::io(&partial))?;
+        Ok(Self {
             place: place.to_owned(),
-            name: name.to_owned(),
-            earlier: Earlier::find(place)?,
+            path,
+            partial,
+            earlier,
             known: BTreeMap::new(),
             finals: BTreeSet::new(),
             figures: Figures::default(),
             _lock: lock,
-        };
-        if backup.path().exists() || backup.partial().exists() {
-            let reason = "there is a backup of this name already".to_owned();
-            return Err(OpenError::Invalid { path: backup.path(), reason });
-        }
-        make_dir(&backup.partial()).map_err(OpenError::io(backup.partial()))?;
-        Ok(backup)
+        })
     }
 
     /// Why earlier backups in the same place are not used.
@@ -112,16 +119,12 @@ impl Backup {
 
     /// The path of the finished backup.
     pub fn path(&self) -> PathBuf {
-        self.place.join(&self.name)
+        self.path.clone()
     }
 
     /// Where the caller must put the copy of the index, after [`Backup::copy_store`].
     pub fn index(&self) -> PathBuf {
-        self.partial().join(data_dir::INDEX)
-    }
-
-    fn partial(&self) -> PathBuf {
-        self.place.join(format!("{}{PARTIAL_SUFFIX}", self.name))
+        self.partial.join(data_dir::INDEX)
     }
 
     /// Copies everything but the index of the store in `data_dir`.
@@ -136,7 +139,7 @@ impl Backup {
         self.copy_runs(data_dir, &runs_dir(aggregates), progress)?;
         // After the runs, so that they do not describe an older state of the store.
         self.copy_plain_files(data_dir, aggregates, progress)?;
-        segments::continue_behind(&data_dir.join(incoming), &self.partial().join(incoming))?;
+        segments::continue_behind(&data_dir.join(incoming), &self.partial.join(incoming))?;
         // Their runs are in this one. Also if this one fails: otherwise each that fails would leave some space less.
         drop(self.earlier.remove_interrupted());
         Ok(())
@@ -280,7 +283,7 @@ impl Backup {
 
     /// The folder `dir` of the store, and that of the backup, which is created.
     fn folders(&self, data_dir: &Path, dir: &Path) -> Result<(PathBuf, PathBuf), OpenError> {
-        let (from, to) = (data_dir.join(dir), self.partial().join(dir));
+        let (from, to) = (data_dir.join(dir), self.partial.join(dir));
         make_dir(&to).map_err(OpenError::io(&to))?;
         Ok((from, to))
     }
@@ -288,7 +291,7 @@ impl Backup {
     /// Makes the backup durable and renames it, once the index is in place. Reads all files for their
     /// checksums, except those whose checksums an earlier backup has.
     pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Figures, OpenError> {
-        let (partial, path) = (self.partial(), self.path());
+        let (partial, path) = (self.partial.clone(), self.path.clone());
         let index = self.index();
         self.figures.copied_bytes += fs::metadata(&index).map_err(OpenError::io(&index))?.len();
         self.figures.files += 1;
@@ -310,7 +313,7 @@ impl Backup {
     }
 
     fn examine(&mut self, file: &Path, progress: OnProgress<'_>) -> io::Result<Entry> {
-        let (path, figures) = (self.partial().join(file), &mut self.figures);
+        let (path, figures) = (self.partial.join(file), &mut self.figures);
         let checksum = checksum(&path, &mut |bytes| {
             figures.checked_bytes += bytes;
             progress(figures);
@@ -324,10 +327,9 @@ impl Drop for Backup {
     /// Removes what another backup copies again: this one may have failed because the disk is full.
     fn drop(&mut self) {
         // If it is finished, there is no such directory any more.
-        let partial = self.partial();
         let log = log_dir(Path::new(data_dir::AGGREGATES));
         for copied in [Path::new(data_dir::INCOMING), log.as_path()] {
-            drop(fs::remove_dir_all(partial.join(copied)));
+            drop(fs::remove_dir_all(self.partial.join(copied)));
         }
         drop(fs::remove_file(self.index()));
     }
@@ -425,14 +427,29 @@ mod tests {
             let mut backup = Backup::begin(&place, name).unwrap();
             backup.copy_store(&dir, &mut |_| {}).unwrap();
             fs::write(backup.index(), "a part of it").unwrap();
-            assert!(backup.partial().join(data_dir::INCOMING).exists());
-            backup.partial()
+            assert!(backup.partial.join(data_dir::INCOMING).exists());
+            backup.partial.clone()
         };
         let (first, second) = (fail("one"), fail("two"));
         assert!(!first.exists());
         let aggregates = second.join(data_dir::AGGREGATES);
         assert!(runs_dir(&aggregates).exists() && !log_dir(&aggregates).exists());
         assert!(!second.join(data_dir::INCOMING).exists() && !second.join(data_dir::INDEX).exists());
+    }
+
+    #[test]
+    fn a_refused_backup_removes_nothing_of_an_interrupted_one() {
+        let place = tempfile::tempdir().unwrap();
+        let partial = place.path().join("one.partial");
+        let log = log_dir(Path::new(data_dir::AGGREGATES));
+        let files = [Path::new(data_dir::INCOMING).join("1"), log.join("1"), data_dir::INDEX.into()];
+        for file in &files {
+            let path = partial.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "copied").unwrap();
+        }
+        assert!(matches!(Backup::begin(place.path(), "one"), Err(OpenError::Invalid { .. })));
+        assert!(files.iter().all(|file| partial.join(file).exists()));
     }
 
     /// What is trimmed while the log is copied is in the aggregates.
@@ -447,7 +464,7 @@ mod tests {
             append(&log, 9000).await;
         }
         let mut backup = Backup::begin(&place, "one").unwrap();
-        let partial = backup.partial();
+        let partial = backup.partial.clone();
         let copy = partial.join(data_dir::INCOMING);
         let first = copy.join(segments::file_name(1));
         let mut is_trimmed = false;
