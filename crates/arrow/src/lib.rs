@@ -6,6 +6,8 @@
 pub mod read;
 pub mod write;
 
+use arrow_ipc::CompressionType;
+
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.apache.arrow.stream";
 
@@ -20,6 +22,8 @@ pub enum Compression {
 }
 
 impl Compression {
+    pub(crate) const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
+
     /// Parses the name used in requests.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -27,6 +31,15 @@ impl Compression {
             "lz4" => Some(Compression::Lz4),
             "zstd" => Some(Compression::Zstd),
             _ => None,
+        }
+    }
+
+    /// In the header of a record batch; `None` if its buffers are not compressed.
+    pub(crate) fn codec(self) -> Option<CompressionType> {
+        match self {
+            Compression::None => None,
+            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+            Compression::Zstd => Some(CompressionType::ZSTD),
         }
     }
 }

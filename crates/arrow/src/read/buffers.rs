@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io::Read};
 
-use arrow_ipc::{CompressionType, FieldNode, RecordBatch};
+use arrow_ipc::{FieldNode, RecordBatch};
 use lz4_flex::frame::FrameDecoder;
 
 use super::{ReadError, Result};
@@ -91,16 +91,11 @@ pub struct Buffers<'s, 'b> {
 impl<'s, 'b> Buffers<'s, 'b> {
     pub fn of(batch: &RecordBatch<'b>, rows: usize, body: &'s [u8]) -> Result<Self> {
         let missing = || ReadError::malformed("A record batch has no list of its buffers");
-        let codec = match batch.compression().map(|compression| compression.codec()) {
-            None => Compression::None,
-            Some(CompressionType::LZ4_FRAME) => Compression::Lz4,
-            Some(CompressionType::ZSTD) => Compression::Zstd,
-            Some(_) => {
-                return Err(ReadError::malformed(
-                    "A record batch has an unsupported compression: use lz4 or zstd",
-                ));
-            }
-        };
+        let declared = batch.compression().map(|compression| compression.codec());
+        let codec =
+            Compression::ALL.into_iter().find(|codec| codec.codec() == declared).ok_or_else(|| {
+                ReadError::malformed("A record batch has an unsupported compression: use lz4 or zstd")
+            })?;
         Ok(Buffers {
             body,
             nodes: batch.nodes().ok_or_else(missing)?.iter(),

@@ -1,6 +1,6 @@
 //! The distinct values of an id or name column; a value's code is its index in order of first appearance.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
 use uuid::Uuid;
 
@@ -18,32 +18,57 @@ pub trait Distinct {
     fn id(&mut self, id: Uuid) -> Result<u32>;
 }
 
-pub fn too_many_metrics(max: usize) -> ReadError {
-    ReadError::TooLarge(format!("There are more than {max} metrics"))
+/// Values, and the code of each. There may be as many as metrics.
+pub struct Numbered<K> {
+    max: usize,
+    codes: HashMap<K, u32>,
+    pub values: Vec<K>,
+}
+
+impl<K: Clone + Eq + Hash> Numbered<K> {
+    pub fn new(max: usize) -> Self {
+        Numbered { max, codes: HashMap::new(), values: Vec::new() }
+    }
+
+    /// The code of a value; `added` is called for a new one.
+    pub fn code<Q: Eq + Hash + ?Sized>(&mut self, value: &Q, added: impl FnOnce() -> K) -> Result<u32>
+    where
+        K: Borrow<Q>,
+    {
+        if let Some(code) = self.codes.get(value) {
+            return Ok(*code);
+        }
+        if self.values.len() >= self.max {
+            return Err(ReadError::TooLarge(format!("There are more than {} metrics", self.max)));
+        }
+        let code = self.values.len() as u32;
+        let value = added();
+        self.codes.insert(value.clone(), code);
+        self.values.push(value);
+        Ok(code)
+    }
 }
 
 /// Ids; one id may have several spellings.
 pub struct Ids<F> {
     name: &'static str,
-    max: usize,
     id_of: F,
-    codes: HashMap<Uuid, u32>,
-    known: Vec<Uuid>,
+    ids: Numbered<Uuid>,
     /// The spelling in the first row; `None` if it was binary.
     texts: Vec<Option<String>>,
 }
 
 impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
     pub fn new(name: &'static str, max: usize, id_of: F) -> Self {
-        Ids { name, max, id_of, codes: HashMap::new(), known: Vec::new(), texts: Vec::new() }
+        Ids { name, id_of, ids: Numbered::new(max), texts: Vec::new() }
     }
 
     pub fn id(&self, code: u32) -> Uuid {
-        self.known[code as usize]
+        self.ids.values[code as usize]
     }
 
     pub fn into_named(self) -> Vec<NamedResource> {
-        let named = self.known.into_iter().zip(self.texts);
+        let named = self.ids.values.into_iter().zip(self.texts);
         let original = |(id, text): (Uuid, Option<String>)| NamedResource {
             id,
             original_id: text.unwrap_or_else(|| id.to_string()),
@@ -52,17 +77,10 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
     }
 
     fn code(&mut self, id: Uuid, text: Option<&str>) -> Result<u32> {
-        if let Some(code) = self.codes.get(&id) {
-            return Ok(*code);
-        }
-        if self.known.len() >= self.max {
-            return Err(too_many_metrics(self.max));
-        }
-        let code = self.known.len() as u32;
-        self.codes.insert(id, code);
-        self.known.push(id);
-        self.texts.push(text.map(str::to_owned));
-        Ok(code)
+        self.ids.code(&id, || {
+            self.texts.push(text.map(str::to_owned));
+            id
+        })
     }
 }
 
@@ -87,18 +105,16 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
 /// Names of metrics, archive policies or units.
 pub struct Names {
     name: &'static str,
-    max: usize,
-    codes: HashMap<Arc<str>, u32>,
-    texts: Vec<Arc<str>>,
+    texts: Numbered<Arc<str>>,
 }
 
 impl Names {
     pub fn new(name: &'static str, max: usize) -> Self {
-        Names { name, max, codes: HashMap::new(), texts: Vec::new() }
+        Names { name, texts: Numbered::new(max) }
     }
 
     pub fn text(&self, code: u32) -> Arc<str> {
-        self.texts[code as usize].clone()
+        self.texts.values[code as usize].clone()
     }
 }
 
@@ -108,17 +124,7 @@ impl Distinct for Names {
     }
 
     fn text(&mut self, text: &str) -> Result<u32> {
-        if let Some(code) = self.codes.get(text) {
-            return Ok(*code);
-        }
-        if self.texts.len() >= self.max {
-            return Err(too_many_metrics(self.max));
-        }
-        let code = self.texts.len() as u32;
-        let text: Arc<str> = text.into();
-        self.codes.insert(text.clone(), code);
-        self.texts.push(text);
-        Ok(code)
+        self.texts.code(text, || text.into())
     }
 
     fn id(&mut self, id: Uuid) -> Result<u32> {

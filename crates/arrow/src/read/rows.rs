@@ -1,13 +1,13 @@
 //! Collects rows as measures, and groups the measures by metric.
 
-use std::{collections::HashMap, ops::Range};
+use std::ops::Range;
 
 use gnudi_model::{Measure, Timestamp};
 
 use super::{
     ReadError, ReadLimits, Result,
     columns::{Columns, Numbers},
-    distinct::too_many_metrics,
+    distinct::Numbered,
     schema::{Number, TIMESTAMP, VALUE},
 };
 
@@ -32,9 +32,7 @@ pub type Notes = [Option<u32>; NOTES];
 /// The rows so far: the measures, and the metric of each.
 pub struct Rows<'o> {
     out: &'o mut Vec<Measure>,
-    metrics_max: usize,
-    metrics: HashMap<Key, u32>,
-    keys: Vec<Key>,
+    metrics: Numbered<Key>,
     notes: Vec<Notes>,
     runs: Vec<Run>,
 }
@@ -43,14 +41,7 @@ impl<'o> Rows<'o> {
     /// Clears `out` first.
     pub fn new(limits: &ReadLimits, out: &'o mut Vec<Measure>) -> Self {
         out.clear();
-        Rows {
-            out,
-            metrics_max: limits.metrics_max,
-            metrics: HashMap::new(),
-            keys: Vec::new(),
-            notes: Vec::new(),
-            runs: Vec::new(),
-        }
+        Rows { out, metrics: Numbered::new(limits.metrics_max), notes: Vec::new(), runs: Vec::new() }
     }
 
     /// The number of rows so far.
@@ -62,31 +53,20 @@ impl<'o> Rows<'o> {
     pub fn append(&mut self, columns: &Columns<'_, '_>, key: impl Fn(usize) -> Result<Key>) -> Result<()> {
         let from = self.out.len();
         self.append_measures(columns)?;
-        let mut last = self.runs.last().map(|run| (self.keys[run.metric as usize], run.metric));
+        let mut last = self.runs.last().map(|run| self.metrics.values[run.metric as usize]);
         for row in 0..columns.rows {
             let key = key(row)?;
-            if last.is_some_and(|(known, _)| known == key) {
+            if last == Some(key) {
                 continue;
             }
-            let metric = self.metric(key)?;
+            let metric = self.metrics.code(&key, || {
+                self.notes.push(Notes::default());
+                key
+            })?;
             self.runs.push(Run { metric, from: (from + row) as u32 });
-            last = Some((key, metric));
+            last = Some(key);
         }
         Ok(())
-    }
-
-    fn metric(&mut self, key: Key) -> Result<u32> {
-        if let Some(metric) = self.metrics.get(&key) {
-            return Ok(*metric);
-        }
-        if self.keys.len() >= self.metrics_max {
-            return Err(too_many_metrics(self.metrics_max));
-        }
-        let metric = self.keys.len() as u32;
-        self.metrics.insert(key, metric);
-        self.keys.push(key);
-        self.notes.push(Notes::default());
-        Ok(metric)
     }
 
     fn append_measures(&mut self, columns: &Columns<'_, '_>) -> Result<()> {
@@ -153,15 +133,16 @@ impl<'o> Rows<'o> {
     /// Groups the measures by metric, in row order. Returns the metrics in the order of their first rows, each with the
     /// range of its measures.
     pub fn finish(self) -> impl Iterator<Item = (Key, Range<usize>)> {
-        let mut ranges = vec![0..0; self.keys.len()];
+        let metrics = self.metrics.values;
+        let mut ranges = vec![0..0; metrics.len()];
         let ends = self.runs.iter().skip(1).map(|run| run.from as usize).chain([self.out.len()]);
         let runs = self.runs.iter().zip(ends).map(|(run, end)| (run.metric as usize, run.from as usize..end));
-        if self.runs.len() == self.keys.len() {
+        if self.runs.len() == metrics.len() {
             for (metric, range) in runs {
                 ranges[metric] = range;
             }
         } else {
-            let mut counts = vec![0; self.keys.len()];
+            let mut counts = vec![0; metrics.len()];
             for (metric, range) in runs.clone() {
                 counts[metric] += range.len();
             }
@@ -179,7 +160,7 @@ impl<'o> Rows<'o> {
             }
             *self.out = sorted;
         }
-        self.keys.into_iter().zip(ranges)
+        metrics.into_iter().zip(ranges)
     }
 }
 

@@ -4,9 +4,8 @@
 use std::{collections::VecDeque, io::Write};
 
 use arrow_ipc::{
-    BodyCompression, BodyCompressionArgs, Buffer, CompressionType, DictionaryBatch, DictionaryBatchArgs,
-    FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs,
-    writer::StreamWriter,
+    BodyCompression, BodyCompressionArgs, Buffer, DictionaryBatch, DictionaryBatchArgs, FieldNode, Message,
+    MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs, writer::StreamWriter,
 };
 use arrow_schema::Schema;
 use bytes::Bytes;
@@ -125,12 +124,7 @@ impl Frames {
             }
         }
         let mut builder = FlatBufferBuilder::with_capacity(256 + nodes.len() * 16 + places.len() * 16);
-        let codec = match self.compression {
-            Compression::None => None,
-            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
-            Compression::Zstd => Some(CompressionType::ZSTD),
-        };
-        let compression = codec.map(|codec| {
+        let compression = self.compression.codec().map(|codec| {
             let arguments = BodyCompressionArgs { codec, ..BodyCompressionArgs::default() };
             BodyCompression::create(&mut builder, &arguments)
         });

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::{
     frame::{ColumnBuffers, Frames},
-    series::{POINT_BYTES, Series, SeriesSet, VALUE, bytes_of_floats, granularity_field, time_field},
+    series::{POINT_BYTES, Series, SeriesSet, VALUE, bytes_of, granularity_field, time_field},
 };
 use crate::Compression;
 
@@ -71,7 +71,7 @@ impl Long {
         let (timestamps, values) = (series.timestamps.slice(range.clone()), series.values.slice(range));
         let mut columns: Vec<ColumnBuffers> =
             series.keys.iter().map(|key| key_column(rows, [(*key, rows)].into_iter())).collect();
-        let granularity = series.granularity();
+        let granularity = series.granularity;
         columns.push(ColumnBuffers::full(timestamps));
         if !self.set.omits_granularity {
             columns.push(self.granularity(granularity, rows));
@@ -126,7 +126,7 @@ impl Long {
         };
         columns.push(joined(&|series| &series.timestamps));
         if !self.set.omits_granularity {
-            let granularities = parts.iter().map(|(series, _)| series.granularity());
+            let granularities = parts.iter().map(|(series, _)| series.granularity);
             columns.push(granularity_column(granularities.zip(lengths())));
         }
         columns.push(joined(&|series| &series.values));
@@ -151,7 +151,7 @@ pub(super) fn granularity_column(runs: impl Iterator<Item = (Option<f64>, usize)
         data.resize(data.len() + count, granularity.unwrap_or_default());
     }
     let (nulls, bits) = bitmap(runs.map(|(granularity, count)| (granularity.is_some(), count)));
-    ColumnBuffers { nulls, buffers: vec![bits, bytes_of_floats(data)] }
+    ColumnBuffers { nulls, buffers: vec![bits, bytes_of(data)] }
 }
 
 /// The number of nulls, and the validity bitmap; the bitmap is empty without nulls.

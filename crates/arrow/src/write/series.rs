@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use arrow_buffer::Buffer;
+use arrow_buffer::{ArrowNativeType, Buffer};
 use arrow_schema::{DataType, Field, TimeUnit};
 use bytes::Bytes;
 use gnudi_model::Timestamp;
@@ -23,7 +23,7 @@ pub(super) const POINT_BYTES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Series {
     /// In seconds; `None` for calendar units, whose length varies, and for raw points.
-    granularity: Option<f64>,
+    pub(super) granularity: Option<f64>,
     /// For each key column the index of its text; `None` for null.
     pub(super) keys: Vec<Option<u32>>,
     /// Nanoseconds since 1970, eight bytes each.
@@ -35,10 +35,6 @@ pub struct Series {
 impl Series {
     pub(super) fn len(&self) -> usize {
         self.values.len() / POINT_BYTES
-    }
-
-    pub(super) fn granularity(&self) -> Option<f64> {
-        self.granularity
     }
 
     pub(super) fn time(&self, row: usize) -> i64 {
@@ -109,7 +105,7 @@ impl SeriesSet {
         });
         let keys = keys.collect();
         let timestamps = self.times(timestamps);
-        self.series.push_back(Series { granularity, keys, timestamps, values: bytes_of_floats(values) });
+        self.series.push_back(Series { granularity, keys, timestamps, values: bytes_of(values) });
     }
 
     fn times(&mut self, times: Arc<Vec<Timestamp>>) -> Bytes {
@@ -141,15 +137,11 @@ impl SeriesSet {
 /// Without a copy: reuses the vector's memory.
 fn bytes_of_times(times: Vec<Timestamp>) -> Bytes {
     let times: Vec<i64> = times.into_iter().map(|time| time.0).collect();
-    Bytes::from_owner(Buffer::from_vec(times))
+    bytes_of(times)
 }
 
 /// Without a copy.
-pub(super) fn bytes_of_floats(values: Vec<f64>) -> Bytes {
-    Bytes::from_owner(Buffer::from_vec(values))
-}
-
-pub(super) fn bytes_of_ints(values: Vec<i64>) -> Bytes {
+pub(super) fn bytes_of<T: ArrowNativeType>(values: Vec<T>) -> Bytes {
     Bytes::from_owner(Buffer::from_vec(values))
 }
 

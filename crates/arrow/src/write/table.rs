@@ -7,7 +7,7 @@ use arrow_array::{
     builder::{MapBuilder, StringBuilder},
 };
 use arrow_ipc::{
-    CompressionType, MetadataVersion,
+    MetadataVersion,
     writer::{IpcWriteOptions, StreamWriter},
 };
 use arrow_schema::{Field, Schema};
@@ -67,13 +67,8 @@ impl Table {
             self.0.into_iter().map(|(name, cells)| (name, cells.array())).collect();
         let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
         let schema = Arc::new(Schema::new(arrays.iter().map(field).collect::<Vec<Field>>()));
-        let codec = match compression {
-            Compression::None => None,
-            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
-            Compression::Zstd => Some(CompressionType::ZSTD),
-        };
         let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)
-            .and_then(|options| options.try_with_compression(codec))
+            .and_then(|options| options.try_with_compression(compression.codec()))
             .expect("the features are there");
         let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options)
             .expect("writing to memory does not fail");

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{
     frame::{ColumnBuffers, Frames},
     long::{bitmap, granularity_column},
-    series::{POINT_BYTES, Series, SeriesSet, bytes_of_floats, bytes_of_ints, granularity_field, time_field},
+    series::{POINT_BYTES, Series, SeriesSet, bytes_of, granularity_field, time_field},
 };
 use crate::Compression;
 
@@ -93,7 +93,7 @@ impl Wide {
                 let rows = (BATCH_CELLS / self.columns.max(1)).max(1).min(part.times.len() - self.row);
                 let times = &part.times[self.row..][..rows];
                 let mut columns = Vec::with_capacity(self.columns + 2);
-                columns.push(ColumnBuffers::full(bytes_of_ints(times.to_vec())));
+                columns.push(ColumnBuffers::full(bytes_of(times.to_vec())));
                 columns.push(granularity_column([(part.granularity, rows)].into_iter()));
                 columns.extend(part.series.iter_mut().map(|series| cells(series, times)));
                 self.frames.batch(rows, columns);
@@ -111,7 +111,7 @@ impl Wide {
 
 /// Appends a series to the first part of its granularity that has none in the column.
 fn place(parts: &mut Vec<Part>, column: usize, series: Series) {
-    let granularity = series.granularity();
+    let granularity = series.granularity;
     let mut free = None;
     for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.granularity == granularity) {
         match part.series.get(column).and_then(Option::as_ref) {
@@ -178,7 +178,7 @@ fn cells(series: &mut Option<(Series, usize)>, times: &[i64]) -> ColumnBuffers {
         }
     }
     let (nulls, bits) = bitmap(there.into_iter().map(|is_there| (is_there, 1)));
-    ColumnBuffers { nulls, buffers: vec![bits, bytes_of_floats(values)] }
+    ColumnBuffers { nulls, buffers: vec![bits, bytes_of(values)] }
 }
 
 impl Iterator for Wide {
