@@ -117,12 +117,8 @@ impl Reserve {
             }
         };
         if bytes == 0 {
-            return match disk.remove(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(OpenError::Io { path, source: error })
-                }
-                _ => Ok(Self::default()),
-            };
+            if_there(disk.remove(&path)).map_err(OpenError::io(path))?;
+            return Ok(Self::default());
         }
         let inner = Arc::new(Inner {
             disk,

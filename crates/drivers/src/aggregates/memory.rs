@@ -68,14 +68,13 @@ impl AggregateStore for MemoryAggregates {
             return vec![Err(StoreError::refused(fence, held)); writes.len()];
         }
         let mut state = self.state.write();
-        let mut answers = Vec::with_capacity(writes.len());
+        let answers = vec![Ok(()); writes.len()];
         for write in writes {
             for key in &write.expired {
                 state.blocks.remove(key);
             }
             state.blocks.extend(write.blocks);
             state.heads.insert(write.metric, write.head);
-            answers.push(Ok(()));
         }
         answers
     }
@@ -85,13 +84,11 @@ impl AggregateStore for MemoryAggregates {
             return vec![Err(StoreError::refused(fence, held)); metrics.len()];
         }
         let mut state = self.state.write();
-        let mut answers = Vec::with_capacity(metrics.len());
         for metric in metrics {
             state.heads.remove(metric);
             state.blocks.retain(|key, _| key.metric != *metric);
-            answers.push(Ok(()));
         }
-        answers
+        vec![Ok(()); metrics.len()]
     }
 
     async fn sync(&self) -> Result<()> {

@@ -43,6 +43,13 @@ pub struct BlockRange {
     pub to: Timestamp,
 }
 
+impl BlockRange {
+    /// All blocks of a metric and granularity.
+    pub fn all(metric: MetricId, granularity: Timespan) -> Self {
+        Self { metric, granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
+    }
+}
+
 /// The blocks in a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {

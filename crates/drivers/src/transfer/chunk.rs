@@ -115,15 +115,13 @@ impl Transfer {
                 continue;
             };
             let granularities = of_head.into_iter().chain(of_copy.flatten().unwrap_or_default()).chain([RAW]);
-            let granularities = granularities.collect();
-            let (wanted, expired) = (Vec::new(), Vec::new());
             suspects.push(Suspect {
                 metric,
                 head,
-                granularities,
+                granularities: granularities.collect(),
                 differs,
-                wanted,
-                expired,
+                wanted: Vec::new(),
+                expired: Vec::new(),
                 is_damaged: false,
             });
         }
@@ -143,14 +141,8 @@ impl Transfer {
         let mut ranges = Vec::new();
         let mut owners = Vec::new();
         for (at, suspect) in suspects.iter().enumerate() {
-            let metric = suspect.metric;
             for &granularity in &suspect.granularities {
-                ranges.push(BlockRange {
-                    metric,
-                    granularity,
-                    from: Timestamp(i64::MIN),
-                    to: Timestamp::MAX,
-                });
+                ranges.push(BlockRange::all(suspect.metric, granularity));
                 owners.push(at);
             }
         }
@@ -295,27 +287,21 @@ fn ranges(keys: &[BlockKey]) -> Vec<BlockRange> {
 /// Like [`ranges`], for all keys of a metric: its pieces' ranges leave no time out, so that the source also reports
 /// lost blocks of which it does not know the keys.
 fn seamless_ranges(piece: &Piece<'_>, suspect: &Suspect) -> Vec<BlockRange> {
-    let (begin, end) = (Timestamp(i64::MIN), Timestamp::MAX);
     let mut ranges = ranges(piece.keys);
     for range in &mut ranges {
         let granularity = range.granularity;
         if piece.all[..piece.start].last().is_none_or(|key| key.granularity != granularity) {
-            range.from = begin;
+            range.from = Timestamp(i64::MIN);
         }
         let behind = piece.all.get(piece.start + piece.keys.len());
         let behind = behind.filter(|key| key.granularity == granularity);
-        range.to = behind.map_or(end, |key| Timestamp(key.first.0.saturating_sub(1)).max(range.to));
+        range.to =
+            behind.map_or(Timestamp::MAX, |key| Timestamp(key.first.0.saturating_sub(1)).max(range.to));
     }
     if piece.is_last {
         let has_none = |granularity: &&Timespan| piece.all.iter().all(|key| key.granularity != **granularity);
         let empty = suspect.granularities.iter().filter(has_none);
-        let range = |granularity: &Timespan| BlockRange {
-            metric: suspect.metric,
-            granularity: *granularity,
-            from: begin,
-            to: end,
-        };
-        ranges.extend(empty.map(range));
+        ranges.extend(empty.map(|granularity| BlockRange::all(suspect.metric, *granularity)));
     }
     ranges
 }

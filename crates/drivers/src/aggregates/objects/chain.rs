@@ -59,6 +59,7 @@ const SEARCHES_MAX: usize = 3;
 const COMMITS_MAX: usize = 100;
 
 /// A shard's state in this process.
+#[derive(Default)]
 pub struct Shard {
     pub id: u16,
     known: Mutex<Option<CachedManifest>>,
@@ -109,19 +110,7 @@ pub enum Effect {
 
 impl Shard {
     pub fn new(id: u16) -> Self {
-        Self {
-            id,
-            known: Mutex::new(None),
-            commit: tokio::sync::Mutex::new(()),
-            in_doubt: Mutex::new(0),
-            merging: tokio::sync::Mutex::new(()),
-            damaged: Mutex::default(),
-            hinted: Mutex::new(0),
-            swept: Mutex::new(None),
-            superseded: Mutex::default(),
-            removed: Mutex::default(),
-            is_maintained: AtomicBool::new(false),
-        }
+        Self { id, ..Self::default() }
     }
 
     /// The newest manifest that this process has seen.
@@ -147,20 +136,11 @@ impl Shard {
         match &mut *known {
             Some(known) if known.manifest.version > manifest.version => {}
             Some(known) if known.manifest.id == manifest.id => {
-                known.confirmed = confirmed.max_by_running(known.confirmed);
+                let both = [confirmed, known.confirmed].into_iter().flatten();
+                known.confirmed = both.max_by_key(|moment| moment.running_ms);
             }
             _ => *known = Some(CachedManifest { manifest, confirmed }),
         }
-    }
-}
-
-trait Later {
-    fn max_by_running(self, other: Self) -> Self;
-}
-
-impl Later for Option<Moment> {
-    fn max_by_running(self, other: Self) -> Self {
-        [self, other].into_iter().flatten().max_by_key(|moment| moment.running_ms)
     }
 }
 
