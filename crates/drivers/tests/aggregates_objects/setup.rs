@@ -10,7 +10,7 @@ use std::{
 
 use gnudi_drivers::{
     aggregates::{
-        Fence,
+        Access, Fence,
         objects::{ObjectAggregates, ObjectAggregatesOptions},
     },
     objects::{
@@ -69,7 +69,7 @@ pub async fn open_with(
     options: ObjectAggregatesOptions,
 ) -> Arc<ObjectAggregates> {
     let clock = Arc::new(clock.clone());
-    ObjectAggregates::open_at(Arc::new(objects), CLUSTER, options, clock).await.unwrap()
+    ObjectAggregates::open_at(Arc::new(objects), CLUSTER, options, Access::Use, clock).await.unwrap()
 }
 
 pub fn fence(count: u16, id: u16, token: u64) -> Fence {

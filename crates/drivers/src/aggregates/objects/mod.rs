@@ -160,25 +160,16 @@ impl ObjectAggregates {
         options: ObjectAggregatesOptions,
         access: Access,
     ) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(objects, cluster, options, Arc::new(SystemClock), access).await
+        Self::open_at(objects, cluster, options, access, Arc::new(SystemClock)).await
     }
 
-    /// Like [`ObjectAggregates::open`], with another clock.
+    /// Like [`ObjectAggregates::open_for`], with another clock.
     pub async fn open_at(
         objects: Arc<dyn Objects>,
         cluster: Uuid,
         options: ObjectAggregatesOptions,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, OpenError> {
-        Self::open_with(objects, cluster, options, clock, Access::Use).await
-    }
-
-    async fn open_with(
-        objects: Arc<dyn Objects>,
-        cluster: Uuid,
-        options: ObjectAggregatesOptions,
-        clock: Arc<dyn Clock>,
         access: Access,
+        clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         assert!(options.grace_ms >= 4 * options.deadline_ms, "a grace time of {} ms", options.grace_ms);
         assert!(options.merged_runs_min >= 2 && options.runs_max >= options.merged_runs_min, "{options:?}");
@@ -265,6 +256,18 @@ impl ObjectAggregates {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
+    /// With a fence: for the process that has raised it.
+    async fn heads(&self, own: Option<Fence>, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
+        self.ask(
+            metrics,
+            |metric| *metric,
+            |requests, shard, metrics| {
+                Box::pin(async move { requests.read_heads(&shard, own, &metrics).await })
+            },
+        )
+        .await
+    }
+
     /// Writes all shards' entries concurrently; `shard_of_item` maps each item to its shard.
     async fn add(
         &self,
@@ -301,35 +304,18 @@ impl AggregateStore for ObjectAggregates {
     }
 
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
-        self.ask(
-            metrics,
-            |metric| *metric,
-            |requests, shard, metrics| Box::pin(async move { requests.read_heads(&shard, &metrics).await }),
-        )
-        .await
+        self.heads(None, metrics).await
     }
 
     async fn read_own_heads(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {
-        self.ask(
-            metrics,
-            |metric| *metric,
-            |requests, shard, metrics| {
-                Box::pin(async move { requests.read_own_heads(&shard, fence, &metrics).await })
-            },
-        )
-        .await
+        self.heads(Some(fence), metrics).await
     }
 
     async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks>> {
         self.ask(
             ranges,
             |range| range.metric,
-            |requests, shard, ranges| {
-                Box::pin(async move {
-                    let blocks = requests.read_blocks(&shard, &ranges).await?;
-                    Ok(blocks.into_iter().map(Ok).collect())
-                })
-            },
+            |requests, shard, ranges| Box::pin(async move { requests.read_blocks(&shard, &ranges).await }),
         )
         .await
     }
@@ -338,12 +324,7 @@ impl AggregateStore for ObjectAggregates {
         self.ask(
             ranges,
             |range| range.metric,
-            |requests, shard, ranges| {
-                Box::pin(async move {
-                    let keys = requests.list_blocks(&shard, &ranges).await?;
-                    Ok(keys.into_iter().map(Ok).collect())
-                })
-            },
+            |requests, shard, ranges| Box::pin(async move { requests.list_blocks(&shard, &ranges).await }),
         )
         .await
     }

@@ -102,28 +102,31 @@ impl Requests {
         }
     }
 
-    pub async fn read_heads(&self, shard: &Shard, metrics: &[MetricId]) -> Result<Vec<HeadAnswer>> {
-        self.of_newest(shard, |manifest, last| async move { self.heads(&manifest, metrics, last).await })
-            .await
-    }
-
-    pub async fn read_own_heads(
+    /// With a fence: for the process that has raised it.
+    pub async fn read_heads(
         &self,
         shard: &Shard,
-        fence: Fence,
+        own: Option<Fence>,
         metrics: &[MetricId],
     ) -> Result<Vec<HeadAnswer>> {
-        let known = self.owned(shard, fence).await?;
+        let known = match own {
+            Some(fence) => self.owned(shard, fence).await?,
+            None => None,
+        };
         let read = |manifest: Arc<Manifest>, last| async move { self.heads(&manifest, metrics, last).await };
         self.of_known(shard, known, read).await
     }
 
-    pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Blocks>> {
+    pub async fn read_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Result<Blocks>>> {
         self.of_newest(shard, |manifest, last| async move { self.blocks(&manifest, ranges, last).await })
             .await
     }
 
-    pub async fn list_blocks(&self, shard: &Shard, ranges: &[BlockRange]) -> Result<Vec<Vec<BlockKey>>> {
+    pub async fn list_blocks(
+        &self,
+        shard: &Shard,
+        ranges: &[BlockRange],
+    ) -> Result<Vec<Result<Vec<BlockKey>>>> {
         self.of_newest(shard, |manifest, last| async move { self.block_keys(&manifest, ranges, last).await })
             .await
     }
@@ -188,7 +191,7 @@ impl Requests {
         manifest: &Manifest,
         ranges: &[BlockRange],
         last: bool,
-    ) -> Result<Vec<Blocks>, Stop> {
+    ) -> Result<Vec<Result<Blocks>>, Stop> {
         let found = self.collect(manifest, ranges, true, last).await?;
         let answer = |(found, range): (Collected, &BlockRange)| {
             let mut blocks = Blocks { whole: Vec::with_capacity(found.blocks.len()), damaged: found.losses };
@@ -201,7 +204,7 @@ impl Requests {
                 }
             }
             blocks.damaged.extend(found.holes.places(range));
-            blocks
+            Ok(blocks)
         };
         Ok(found.into_iter().zip(ranges).map(answer).collect())
     }
@@ -211,9 +214,10 @@ impl Requests {
         manifest: &Manifest,
         ranges: &[BlockRange],
         last: bool,
-    ) -> Result<Vec<Vec<BlockKey>>, Stop> {
+    ) -> Result<Vec<Result<Vec<BlockKey>>>, Stop> {
         let found = self.collect(manifest, ranges, false, last).await?;
-        Ok(found.into_iter().map(|found| found.blocks.into_keys().map(|key| name(&key)).collect()).collect())
+        let keys = |found: Collected| Ok(found.blocks.into_keys().map(|key| name(&key)).collect());
+        Ok(found.into_iter().map(keys).collect())
     }
 
     /// The newest version of each block in each range.

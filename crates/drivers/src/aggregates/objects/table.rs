@@ -130,7 +130,10 @@ impl Requests {
         if let Some(header) = whole.as_ref().map(|whole| &whole[..HEADER_BYTES.min(whole.len())]) {
             match version_of(header) {
                 Some(found) if found > FORMAT_VERSION => {
-                    return Err(Stop::Failed(self.too_new(object, found)));
+                    let place = self.damage.place(&object.object());
+                    return Err(Stop::Failed(StoreError::Io(format!(
+                        "{place} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only"
+                    ))));
                 }
                 Some(_) => {}
                 None => table.site.report("header of a table", 0, header),
@@ -140,13 +143,6 @@ impl Requests {
         let whole = whole.filter(|whole| whole.len() as u64 <= WHOLE_BYTES_MAX);
         self.cache.add(&object.name, Held { table: Some(table.clone()), whole });
         Ok(table)
-    }
-
-    fn too_new(&self, object: &TableObject, found: u32) -> StoreError {
-        let place = self.damage.place(&object.object());
-        StoreError::Io(format!(
-            "{place} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only"
-        ))
     }
 
     fn site(&self, object: &TableObject) -> ObjectSite {
