@@ -47,8 +47,8 @@ impl DataDir {
         sync_ancestors(&disk, path)?;
         let restoring = path.join(RESTORING);
         if restoring.exists() {
-            let reason = "left by an interrupted restore: run `gnudi restore` again".to_owned();
-            return Err(OpenError::Invalid { path: restoring, reason });
+            let reason = "left by an interrupted restore: run `gnudi restore` again";
+            return Err(OpenError::invalid(restoring, reason));
         }
         let lock = lock(path)?;
         check_version(&disk, &path.join(VERSION_FILE))?;
@@ -187,10 +187,7 @@ fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
             Err(OpenError::TooNew { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
         Ok(_) => Ok(()),
-        Err(_) => {
-            let reason = format!("{:?} is no format version", text.trim());
-            Err(OpenError::Invalid { path: path.to_owned(), reason })
-        }
+        Err(_) => Err(OpenError::invalid(path, format!("{:?} is no format version", text.trim()))),
     }
 }
 

@@ -176,8 +176,7 @@ pub(crate) fn read_id(disk: &dyn Disk, path: &Path, what: &str) -> Result<Option
     let Some(bytes) = read_if_there(disk, path)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
     let Ok(id) = Uuid::parse_str(text.trim()) else {
-        let reason = format!("{:?} is no {what}", text.trim());
-        return Err(OpenError::Invalid { path: path.to_owned(), reason });
+        return Err(OpenError::invalid(path, format!("{:?} is no {what}", text.trim())));
     };
     Ok(Some(id))
 }

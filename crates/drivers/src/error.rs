@@ -50,6 +50,10 @@ impl OpenError {
         move |source| OpenError::Io { path, source }
     }
 
+    pub(crate) fn invalid(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        OpenError::Invalid { path: path.into(), reason: reason.into() }
+    }
+
     /// For `map_err`: a part of the log's file `path` cannot be read.
     pub(crate) fn unreadable(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -9,8 +9,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::sync_dir;
-use crate::OpenError;
+use crate::{
+    OpenError,
+    disk::{Disk as _, LocalDisk},
+};
 
 /// The name of the manifest in a backup.
 pub const MANIFEST: &str = "backup.json";
@@ -71,19 +73,17 @@ impl Manifest {
         fs::write(&path, serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
         File::open(&path)?.sync_all()?;
         for parent in self.files.keys().filter_map(|file| file.parent()) {
-            sync_dir(&dir.join(parent))?;
+            LocalDisk.sync_dir(&dir.join(parent))?;
         }
-        sync_dir(dir)
+        LocalDisk.sync_dir(dir)
     }
 
     /// Reads the manifest in `dir`, and checks all files' lengths.
     pub fn read(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join(MANIFEST);
         let text = fs::read(&path).map_err(OpenError::io(&path))?;
-        let invalid = |error: serde_json::Error| OpenError::Invalid {
-            path: path.clone(),
-            reason: format!("not a manifest: {error}"),
-        };
+        let invalid =
+            |error: serde_json::Error| OpenError::invalid(&path, format!("not a manifest: {error}"));
         // A newer format may change everything but this.
         let Named { format_version: found } = serde_json::from_slice(&text).map_err(invalid)?;
         if found > FORMAT_VERSION {
@@ -94,14 +94,14 @@ impl Manifest {
             let is_within = file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
             if !is_within {
                 let reason = format!("it names {}, which is not a file of the backup", file.display());
-                return Err(OpenError::Invalid { path, reason });
+                return Err(OpenError::invalid(path, reason));
             }
             let path = dir.join(file);
             let found = fs::metadata(&path).map_err(OpenError::io(&path))?.len();
             if found != entry.bytes {
                 let reason =
                     format!("{found} bytes, but {MANIFEST} says {}: the backup is damaged", entry.bytes);
-                return Err(OpenError::Invalid { path, reason });
+                return Err(OpenError::invalid(path, reason));
             }
         }
         Ok(manifest)
@@ -117,7 +117,7 @@ impl Entry {
                 let reason = format!(
                     "the checksum is {found:08x}, but {MANIFEST} says {wanted:08x}: the backup is damaged"
                 );
-                Err(OpenError::Invalid { path: path.to_owned(), reason })
+                Err(OpenError::invalid(path, reason))
             }
         }
     }

@@ -89,17 +89,16 @@ impl Backup {
     /// Begins the backup `name` in the directory `place`, which is created if missing. Only one backup at a
     /// time is possible in a place ([`OpenError::InUse`]).
     pub fn begin(place: &Path, name: &str) -> Result<Self, OpenError> {
-        make_dir(place).map_err(OpenError::io(place))?;
+        LocalDisk.create_dir(place).map_err(OpenError::io(place))?;
         let lock = data_dir::lock(place)?;
         let earlier = Earlier::find(place)?;
         let path = place.join(name);
         let partial = with_suffix(&path, PARTIAL_SUFFIX);
         // Before there is a value: dropping it would remove files of the interrupted backup.
         if path.exists() || partial.exists() {
-            let reason = "there is a backup of this name already".to_owned();
-            return Err(OpenError::Invalid { path, reason });
+            return Err(OpenError::invalid(path, "there is a backup of this name already"));
         }
-        make_dir(&partial).map_err(OpenError::io(&partial))?;
+        LocalDisk.create_dir(&partial).map_err(OpenError::io(&partial))?;
         Ok(Self {
             place: place.to_owned(),
             path,
@@ -227,7 +226,7 @@ impl Backup {
             }
         }
         let reason = format!("its files changed {LISTINGS_MAX} times while they were copied: try again");
-        Err(OpenError::Invalid { path: from, reason })
+        Err(OpenError::invalid(from, reason))
     }
 
     /// Links the run to the store or to an earlier backup, or copies it. False if it is gone.
@@ -284,7 +283,7 @@ impl Backup {
     /// The folder `dir` of the store, and that of the backup, which is created.
     fn folders(&self, data_dir: &Path, dir: &Path) -> Result<(PathBuf, PathBuf), OpenError> {
         let (from, to) = (data_dir.join(dir), self.partial.join(dir));
-        make_dir(&to).map_err(OpenError::io(&to))?;
+        LocalDisk.create_dir(&to).map_err(OpenError::io(&to))?;
         Ok((from, to))
     }
 
@@ -307,7 +306,7 @@ impl Backup {
         }
         Manifest::new(files).write(&partial).map_err(OpenError::io(&partial))?;
         fs::rename(&partial, &path).map_err(OpenError::io(&path))?;
-        sync_dir(&self.place).map_err(OpenError::io(&self.place))?;
+        LocalDisk.sync_dir(&self.place).map_err(OpenError::io(&self.place))?;
         self.earlier.remove_interrupted()?;
         Ok(self.figures)
     }
@@ -346,15 +345,6 @@ fn collect(root: &Path, below: &Path, files: &mut BTreeSet<PathBuf>) -> io::Resu
         }
     }
     Ok(())
-}
-
-/// Creates a directory for its owner only, and its parents, durably.
-fn make_dir(path: &Path) -> io::Result<()> {
-    LocalDisk.create_dir(path)
-}
-
-fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }
 
 /// Names of the files in a directory; none if it does not exist.

@@ -10,13 +10,11 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-use super::{
-    Figures, MANIFEST, OnProgress, PARTIAL_SUFFIX, copy::copy_whole, make_dir, manifest::Manifest, sync_dir,
-};
+use super::{Figures, MANIFEST, OnProgress, PARTIAL_SUFFIX, copy::copy_whole, manifest::Manifest};
 use crate::{
     OpenError,
     data_dir::{self, LOCK_FILE, RESTORING},
-    disk::{if_there, parent_of, with_suffix},
+    disk::{Disk as _, LocalDisk, if_there, parent_of, with_suffix},
 };
 
 /// What a new file system may have at its root.
@@ -36,10 +34,8 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
             backups.push(backup);
         }
     }
-    backups.into_iter().max().ok_or_else(|| OpenError::Invalid {
-        path: path.to_owned(),
-        reason: format!("no backup, and none in it: there is no {MANIFEST}"),
-    })
+    let none = || OpenError::invalid(path, format!("no backup, and none in it: there is no {MANIFEST}"));
+    backups.into_iter().max().ok_or_else(none)
 }
 
 /// Copies `backup` to `data_dir`, which must be missing or empty. Changes nothing there before all files
@@ -55,13 +51,13 @@ pub fn restore(backup: &Path, data_dir: &Path, progress: OnProgress<'_>) -> Resu
     }
     check_empty(data_dir, |_| false)?;
     let restoring = with_suffix(data_dir, RESTORING);
-    make_dir(&restoring).map_err(OpenError::io(&restoring))?;
+    LocalDisk.create_dir(&restoring).map_err(OpenError::io(&restoring))?;
     let _lock = data_dir::lock(&restoring)?;
     clear(&restoring)?;
     let figures = copy_files(&manifest, backup, &restoring, progress)?;
     fs::rename(&restoring, data_dir).map_err(OpenError::io(data_dir))?;
     let parent = parent_of(data_dir);
-    sync_dir(parent).map_err(OpenError::io(parent))?;
+    LocalDisk.sync_dir(parent).map_err(OpenError::io(parent))?;
     Ok(figures)
 }
 
@@ -79,7 +75,7 @@ fn restore_within(
     let is_interrupted = restoring.exists();
     if !is_interrupted {
         check_empty(data_dir, |name| name == LOST_AND_FOUND)?;
-        make_dir(&restoring).map_err(OpenError::io(&restoring))?;
+        LocalDisk.create_dir(&restoring).map_err(OpenError::io(&restoring))?;
     }
     let _lock = data_dir::lock(&restoring)?;
     if is_interrupted {
@@ -88,9 +84,8 @@ fn restore_within(
         let is_known = |name: &OsStr| name == RESTORING || name == LOST_AND_FOUND || names.contains(name);
         if let Some(path) = first_unknown(data_dir, is_known)? {
             let reason = "this backup has no such file: restore the backup whose restore was interrupted, or empty the \
-                          directory"
-                .to_owned();
-            return Err(OpenError::Invalid { path, reason });
+                          directory";
+            return Err(OpenError::invalid(path, reason));
         }
         names.iter().try_for_each(|name| remove_if_there(&data_dir.join(name)))?;
         clear(&restoring)?;
@@ -100,9 +95,9 @@ fn restore_within(
         let to = data_dir.join(name);
         fs::rename(restoring.join(name), &to).map_err(OpenError::io(&to))?;
     }
-    sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
+    LocalDisk.sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
     remove_if_there(&restoring)?;
-    sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
+    LocalDisk.sync_dir(data_dir).map_err(OpenError::io(data_dir))?;
     Ok(figures)
 }
 
@@ -119,8 +114,7 @@ fn check_empty(data_dir: &Path, is_ignored: impl Fn(&OsStr) -> bool) -> Result<(
     if first_unknown(data_dir, is_ignored)?.is_none() {
         return Ok(());
     }
-    let reason = "not empty: a backup is restored into a missing or empty directory".to_owned();
-    Err(OpenError::Invalid { path: data_dir.to_owned(), reason })
+    Err(OpenError::invalid(data_dir, "not empty: a backup is restored into a missing or empty directory"))
 }
 
 /// The path of something in the directory whose name is not known.
@@ -162,32 +156,26 @@ fn copy_files(
     to: &Path,
     progress: OnProgress<'_>,
 ) -> Result<Figures, OpenError> {
+    let mut copy = || -> Result<Figures, OpenError> {
+        let mut figures = Figures::default();
+        for (file, entry) in &manifest.files {
+            let (from, to) = (backup.join(file), to.join(file));
+            let dir = to.parent().expect("a file lies in a directory");
+            LocalDisk.create_dir(dir).map_err(OpenError::io(dir))?;
+            let copied = copy_whole(&from, &to, &mut |bytes| {
+                figures.copied_bytes += bytes;
+                progress(&figures);
+            });
+            entry.check(&from, copied.map_err(OpenError::io(&from))?)?;
+            figures.files += 1;
+        }
+        for dir in manifest.files.keys().filter_map(|file| file.parent()) {
+            LocalDisk.sync_dir(&to.join(dir)).map_err(OpenError::io(to.join(dir)))?;
+        }
+        Ok(figures)
+    };
     // The next call removes what is left.
-    copy_each(manifest, backup, to, progress).inspect_err(|_| drop(remove_if_there(to)))
-}
-
-fn copy_each(
-    manifest: &Manifest,
-    backup: &Path,
-    to: &Path,
-    progress: OnProgress<'_>,
-) -> Result<Figures, OpenError> {
-    let mut figures = Figures::default();
-    for (file, entry) in &manifest.files {
-        let (from, to) = (backup.join(file), to.join(file));
-        let dir = to.parent().expect("a file lies in a directory");
-        make_dir(dir).map_err(OpenError::io(dir))?;
-        let copied = copy_whole(&from, &to, &mut |bytes| {
-            figures.copied_bytes += bytes;
-            progress(&figures);
-        });
-        entry.check(&from, copied.map_err(OpenError::io(&from))?)?;
-        figures.files += 1;
-    }
-    for dir in manifest.files.keys().filter_map(|file| file.parent()) {
-        sync_dir(&to.join(dir)).map_err(OpenError::io(to.join(dir)))?;
-    }
-    Ok(figures)
+    copy().inspect_err(|_| drop(remove_if_there(to)))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ struct Format {
 pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Result<SackCount, OpenError> {
     let place = requests.objects.place();
     let engine = |reason: String| OpenError::Engine { engine: place.clone(), reason };
-    let path = || PathBuf::from(requests.damage.place(names::FORMAT));
+    let path = PathBuf::from(requests.damage.place(names::FORMAT));
     let mut found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
     if found.is_none() {
         let version = match access {
@@ -54,19 +54,18 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
         found = requests.get(names::FORMAT).await.map_err(|error| engine(error.to_string()))?;
     }
     let text = found.ok_or_else(|| engine("what was written cannot be read".to_owned()))?;
-    let invalid = |error: serde_json::Error| OpenError::Invalid { path: path(), reason: error.to_string() };
+    let invalid = |error: serde_json::Error| OpenError::invalid(&path, error.to_string());
     // A newer format may change everything but this.
     let named: serde_json::Value = serde_json::from_slice(&text).map_err(invalid)?;
     let Some(mut version) = named["version"].as_u64().and_then(|version| u32::try_from(version).ok()) else {
-        let reason = "it names no format version".to_owned();
-        return Err(OpenError::Invalid { path: path(), reason });
+        return Err(OpenError::invalid(path, "it names no format version"));
     };
     if version > VERSION_FILLED {
-        return Err(OpenError::TooNew { path: path(), found: version, known: VERSION_FILLED });
+        return Err(OpenError::TooNew { path, found: version, known: VERSION_FILLED });
     }
     if version < *VERSIONS_WITHOUT_TABLES.start() {
         let reason = format!("format version {version} was of a development version, and is no longer read");
-        return Err(OpenError::Invalid { path: path(), reason });
+        return Err(OpenError::invalid(path, reason));
     }
     let Format { shards, cluster, .. } = serde_json::from_slice(&text).map_err(invalid)?;
     if cluster != own {

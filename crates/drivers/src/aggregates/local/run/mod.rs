@@ -9,7 +9,7 @@ pub mod verify;
 mod writer;
 
 use std::{
-    io::{self, IoSlice},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -98,7 +98,8 @@ pub struct Run {
 /// A run's file.
 pub struct RunFile {
     pub path: PathBuf,
-    file: Arc<dyn DiskFile>,
+    /// `None` if it is gone.
+    file: Option<Arc<dyn DiskFile>>,
     quarantine: Arc<Quarantine>,
 }
 
@@ -109,35 +110,6 @@ impl Site for RunFile {
 
     fn report(&self, what: &str, offset: u64, bytes: &[u8]) {
         self.quarantine.report(what, &self.path, offset, bytes);
-    }
-}
-
-/// In place of a file that is gone.
-struct NoFile;
-
-impl DiskFile for NoFile {
-    fn len(&self) -> io::Result<u64> {
-        Ok(0)
-    }
-
-    fn read_at(&self, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn write_at(&self, _slices: &[IoSlice<'_>], _offset: u64) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn allocate(&self, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -161,7 +133,7 @@ impl Run {
             Ok((file, length))
         };
         let (file, bytes) = opened().map_err(OpenError::io(&path))?;
-        let site = RunFile { path, file, quarantine: Arc::clone(quarantine) };
+        let site = RunFile { path, file: Some(file), quarantine: Arc::clone(quarantine) };
         let mut header = vec![0; HEADER_BYTES.min(bytes as usize)];
         site.read_leaving_out(0, &mut header);
         match layout::version_of(&header) {
@@ -169,8 +141,8 @@ impl Run {
                 return Err(OpenError::TooNew { path: site.path, found, known: FORMAT_VERSION });
             }
             Some(0) => {
-                let reason = "was written by a development version, and is no longer read".to_owned();
-                return Err(OpenError::Invalid { path: site.path, reason });
+                let reason = "was written by a development version, and is no longer read";
+                return Err(OpenError::invalid(site.path, reason));
             }
             Some(_) => {}
             None => site.report("header of a run", 0, &header),
@@ -187,7 +159,7 @@ impl Run {
         known: impl IntoIterator<Item = MetricId>,
     ) -> Self {
         let path = dir.join(name.file());
-        let site = RunFile { path, file: Arc::new(NoFile), quarantine: Arc::clone(quarantine) };
+        let site = RunFile { path, file: None, quarantine: Arc::clone(quarantine) };
         site.report("run, whose file is gone", 0, &[]);
         Self { name, bytes: 0, table: Arc::new(Table::gone(site, known)) }
     }
@@ -274,11 +246,16 @@ impl Run {
 }
 
 impl RunFile {
+    fn read_exact(&self, bytes: &mut [u8], start: u64) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        read_exact_at(&**file, bytes, start)
+    }
+
     /// Reads index and filter; rebuilds a damaged index from the entries.
     fn load_index(&self, length: u64) -> Index {
         let mut bytes = vec![0; FOOTER_BYTES.min(length as usize)];
         let footer_at = length - bytes.len() as u64;
-        let read = read_exact_at(&*self.file, &mut bytes, footer_at);
+        let read = self.read_exact(&mut bytes, footer_at);
         let footer = if read.is_ok() { Footer::parse(&bytes, length) } else { None };
         let Some(footer) = footer else {
             self.report("end of a run", footer_at, &bytes);
@@ -314,14 +291,14 @@ impl RunFile {
     /// Whether an index follows the entries that were found.
     fn begins_index(&self, rebuild: &Rebuild) -> bool {
         let mut bytes = [0; INDEX_ENTRY_BYTES];
-        read_exact_at(&*self.file, &mut bytes, rebuild.end()).is_ok() && rebuild.is_index(&bytes)
+        self.read_exact(&mut bytes, rebuild.end()).is_ok() && rebuild.is_index(&bytes)
     }
 
     pub fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
         let start = index.page_start(first);
         let end = index.page_end(last);
-        let bytes = read_buffer::filled((end - start) as usize, |bytes| {
-            match read_exact_at(&*self.file, bytes, start) {
+        let bytes =
+            read_buffer::filled((end - start) as usize, |bytes| match self.read_exact(bytes, start) {
                 Ok(()) => {
                     self.quarantine.was_read(&self.path, start..end);
                     Ok(())
@@ -329,8 +306,7 @@ impl RunFile {
                 Err(error) => self
                     .read_pieces(start, bytes, &|path, at| self.quarantine.is_given_up(path, at))
                     .map_err(|at| StoreError::Io(format!("{}: {error}", self.place(at)))),
-            }
-        })?;
+            })?;
         Ok(Pages { first, last, start, bytes })
     }
 
@@ -347,7 +323,7 @@ impl RunFile {
             // Aligned to the disk's blocks, so that the bad block's neighbours are not lost.
             let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
             let (piece, behind) = rest.split_at_mut(length as usize);
-            match read_exact_at(&*self.file, piece, at) {
+            match self.read_exact(piece, at) {
                 Ok(()) => self.quarantine.was_read(&self.path, at..at + length),
                 Err(error) => {
                     if !is_given_up(&self.path, at) {
@@ -364,7 +340,7 @@ impl RunFile {
 
     /// Unreadable pieces read as zeros at once: one bad place must not prevent opening.
     fn read_leaving_out(&self, start: u64, bytes: &mut [u8]) {
-        if read_exact_at(&*self.file, bytes, start).is_err() {
+        if self.read_exact(bytes, start).is_err() {
             self.read_pieces(start, bytes, &|_, _| true).expect("bad places are given up");
         }
     }

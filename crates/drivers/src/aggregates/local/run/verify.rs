@@ -1,16 +1,13 @@
 //! Reads a run from its first entry to its last, and notes damage around the entries.
 
 use super::{Run, cursor::Cursor};
-use crate::{
-    aggregates::{
-        key::Key,
-        table::{
-            Found, Rebuild,
-            entry::{Header, Kind},
-            layout::{FOOTER_BYTES, Footer},
-        },
+use crate::aggregates::{
+    key::Key,
+    table::{
+        Found, Rebuild,
+        entry::{Header, Kind},
+        layout::{FOOTER_BYTES, Footer},
     },
-    disk::read_exact_at,
 };
 
 /// Bytes between two entries that may have held entries.
@@ -126,7 +123,7 @@ impl Notes {
     fn is_complete(&self, run: &Run) -> bool {
         let mut footer = [0; FOOTER_BYTES];
         let footer_at = run.bytes.saturating_sub(FOOTER_BYTES as u64);
-        let read = read_exact_at(&*run.table.site.file, &mut footer, footer_at);
+        let read = run.table.site.read_exact(&mut footer, footer_at);
         if let Some(footer) = read.ok().and_then(|()| Footer::parse(&footer, run.bytes)) {
             return footer.entries_end == self.found.end();
         }
