@@ -8,7 +8,7 @@ use crate::{
     aggregates::{
         objects::manifest::{Decoded, Manifest},
         redis::layout as aggregates_in_redis,
-        table::exercise::{exercise, of_entries, vouched},
+        table::exercise::{exercise, of_entries, with_checksums},
     },
     disk::{Disk, LocalDisk},
     incoming::{
@@ -26,7 +26,7 @@ use crate::{
 pub fn table(bytes: &[u8]) {
     let Some((1.., rest)) = bytes.split_first().map(|(kind, rest)| (kind % 2, rest)) else {
         exercise(bytes);
-        exercise(&vouched(bytes));
+        exercise(&with_checksums(bytes));
         return;
     };
     let (entries, changes) = rest.split_at(rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len()));
@@ -38,7 +38,7 @@ pub fn table(bytes: &[u8]) {
         table[at] = change[2];
     }
     exercise(&table);
-    exercise(&vouched(&table));
+    exercise(&with_checksums(&table));
 }
 
 /// A manifest, as an object and as its text.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    hash::Hash,
     ops::Range,
     path::{Path, PathBuf},
     sync::{
@@ -25,8 +26,8 @@ pub struct Quarantine {
     dir: Option<PathBuf>,
     found: AtomicU64,
     copied_bytes: Mutex<u64>,
-    /// Files and offsets already reported, so that each place is reported once.
-    known: Mutex<HashSet<(PathBuf, u64)>>,
+    /// Files and offsets.
+    reported: Reported<(PathBuf, u64)>,
     /// Files and offsets that the disk failed to read, not read since, and since when.
     unreadable: Mutex<HashMap<PathBuf, BTreeMap<u64, Instant>>>,
     /// Whether there are any.
@@ -54,6 +55,18 @@ pub const UNREADABLE_MAX: Duration = Duration::from_secs(30);
 /// How many places are remembered; beyond that, some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
 
+/// Places that were reported, so that each is reported once.
+#[derive(Default)]
+pub struct Reported<P>(Mutex<HashSet<P>>);
+
+impl<P: Eq + Hash> Reported<P> {
+    /// Adds a place; false if it was reported before.
+    pub fn insert(&self, place: P) -> bool {
+        let mut known = self.0.lock();
+        known.len() >= KNOWN_MAX || known.insert(place)
+    }
+}
+
 impl Quarantine {
     /// `dir` is created when the first damage is found.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
@@ -62,7 +75,7 @@ impl Quarantine {
             dir: Some(dir),
             found: AtomicU64::new(0),
             copied_bytes: Mutex::new(0),
-            known: Mutex::default(),
+            reported: Reported::default(),
             unreadable: Mutex::default(),
             has_unreadable: AtomicBool::new(false),
             unreadable_max: UNREADABLE_MAX,
@@ -125,11 +138,9 @@ impl Quarantine {
     /// Reports `bytes`, found damaged at `offset` of `file`: once, however often they are read. They are
     /// copied once, also across restarts.
     pub fn report(&self, what: &str, file: &Path, offset: u64, bytes: &[u8]) {
-        let mut known = self.known.lock();
-        if known.len() < KNOWN_MAX && !known.insert((file.to_owned(), offset)) {
+        if !self.reported.insert((file.to_owned(), offset)) {
             return;
         }
-        drop(known);
         self.found.fetch_add(1, Ordering::Relaxed);
         if !self.notify(what, file, offset, bytes, false) {
             tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");

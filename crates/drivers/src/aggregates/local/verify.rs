@@ -357,8 +357,8 @@ fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Ne
         |what: String, repair: &str| Finding::of(&next.at.0, what, repair).at(next.at.1).of_metric(metric);
     match (&next.state, key.as_block()) {
         (State::Gone, _) => {}
-        (State::Lost, None) if key.is_loss() => checked.lost_blocks.push(metric),
-        (State::Lost, None) => {
+        (State::Lost, block) if block.is_some() || key.is_loss() => checked.lost_blocks.push(metric),
+        (State::Lost, _) => {
             checked.lost_heads.push(metric);
             judge.lost_head(metric);
         }
@@ -369,7 +369,6 @@ fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Ne
                 judge.lost_head(metric);
             }
         }
-        (State::Lost, Some(_)) => checked.lost_blocks.push(metric),
         (State::Value(_), None) if key.is_mark() => {}
         (State::Value(bytes), None) => {
             checked.heads += 1;

@@ -1,33 +1,34 @@
 //! Damaged objects: each place is reported once, and copied to the quarantine.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::names;
-use crate::{objects::Objects, quarantine::QUARANTINE_BYTES_MAX};
-
-/// How many damaged places are remembered; beyond that, some may be reported more than once.
-const KNOWN_MAX: usize = 10_000;
+use crate::{
+    objects::Objects,
+    quarantine::{QUARANTINE_BYTES_MAX, Reported},
+};
 
 pub struct Damage {
     objects: Arc<dyn Objects>,
-    /// Objects and offsets already reported.
-    known: Mutex<HashSet<(String, u64)>>,
+    /// Objects and offsets.
+    reported: Reported<(String, u64)>,
     found: AtomicU64,
     copied_bytes: AtomicU64,
 }
 
 impl Damage {
     pub fn new(objects: Arc<dyn Objects>) -> Self {
-        Self { objects, known: Mutex::default(), found: AtomicU64::new(0), copied_bytes: AtomicU64::new(0) }
+        Self {
+            objects,
+            reported: Reported::default(),
+            found: AtomicU64::new(0),
+            copied_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Number of damaged places found.
@@ -42,11 +43,9 @@ impl Damage {
 
     /// Reports damaged bytes of an object.
     pub fn report(&self, what: &str, name: &str, offset: u64, bytes: &[u8]) {
-        let mut known = self.known.lock();
-        if known.len() < KNOWN_MAX && !known.insert((name.to_owned(), offset)) {
+        if !self.reported.insert((name.to_owned(), offset)) {
             return;
         }
-        drop(known);
         self.found.fetch_add(1, Ordering::Relaxed);
         let object = self.place(name);
         tracing::error!(object, offset, length = bytes.len(), "damaged {what}: set aside");

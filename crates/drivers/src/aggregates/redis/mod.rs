@@ -37,6 +37,7 @@ use crate::{
     clients::redis::{
         Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
+    quarantine::Reported,
 };
 
 // Those that write check the fences first.
@@ -83,8 +84,8 @@ pub struct RedisAggregates {
     next_write: AtomicU64,
     /// Leases of which a write may still be under way: their sacks and tokens.
     in_doubt: Mutex<HashSet<(Sack, u64)>>,
-    /// Values already reported as damaged: metric ids, with names of blocks.
-    damaged: Mutex<HashSet<Vec<u8>>>,
+    /// Metric ids, with names of blocks.
+    damaged: Reported<Vec<u8>>,
 }
 
 impl RedisAggregates {
@@ -143,7 +144,7 @@ impl RedisAggregates {
             next_lane: AtomicUsize::new(0),
             next_write: AtomicU64::new(UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64)),
             in_doubt: Mutex::default(),
-            damaged: Mutex::default(),
+            damaged: Reported::default(),
         });
         tokio::spawn(Self::maintain(Arc::downgrade(&store)));
         Ok(store)

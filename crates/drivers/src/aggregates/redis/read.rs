@@ -18,8 +18,6 @@ const CALL_HEADS_MAX: usize = 500;
 const CALL_RANGES_MAX: usize = 64;
 /// About how many bytes of blocks one call reads; the rest takes further round trips.
 const CALL_BYTES_MAX: usize = 4 << 20;
-/// How many damaged values are remembered; beyond that, some may be reported more than once.
-const KNOWN_MAX: usize = 10_000;
 
 /// A range being read.
 struct Reading {
@@ -212,11 +210,8 @@ impl RedisAggregates {
     /// Reports damage, once, and copies the value. The original stays until it is overwritten.
     async fn set_aside(&self, metric: MetricId, name: &[u8], value: &Bytes) {
         let aside = [metric.0.as_bytes(), name].concat();
-        {
-            let mut known = self.damaged.lock();
-            if known.len() < KNOWN_MAX && !known.insert(aside.clone()) {
-                return;
-            }
+        if !self.damaged.insert(aside.clone()) {
+            return;
         }
         let tag = &self.tags[self.shard_of(metric)];
         let what = if name.is_empty() { "head" } else { "block" };

@@ -127,7 +127,7 @@ fn whole(bytes: &[u8], at: usize) -> Option<Header> {
 
 /// Sets the checksums of an entry that begins here; returns its length. `None` if there is no room for one.
 #[cfg(any(test, fuzzing))]
-pub fn vouch(bytes: &mut [u8]) -> Option<usize> {
+pub fn set_checksums(bytes: &mut [u8]) -> Option<usize> {
     let length = u32_at(bytes.first_chunk::<HEADER_BYTES>()?, 4) as usize;
     if bytes[..2] != MAGIC.to_le_bytes() || bytes.len() - HEADER_BYTES < length {
         return None;

@@ -99,16 +99,16 @@ fn merge(table: &Arc<Table<Memory>>, whole: &Bytes) -> Option<Vec<Key>> {
 }
 
 /// The same bytes with valid checksums: those of the header, of whatever looks like an entry, of index, filter and footer.
-pub fn vouched(bytes: &[u8]) -> Vec<u8> {
+pub fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < HEADER_BYTES + FOOTER_BYTES {
         return bytes;
     }
     let mut at = HEADER_BYTES;
-    while let Some(length) = entry::vouch(&mut bytes[at..]) {
+    while let Some(length) = entry::set_checksums(&mut bytes[at..]) {
         at += length;
     }
-    Footer::vouch(&mut bytes);
+    Footer::set_checksums(&mut bytes);
     bytes
 }
 
@@ -156,7 +156,7 @@ mod tests {
         #[test]
         fn a_whole_table_gives_its_keys((keys, bytes) in a_table()) {
             prop_assert_eq!(exercise(&bytes), Some(keys));
-            prop_assert_eq!(vouched(&bytes), bytes);
+            prop_assert_eq!(with_checksums(&bytes), bytes);
         }
 
         #[test]
@@ -175,7 +175,7 @@ mod tests {
                 bytes.truncate(cut.index(bytes.len()));
             }
             exercise(&bytes);
-            exercise(&vouched(&bytes));
+            exercise(&with_checksums(&bytes));
         }
     }
 }

@@ -93,7 +93,7 @@ impl Footer {
 
     /// Sets the checksums of a table's header, index, filter and footer.
     #[cfg(any(test, fuzzing))]
-    pub fn vouch(table: &mut [u8]) {
+    pub fn set_checksums(table: &mut [u8]) {
         let header = crc_fast::crc32_iscsi(&table[..12]);
         table[12..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
         let at = table.len() - FOOTER_BYTES;

@@ -185,9 +185,7 @@ impl<S: Site> Table<S> {
                     match header.key.cmp(key) {
                         std::cmp::Ordering::Less => before = Some(header.key),
                         std::cmp::Ordering::Equal => {
-                            let offset = start + (skipped + at) as u64;
-                            let entry = Entry { offset, header, bytes: page, at: skipped + at };
-                            return Some(self.open(&entry));
+                            return Some(self.open(&Entry::new(start, page, skipped + at, header)));
                         }
                         std::cmp::Ordering::Greater => return None,
                     }
