@@ -21,7 +21,7 @@ use gnudi_drivers::{
 use gnudi_model::{MetricId, Timestamp};
 use support::{
     aggregate_items::{all_blocks, key, metric as metric_of},
-    local::{open_aggregates, small_aggregates},
+    local::{files, open_aggregates, small_aggregates},
     random::Random,
     sim_disk::SimDisk,
     wait::until,
@@ -49,16 +49,19 @@ fn value(id: u8, version: u8) -> Bytes {
     [id, version].into_iter().chain((2..300).map(|at| (at as u8).wrapping_mul(id | 1) ^ version)).collect()
 }
 
+/// A head alone.
+fn head_write(id: u8, version: u8) -> MetricWrite {
+    MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head: value(id, version) }
+}
+
+async fn write_all(store: &LocalAggregates, writes: impl Iterator<Item = MetricWrite>) {
+    assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+}
+
 async fn write(store: &LocalAggregates, version: u8) {
-    let writes = (0..METRICS)
-        .map(|id| MetricWrite {
-            metric: metric(id),
-            blocks: vec![(key(id.into(), 60 * i64::from(version)), value(id, version))],
-            expired: Vec::new(),
-            head: value(id, version),
-        })
-        .collect();
-    assert!(store.write(Fence::EVERYTHING, writes).await.iter().all(Result::is_ok));
+    let block = |id: u8| (key(id.into(), 60 * i64::from(version)), value(id, version));
+    let with_block = |id| MetricWrite { blocks: vec![block(id)], ..head_write(id, version) };
+    write_all(store, (0..METRICS).map(with_block)).await;
     store.sync().await.unwrap();
 }
 
@@ -98,10 +101,6 @@ async fn count_lost(store: &LocalAggregates, versions: u8) -> (usize, usize) {
 /// Like [`count_lost`], after a restart.
 async fn count_lost_in(disk: &SimDisk, versions: u8) -> (usize, usize) {
     count_lost(&open_unflushed(disk), versions).await
-}
-
-fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
-    disk.paths().into_iter().filter(|path| path.to_str().unwrap().ends_with(end)).collect()
 }
 
 fn quarantined(disk: &SimDisk) -> usize {
@@ -345,8 +344,7 @@ async fn a_run_that_is_gone_brings_no_old_head_back_by_a_clock_that_is_behind() 
     let store = open(&disk, 1000);
     for version in 1..=2 {
         let head = Bytes::from(vec![version; 2000]);
-        let write = MetricWrite { metric: newer, blocks: Vec::new(), expired: Vec::new(), head };
-        store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+        write_all(&store, [MetricWrite { metric: newer, head, ..head_write(0, version) }].into_iter()).await;
         settle(&store, version.into()).await;
     }
     assert_eq!(store.figures().runs, 2);
@@ -399,13 +397,7 @@ async fn five_heads_twice() -> (SimDisk, Vec<usize>) {
     let store = open_unflushed(&disk);
     let mut ends = Vec::new();
     for version in 1..=2 {
-        let writes = (0..5).map(|id| MetricWrite {
-            metric: metric(id),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-            head: value(id, version),
-        });
-        assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+        write_all(&store, (0..5).map(|id| head_write(id, version))).await;
         store.sync().await.unwrap();
         disk.edit(&files(&disk, ".log")[0], |bytes| {
             ends.push(bytes.iter().rposition(|byte| *byte != 0).unwrap() / 8 * 8 + 8);
@@ -476,13 +468,7 @@ async fn a_cut_run_takes_no_neighbours_along() {
     let rewritten: Vec<u8> = lost.iter().copied().step_by(2).collect();
     let store = open(&disk, 1000);
     for version in 3..10 {
-        let writes = rewritten.iter().map(|id| MetricWrite {
-            metric: metric(*id),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-            head: value(*id, version),
-        });
-        assert!(store.write(Fence::EVERYTHING, writes.collect()).await.iter().all(Result::is_ok));
+        write_all(&store, rewritten.iter().map(|id| head_write(*id, version))).await;
         settle(&store, u64::from(version) - 2).await;
     }
     until("a merge", async || store.figures().merges > 0).await;

@@ -10,8 +10,10 @@ use gnudi_drivers::aggregates::{
 };
 use gnudi_model::{Fault, MetricId};
 use support::{
-    aggregate_items::{is_large_there as is_there, large_head, metric, write_large as write},
-    local::{open_aggregates, small_aggregates},
+    aggregate_items::{
+        assert_each_there, is_large_there as is_there, large_head, metric, write_each, write_large as write,
+    },
+    local::{files, open_aggregates, small_aggregates},
     sim_disk::{Operation, SimDisk},
     wait::until,
 };
@@ -51,9 +53,7 @@ async fn after_a_failed_sync_nothing_is_written_any_more() {
 #[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
     let (disk, store) = fresh();
-    for id in 0..10 {
-        write(&*store, id).await.unwrap();
-    }
+    write_each(&*store, 0..10).await;
     disk.set_capacity(Some(disk.used() + 120_000));
     let mut next = 10;
     let error = loop {
@@ -64,9 +64,7 @@ async fn a_full_disk_refuses_and_recovers() {
         assert!(next < 200, "the disk is never full");
     };
     assert!(matches!(error, StoreError::NoSpace(_)), "{error}");
-    for id in 0..next {
-        assert!(is_there(&*store, id).await, "{id} of {next}");
-    }
+    assert_each_there(&*store, 0..next).await;
     assert!(!is_there(&*store, next).await);
     store.sync().await.unwrap();
     disk.set_capacity(None);
@@ -82,9 +80,7 @@ async fn a_full_disk_refuses_and_recovers() {
     }
     drop(store);
     let store = open(&disk);
-    for id in (0..next).chain([1000, 2000, 2199]) {
-        assert!(is_there(&*store, id).await, "{id}");
-    }
+    assert_each_there(&*store, (0..next).chain([1000, 2000, 2199])).await;
     assert_eq!(store.figures().damaged, 0);
 }
 
@@ -100,13 +96,10 @@ async fn a_merge_that_fails_leaves_no_files() {
         assert!(next < 2000, "nothing is merged");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let is_left = || disk.paths().iter().any(|path| path.to_string_lossy().ends_with(".blocks.run"));
-    until("the removal of the blocks", async || !is_left()).await;
+    until("the removal of the blocks", async || files(&disk, ".blocks.run").is_empty()).await;
     drop(store);
     let store = open(&disk);
-    for id in 0..next {
-        assert!(is_there(&*store, id).await, "{id}");
-    }
+    assert_each_there(&*store, 0..next).await;
 }
 
 /// A later sync would succeed, but not write what the disk has lost.
@@ -166,13 +159,10 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
     for seed in 0..30 {
         let (disk, store) = fresh();
         disk.fail_named(Operation::SyncDir, "/runs", ErrorKind::Other);
-        for id in 0..25 {
-            write(&*store, id).await.unwrap();
-        }
+        write_each(&*store, 0..25).await;
         store.sync().await.unwrap();
         until("the failure", async || disk.is_healed()).await;
-        let is_run = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".run");
-        assert!(disk.paths().iter().any(is_run), "the run has its name");
+        assert!(!files(&disk, ".run").is_empty(), "the run has its name");
         disk.kill_after(0);
         drop(store);
         disk.restart(0);
@@ -205,9 +195,7 @@ async fn writes_are_slowed_while_merges_lag() {
     let figures = store.figures();
     assert!(disk.is_healed() && figures.runs >= 16 && figures.flushes_waited >= 3, "{figures:?}");
     assert!(figures.runs <= 16 + figures.flushes_waited, "{figures:?}");
-    for id in 0..next {
-        assert!(is_there(&*store, id).await, "{id}");
-    }
+    assert_each_there(&*store, 0..next).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,9 +252,7 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
     for unreadable_max in [Duration::ZERO, Duration::from_hours(1)] {
         let disk = SimDisk::default();
         let store = open_giving_up(&disk, unreadable_max);
-        for id in 1..10 {
-            write(&*store, id).await.unwrap();
-        }
+        write_each(&*store, 1..10).await;
         let (path, at) = place_of(&disk, 5);
         disk.spoil(&path, at + 1000..at + 1001);
         let answer = others_are_there(&store, 5).await;
@@ -294,21 +280,16 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
 async fn a_read_error_of_the_log_that_passes_leaves_no_file() {
     let disk = SimDisk::default();
     let store = open_giving_up(&disk, Duration::from_hours(1));
-    for id in 1..10 {
-        write(&*store, id).await.unwrap();
-    }
+    write_each(&*store, 1..10).await;
     let (path, at) = place_of(&disk, 5);
     disk.spoil(&path, at + 1000..at + 1001);
     let answer = others_are_there(&store, 5).await;
     assert!(matches!(answer, Err(StoreError::Io(_))), "{answer:?}");
     disk.heal();
     assert!(is_there(&*store, 5).await);
-    for id in 10..60 {
-        write(&*store, id).await.unwrap();
-    }
+    write_each(&*store, 10..60).await;
     until("the release of the file", async || !disk.paths().contains(&path)).await;
-    let is_kept = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "unreadable");
-    assert!(!disk.paths().iter().any(is_kept), "{:?}", disk.paths());
+    assert!(files(&disk, ".unreadable").is_empty(), "{:?}", disk.paths());
     assert!(is_there(&*store, 5).await);
 }
 
@@ -317,9 +298,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
     for unreadable_max in [Duration::ZERO, Duration::from_hours(1)] {
         let disk = SimDisk::default();
         let store = open_giving_up(&disk, unreadable_max);
-        for id in 1..30 {
-            write(&*store, id).await.unwrap();
-        }
+        write_each(&*store, 1..30).await;
         until("a flush", async || store.figures().flushes > 0).await;
         let (path, at) = loop {
             let place = place_of(&disk, 5);
@@ -347,13 +326,10 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
 async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {
     for place in [0, 4096, 60_000, u64::MAX - 300, u64::MAX - 10] {
         let (disk, store) = fresh();
-        for id in 1..30 {
-            write(&*store, id).await.unwrap();
-        }
+        write_each(&*store, 1..30).await;
         until("a flush", async || store.figures().flushes > 0).await;
         drop(store);
-        let is_run = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "run");
-        let run = disk.paths().into_iter().find(is_run).unwrap();
+        let run = files(&disk, ".run").remove(0);
         let mut length = 0;
         disk.edit(&run, |bytes| length = bytes.len() as u64);
         let at = if place > length { length - (u64::MAX - place) } else { place };

@@ -16,7 +16,9 @@ use gnudi_drivers::{
 };
 use gnudi_model::MetricId;
 use support::{
-    aggregate_items::{LARGE_HEAD_BYTES, is_large_there as is_there, metric, write_large as write},
+    aggregate_items::{
+        LARGE_HEAD_BYTES, assert_each_there, is_large_there as is_there, metric, write_large as write,
+    },
     local::{ONLY_SACK, append, open_log, small_aggregates, small_log, waiting},
     sim_disk::{Operation, SimDisk},
     wait::until,
@@ -64,9 +66,7 @@ async fn a_merge_waits_until_its_output_fits_beside_the_reserve() {
     disk.set_capacity(None);
     until("the merge", async || store.figures().merges > figures.merges).await;
     until("nothing that waits", async || !store.figures().merge_waits).await;
-    for id in 0..next {
-        assert!(is_there(&*store, id).await, "{id}");
-    }
+    assert_each_there(&*store, 0..next).await;
     assert_eq!(store.figures().damaged, 0);
 }
 
@@ -109,9 +109,7 @@ async fn deletions_give_space_back_on_a_full_disk() {
         tokio::time::sleep(PAUSE).await;
     }
     assert!(!is_there(&*store, 0).await && !is_there(&*store, next - 4).await);
-    for id in next - 3..=next {
-        assert!(is_there(&*store, id).await, "{id}");
-    }
+    assert_each_there(&*store, next - 3..=next).await;
     drop(store);
     let store = open(&disk, &reserve(&disk, 200_000));
     assert!(is_there(&*store, next).await && is_there(&*store, next - 1).await);

@@ -14,8 +14,8 @@ use gnudi_drivers::aggregates::{
 use proptest::prelude::*;
 use support::{
     aggregate_items::{
-        Everything, LARGE_HEAD_BYTES, everything, is_large_there, metric, random_bytes, random_write, write,
-        write_large,
+        Everything, LARGE_HEAD_BYTES, assert_each_there, everything, metric, random_bytes, random_write,
+        write, write_each, write_large,
     },
     local::{open_aggregates, small_aggregates},
     random::Random,
@@ -201,9 +201,7 @@ async fn a_head_is_written_once_a_sync() {
     let disk = SimDisk::default();
     let store = open(&disk, 1 << 20).unwrap();
     for _ in 0..100 {
-        for id in 0..5 {
-            write_large(&*store, id).await.unwrap();
-        }
+        write_each(&*store, 0..5).await;
     }
     let figures = store.figures();
     assert_eq!((figures.writes, figures.log_bytes, figures.dirty_heads), (500, 0, 5));
@@ -214,9 +212,7 @@ async fn a_head_is_written_once_a_sync() {
     assert_eq!((figures.dirty_heads, figures.dirty_bytes), (0, 0));
     drop(store);
     let store = open(&disk, 1 << 20).unwrap();
-    for id in 0..5 {
-        assert!(is_large_there(&*store, id).await);
-    }
+    assert_each_there(&*store, 0..5).await;
 }
 
 /// Beyond the limit heads go to a run, without the log.
@@ -232,9 +228,7 @@ async fn memory_is_bounded() {
     }
     until("flushes", async || store.figures().flushes >= 2).await;
     assert_eq!(store.figures().log_bytes, 0);
-    for id in 0..200 {
-        assert!(is_large_there(&*store, id).await);
-    }
+    assert_each_there(&*store, 0..200).await;
 }
 
 /// A head that changes while a sync writes its former version stays the newer one.

@@ -20,33 +20,24 @@ use gnudi_drivers::{
 };
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use parking_lot::Mutex;
-use support::random::Random;
-use uuid::Uuid;
+use support::{aggregate_items::metric, random::Random};
 
-const METRICS: u128 = 400;
+const METRICS: usize = 400;
 const MINUTE: Timespan = Timespan(60_000_000_000);
 const RAW: Timespan = Timespan(0);
-
-fn metric(id: u128) -> MetricId {
-    MetricId(Uuid::from_u128(id))
-}
-
-fn everything(metric: MetricId, granularity: Timespan) -> BlockRange {
-    BlockRange { metric, granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
-}
 
 /// Workers' passes: each changes the head, and some of the blocks, also in place.
 struct Writer {
     store: Arc<MemoryAggregates>,
     random: Random,
     position: u64,
-    metrics: BTreeSet<u128>,
-    blocks: BTreeMap<u128, BTreeSet<BlockKey>>,
+    metrics: BTreeSet<usize>,
+    blocks: BTreeMap<usize, BTreeSet<BlockKey>>,
 }
 
 impl Writer {
     async fn pass(&mut self) {
-        let id = u128::from(self.random.next()) % METRICS;
+        let id = self.random.below(METRICS);
         self.position += 1;
         let known = self.blocks.entry(id).or_default();
         let mut write = MetricWrite {
@@ -221,7 +212,7 @@ async fn contents(store: &MemoryAggregates) -> (Vec<Option<Bytes>>, Vec<Blocks>)
     let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
     let ranges: Vec<BlockRange> = metrics
         .iter()
-        .flat_map(|metric| [RAW, MINUTE].map(|granularity| everything(*metric, granularity)))
+        .flat_map(|metric| [RAW, MINUTE].map(|granularity| BlockRange::all(*metric, granularity)))
         .collect();
     let heads = store.read_heads(&metrics).await.into_iter().map(Result::unwrap).collect();
     (heads, store.read_blocks(&ranges).await.into_iter().map(Result::unwrap).collect())

@@ -23,8 +23,7 @@ pub fn key(id: usize, first: i64) -> BlockKey {
 
 /// All blocks of [`key`]'s granularity.
 pub fn all_blocks(id: usize) -> BlockRange {
-    let granularity = Timespan::from_secs(1);
-    BlockRange { metric: metric(id), granularity, from: Timestamp(i64::MIN), to: Timestamp::MAX }
+    BlockRange::all(metric(id), Timespan::from_secs(1))
 }
 
 pub fn write(id: usize, head: &str, blocks: &[(BlockKey, &str)]) -> MetricWrite {
@@ -56,11 +55,25 @@ pub async fn write_large(store: &dyn AggregateStore, id: usize) -> Result<(), St
     store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
 }
 
+/// Writes large heads of new metrics, one by one.
+pub async fn write_each(store: &dyn AggregateStore, ids: impl IntoIterator<Item = usize>) {
+    for id in ids {
+        write_large(store, id).await.unwrap();
+    }
+}
+
 /// Whether the metric has its large head; it must not have another one.
 pub async fn is_large_there(store: &dyn AggregateStore, id: usize) -> bool {
     let head = store.read_heads(&[metric(id)]).await.remove(0).unwrap();
     assert!(head.as_ref().is_none_or(|head| *head == large_head(id)), "another head of {id}");
     head.is_some()
+}
+
+/// Asserts that all these metrics have their large heads.
+pub async fn assert_each_there(store: &dyn AggregateStore, ids: impl IntoIterator<Item = usize>) {
+    for id in ids {
+        assert!(is_large_there(store, id).await, "{id}");
+    }
 }
 
 /// Number of places where a metric's blocks are damaged or may be lost.

@@ -41,6 +41,11 @@ pub fn open_aggregates(
     LocalAggregates::open_on(Arc::new(disk.clone()), Path::new("/aggregates"), options)
 }
 
+/// The files whose names end so, sorted.
+pub fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| path.to_str().unwrap().ends_with(end)).collect()
+}
+
 /// Nothing is held in memory: what is on the disk is read.
 pub fn small_log(sacks: u16) -> LocalIncomingOptions {
     let sack_count = SackCount(sacks.try_into().unwrap());
@@ -61,11 +66,6 @@ pub async fn append(log: &LocalIncoming, number: u32, bytes: usize) -> Result<()
     let mut batch = Batch::default();
     batch.push(metric(number as usize), number, |out| out.resize(bytes, number as u8));
     log.append(batch).await
-}
-
-/// The files whose names end like this.
-pub fn files(disk: &SimDisk, end: &str) -> Vec<PathBuf> {
-    disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(end)).collect()
 }
 
 /// Ends the disk's errors while the test waits for a read.
