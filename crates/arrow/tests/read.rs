@@ -57,10 +57,6 @@ fn read(stream: &[u8]) -> Result<MetricPoints, ReadError> {
     Ok(parts.iter().map(|part| (part.metric.0.as_u128(), points(&out[part.range.clone()]))).collect())
 }
 
-fn text(error: &ReadError) -> String {
-    error.to_string()
-}
-
 #[test]
 fn every_form_of_ids_means_the_same() {
     let numbers = [7, 7, 9, 7, 8];
@@ -91,7 +87,7 @@ fn every_form_of_ids_means_the_same() {
 #[test]
 fn what_is_no_measure_is_refused_by_name() {
     let some: ArrayRef = Arc::new(StringArray::from(ids(&[1, 2])));
-    let case = |columns: &[(&str, ArrayRef)]| text(&read(&stream(columns, 1, None)).unwrap_err());
+    let case = |columns: &[(&str, ArrayRef)]| read(&stream(columns, 1, None)).unwrap_err().to_string();
     let ints = |ints: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(ints)) };
     for (columns, expected) in [
         (vec![("metric_id", some.clone()), ("timestamp", times(2))], "no column 'value'"),
@@ -160,9 +156,9 @@ fn what_is_no_measure_is_refused_by_name() {
         let found = case(&columns);
         assert!(found.contains(expected), "{found}");
     }
-    assert!(text(&read(b"").unwrap_err()).contains("does not begin with a schema"));
-    assert!(text(&read(b"ARROW1\0\0").unwrap_err()).contains("not a stream"));
-    assert!(text(&read(b"{\"a\": 1}").unwrap_err()).contains("No message begins at byte 0"));
+    assert!(read(b"").unwrap_err().to_string().contains("does not begin with a schema"));
+    assert!(read(b"ARROW1\0\0").unwrap_err().to_string().contains("not a stream"));
+    assert!(read(b"{\"a\": 1}").unwrap_err().to_string().contains("No message begins at byte 0"));
 }
 
 #[test]
@@ -215,7 +211,7 @@ fn a_text_is_no_longer_than_ids_and_names() {
     }
     for named in read(1_157) {
         let error = named.unwrap_err();
-        assert_eq!(text(&error), "A text of column 'metric' has more than 1156 bytes (row 0)");
+        assert_eq!(error.to_string(), "A text of column 'metric' has more than 1156 bytes (row 0)");
     }
 }
 

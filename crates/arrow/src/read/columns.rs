@@ -97,7 +97,7 @@ impl<'s> Keys<'s> {
     }
 
     fn code(&self, row: usize, distinct: &mut dyn Distinct) -> Result<u32> {
-        let name = distinct.name();
+        let name = distinct.role().name();
         let bytes = self.bytes(row).ok_or_else(|| {
             ReadError::Malformed(format!("A text of column '{name}' lies outside of its buffer (row {row})"))
         })?;
@@ -140,7 +140,7 @@ impl Dictionary<'_> {
         let known = self.codes.get(index).copied().ok_or_else(|| {
             ReadError::Malformed(format!(
                 "A row of column '{}' is number {index} of a dictionary, which has {} values",
-                distinct.name(),
+                distinct.role().name(),
                 self.codes.len()
             ))
         })?;
@@ -299,7 +299,8 @@ impl<'s, 'd> Columns<'s, 'd> {
     }
 
     /// The codes of all rows of an id or name column.
-    pub fn codes(&mut self, role: Role, distinct: &mut dyn Distinct) -> Result<Codes> {
+    pub fn codes(&mut self, distinct: &mut dyn Distinct) -> Result<Codes> {
+        let role = distinct.role();
         let column = self.read.iter().find(|column| column.role == role).expect("the schema has it");
         let mut codes = Vec::with_capacity(self.rows);
         match &column.data {

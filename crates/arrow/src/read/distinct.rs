@@ -4,12 +4,12 @@ use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
 use uuid::Uuid;
 
-use super::{NamedResource, ReadError, Result};
+use super::{NamedResource, ReadError, Result, schema::Role};
 
 /// Assigns codes to values.
 pub trait Distinct {
-    /// The column's name, for error texts.
-    fn name(&self) -> &'static str;
+    /// The column.
+    fn role(&self) -> Role;
 
     /// The code of a text value.
     fn text(&mut self, text: &str) -> Result<u32>;
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
 
 /// Ids; one id may have several spellings.
 pub struct Ids<F> {
-    name: &'static str,
+    role: Role,
     id_of: F,
     ids: Numbered<Uuid>,
     /// The spelling in the first row; `None` if it was binary.
@@ -59,8 +59,8 @@ pub struct Ids<F> {
 }
 
 impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
-    pub fn new(name: &'static str, max: usize, id_of: F) -> Self {
-        Ids { name, id_of, ids: Numbered::new(max), texts: Vec::new() }
+    pub fn new(role: Role, max: usize, id_of: F) -> Self {
+        Ids { role, id_of, ids: Numbered::new(max), texts: Vec::new() }
     }
 
     pub fn id(&self, code: u32) -> Uuid {
@@ -85,14 +85,14 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
 }
 
 impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
-    fn name(&self) -> &'static str {
-        self.name
+    fn role(&self) -> Role {
+        self.role
     }
 
     fn text(&mut self, text: &str) -> Result<u32> {
         let id = (self.id_of)(text).map_err(|reason| {
             let shown: String = text.chars().take(100).collect();
-            ReadError::Malformed(format!("Column '{}' has '{shown}': {reason}", self.name))
+            ReadError::Malformed(format!("Column '{}' has '{shown}': {reason}", self.role.name()))
         })?;
         self.code(id, Some(text))
     }
@@ -104,13 +104,13 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Distinct for Ids<F> {
 
 /// Names of metrics, archive policies or units.
 pub struct Names {
-    name: &'static str,
+    role: Role,
     texts: Numbered<Arc<str>>,
 }
 
 impl Names {
-    pub fn new(name: &'static str, max: usize) -> Self {
-        Names { name, texts: Numbered::new(max) }
+    pub fn new(role: Role, max: usize) -> Self {
+        Names { role, texts: Numbered::new(max) }
     }
 
     pub fn text(&self, code: u32) -> Arc<str> {
@@ -119,8 +119,8 @@ impl Names {
 }
 
 impl Distinct for Names {
-    fn name(&self) -> &'static str {
-        self.name
+    fn role(&self) -> Role {
+        self.role
     }
 
     fn text(&mut self, text: &str) -> Result<u32> {

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use columns::Columns;
 use distinct::{Ids, Names};
 use rows::Rows;
-use schema::{ARCHIVE_POLICY_NAME, Column, METRIC, METRIC_ID, RESOURCE_ID, Role, UNIT};
+use schema::{Column, Role};
 
 /// Why a stream is refused, as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,10 +70,10 @@ pub fn metric_measures(
     out: &mut Vec<Measure>,
 ) -> Result<Vec<MetricPart>> {
     let parse = |text: &str| parse_uuid(text).ok_or_else(|| "it is no UUID".to_owned());
-    let mut metrics = Ids::new(METRIC_ID, limits.metrics_max, parse);
+    let mut metrics = Ids::new(Role::MetricId, limits.metrics_max, parse);
     let mut rows = Rows::new(limits, out);
     each_batch(stream, limits, &[Role::MetricId], |columns| {
-        let codes = columns.codes(Role::MetricId, &mut metrics)?;
+        let codes = columns.codes(&mut metrics)?;
         rows.append(columns, |row| codes.at(row).map(|code| (code, 0)))
     })?;
     let parts = rows.finish();
@@ -141,23 +141,23 @@ pub fn named_measures(
     id_of: impl FnMut(&str) -> std::result::Result<Uuid, String>,
     out: &mut Vec<Measure>,
 ) -> Result<NamedParts> {
-    let mut resources = Ids::new(RESOURCE_ID, limits.metrics_max, id_of);
-    let mut names = Names::new(METRIC, limits.metrics_max);
-    let mut policies = Names::new(ARCHIVE_POLICY_NAME, limits.metrics_max);
-    let mut units = Names::new(UNIT, limits.metrics_max);
+    let mut resources = Ids::new(Role::ResourceId, limits.metrics_max, id_of);
+    let mut names = Names::new(Role::Metric, limits.metrics_max);
+    let mut policies = Names::new(Role::ArchivePolicyName, limits.metrics_max);
+    let mut units = Names::new(Role::Unit, limits.metrics_max);
     let mut rows = Rows::new(limits, out);
     let roles = [Role::ResourceId, Role::Metric, Role::ArchivePolicyName, Role::Unit];
     each_batch(stream, limits, &roles, |columns| {
-        let resource = columns.codes(Role::ResourceId, &mut resources)?;
-        let name = columns.codes(Role::Metric, &mut names)?;
+        let resource = columns.codes(&mut resources)?;
+        let name = columns.codes(&mut names)?;
         let from = rows.count();
         rows.append(columns, |row| Ok((resource.at(row)?, name.at(row)?)))?;
         if columns.has(Role::ArchivePolicyName) {
-            let codes = columns.codes(Role::ArchivePolicyName, &mut policies)?;
+            let codes = columns.codes(&mut policies)?;
             rows.note_first(from, 0, |row| codes.at_or_null(row));
         }
         if columns.has(Role::Unit) {
-            let codes = columns.codes(Role::Unit, &mut units)?;
+            let codes = columns.codes(&mut units)?;
             rows.note_first(from, 1, |row| codes.at_or_null(row));
         }
         Ok(())

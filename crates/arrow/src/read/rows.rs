@@ -8,7 +8,7 @@ use super::{
     ReadError, ReadLimits, Result,
     columns::{Columns, Numbers},
     distinct::Numbered,
-    schema::{Number, TIMESTAMP, VALUE},
+    schema::{Number, Role},
 };
 
 /// A row's metric: the codes of its resource and its name, or the code of its id and 0.
@@ -80,7 +80,8 @@ impl<'o> Rows<'o> {
                 times().enumerate().find(|(_, time)| *time < 0 || *time > i64::MAX / unit).expect("one is");
             let what = if time < 0 { "before 1970" } else { "after 2262" };
             return Err(ReadError::Malformed(format!(
-                "Column '{TIMESTAMP}' has a time {what} in row {row} of its record batch"
+                "Column '{}' has a time {what} in row {row} of its record batch",
+                Role::Timestamp.name()
             )));
         }
         let times = times().map(|time| Timestamp(time * unit));
@@ -170,7 +171,8 @@ fn refuse_inexact(bytes: &[u8], magnitude: impl Fn([u8; 8]) -> u64) -> Result<()
     match values.iter().position(|bytes| magnitude(*bytes) > EXACT_MAX) {
         None => Ok(()),
         Some(row) => Err(ReadError::Malformed(format!(
-            "Column '{VALUE}' has an integer beyond 2^53 in row {row} of its record batch: cast the column to float64"
+            "Column '{}' has an integer beyond 2^53 in row {row} of its record batch: cast the column to float64",
+            Role::Value.name()
         ))),
     }
 }

@@ -4,14 +4,6 @@ use arrow_ipc::{DictionaryKind, Endianness, Field, Int, Precision, Schema, TimeU
 
 use super::{ReadError, Result};
 
-pub const METRIC_ID: &str = "metric_id";
-pub const RESOURCE_ID: &str = "resource_id";
-pub const METRIC: &str = "metric";
-pub const ARCHIVE_POLICY_NAME: &str = "archive_policy_name";
-pub const UNIT: &str = "unit";
-pub const TIMESTAMP: &str = "timestamp";
-pub const VALUE: &str = "value";
-
 /// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -27,13 +19,13 @@ pub enum Role {
 impl Role {
     pub fn name(self) -> &'static str {
         match self {
-            Role::MetricId => METRIC_ID,
-            Role::ResourceId => RESOURCE_ID,
-            Role::Metric => METRIC,
-            Role::ArchivePolicyName => ARCHIVE_POLICY_NAME,
-            Role::Unit => UNIT,
-            Role::Timestamp => TIMESTAMP,
-            Role::Value => VALUE,
+            Role::MetricId => "metric_id",
+            Role::ResourceId => "resource_id",
+            Role::Metric => "metric",
+            Role::ArchivePolicyName => "archive_policy_name",
+            Role::Unit => "unit",
+            Role::Timestamp => "timestamp",
+            Role::Value => "value",
         }
     }
 
