@@ -93,7 +93,7 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     progress.add(1, index_bytes);
     tell_of_index(&index_path, &index, &mut printer);
     if args.repair && !index.is_file_whole {
-        let keep = |path: &Path| verify::keep(&dir, path);
+        let keep = |path: &Path| verify::keep_copy(&dir, path);
         runtime
             .block_on(SqlIndexer::repair_file(&index_path, keep))
             .context("not repaired: without its index the metrics of a store are unknown")?;

@@ -239,14 +239,11 @@ impl Backup {
     ) -> io::Result<bool> {
         let Some(now) = if_there(fs::metadata(from))? else { return Ok(false) };
         self.finals.insert(file.to_owned());
-        match link(from, to) {
-            Ok(true) => {
-                let entry = self.earlier.entry_of(file, &now);
-                self.kept(file, &now, entry, progress);
-                return Ok(true);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            shared => drop(shared?),
+        let Some(is_linked) = if_there(link(from, to))? else { return Ok(false) };
+        if is_linked {
+            let entry = self.earlier.entry_of(file, &now);
+            self.kept(file, &now, entry, progress);
+            return Ok(true);
         }
         if let Some(linked) = self.earlier.link(file, &now, to) {
             self.kept(file, &now, linked.entry, progress);
@@ -257,16 +254,11 @@ impl Backup {
             figures.copied_bytes += bytes;
             progress(figures);
         });
-        match copied {
-            Ok(checksum) => {
-                let entry = Entry { bytes: now.len(), checksum: Some(checksum), is_final: true };
-                self.known.insert(file.to_owned(), entry);
-                self.figures.files += 1;
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let Some(checksum) = if_there(copied)? else { return Ok(false) };
+        let entry = Entry { bytes: now.len(), checksum: Some(checksum), is_final: true };
+        self.known.insert(file.to_owned(), entry);
+        self.figures.files += 1;
+        Ok(true)
     }
 
     /// Records a linked file, with its entry of an earlier manifest if there is one.

@@ -20,10 +20,10 @@ use std::{
 use bytes::Bytes;
 use gnudi_model::MetricId;
 
-pub(crate) use self::{disk::ReadOnlyDisk, repair::keep_copy};
+pub(crate) use self::disk::ReadOnlyDisk;
 pub use self::{
     plain::{PlainFiles, check as check_plain_files},
-    repair::{Repaired, keep_copy as keep, repair},
+    repair::{Repaired, keep_copy, repair},
     store::{Checked, check, store_bytes},
 };
 use crate::{aggregates::BlockKey, incoming::Position};

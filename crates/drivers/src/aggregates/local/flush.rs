@@ -9,7 +9,6 @@ use super::{
     Shared, State,
     free_space::{Guarded, MayUse},
     opening::last_segment,
-    out_of_order,
     read::{Value, read_items},
     recent::{Layer, Recent},
     run::{Range, Run, RunName, RunWriter},
@@ -137,9 +136,7 @@ impl Shared {
     fn freeze(&self) -> Result<(Arc<Layer>, Vec<u32>), StoreError> {
         if self.state.read().frozen.is_none() {
             let mut log = self.log.lock();
-            if let Some(reason) = self.poisoned.get() {
-                return Err(out_of_order(reason));
-            }
+            self.check_writable()?;
             // A flush frees its part of the log in the end.
             log.log.roll(Claim::Relief).map_err(|error| self.fail(error))?;
             self.recent_bytes.store(0, Ordering::Relaxed);

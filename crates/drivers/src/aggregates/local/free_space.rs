@@ -115,7 +115,7 @@ impl Shared {
         }
         let has_deletions = {
             let state = self.state.read();
-            state.frozen.is_none() && state.active.has_deletions()
+            state.frozen.is_none() && !state.active.deleted().is_empty()
         };
         if has_deletions {
             // The flush wakes this thread again.

@@ -341,9 +341,7 @@ impl Shared {
     }
 
     fn write_heads(&self, writes: Vec<MetricWrite>) -> Result<(), StoreError> {
-        if let Some(reason) = self.poisoned.get() {
-            return Err(out_of_order(reason));
-        }
+        self.check_writable()?;
         let count = writes.len() as u64;
         {
             let mut state = self.state.write();
@@ -388,9 +386,7 @@ impl Shared {
         written: &[Written],
         claim: Claim,
     ) -> Result<usize, StoreError> {
-        if let Some(reason) = self.poisoned.get() {
-            return Err(out_of_order(reason));
-        }
+        self.check_writable()?;
         if frames[0].len() > FRAME_BYTES_MAX {
             return Err(StoreError::Io(format!("a write of {} bytes is too large", frames[0].len())));
         }
@@ -436,6 +432,11 @@ impl Shared {
         if is_due {
             self.work.want(|wanted| wanted.flush = true);
         }
+    }
+
+    /// Fails once a failure has left the disk's content unknown.
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.poisoned.get().map_or(Ok(()), |reason| Err(out_of_order(reason)))
     }
 
     /// Converts the error. After a failure that leaves the disk's content unknown, all further writes are
@@ -490,9 +491,7 @@ impl Shared {
         let _one_at_a_time = self.syncing.lock();
         let (point, listed) = {
             let mut log = self.log.lock();
-            if let Some(reason) = self.poisoned.get() {
-                return Err(out_of_order(reason));
-            }
+            self.check_writable()?;
             if !std::mem::take(&mut log.is_unsynced) {
                 return Ok(());
             }
@@ -504,9 +503,7 @@ impl Shared {
         let mut log = self.log.lock();
         // Linux reports a write-back error to one fsync only; the sync of a full segment may have consumed
         // it. That sync kept the log locked until `poisoned` was set.
-        if let Some(reason) = self.poisoned.get() {
-            return Err(out_of_order(reason));
-        }
+        self.check_writable()?;
         log.log.synced(&point);
         log.roster.write(&listed);
         match log.log.mark() {

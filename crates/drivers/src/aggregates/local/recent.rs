@@ -280,11 +280,7 @@ impl Layer {
             let old = self.heads.remove(&metric);
             self.release(old);
             self.losses.remove(&metric);
-            let of_metric = self.blocks.range(key..=Key::last_of(metric));
-            let gone: Vec<Key> = of_metric.map(|(key, _)| *key).collect();
-            for key in gone {
-                self.blocks.remove(&key);
-            }
+            self.blocks.extract_if(key..=Key::last_of(metric), |_, _| true).for_each(drop);
             self.deleted.insert(metric);
         } else {
             self.blocks.insert(key, recent);
@@ -306,10 +302,6 @@ impl Layer {
         {
             *recent = Recent::Damaged(at);
         }
-    }
-
-    pub fn has_deletions(&self) -> bool {
-        !self.deleted.is_empty()
     }
 
     /// Metrics that were deleted.

@@ -186,11 +186,8 @@ impl Requests {
     /// before the commit. Also removes manifests of removed eras: those that were created again by suspended writers, and
     /// those that held tables in use.
     async fn sweep(&self, shard: &Shard, at_ms: u64) -> Result<()> {
-        let (tables, versions) =
-            futures_util::future::try_join(async { self.list(&names::tables(shard.id)).await }, async {
-                self.list(&names::manifests(shard.id)).await
-            })
-            .await?;
+        let (tables, manifests) = (names::tables(shard.id), names::manifests(shard.id));
+        let (tables, versions) = tokio::try_join!(self.list(&tables), self.list(&manifests))?;
         let Some(known) = shard.known() else { return Ok(()) };
         let oldest_ms = at_ms.saturating_sub(self.options.sweep_ms);
         let old = |name: &String| names::written_ms(name).is_some_and(|at| at < oldest_ms);

@@ -14,7 +14,6 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use gnudi_model::MetricId;
-use uuid::Uuid;
 
 use super::{
     chain::Shard,
@@ -36,30 +35,6 @@ use crate::{
 
 /// How many times a read restarts because tables were merged meanwhile.
 const TRIES: usize = 4;
-
-/// The attempts of a read, each with the newest manifest. A table missing under the same manifest twice is
-/// lost.
-#[derive(Default)]
-struct Tries {
-    made: usize,
-    before: Option<Uuid>,
-}
-
-impl Tries {
-    fn is_last(&self, manifest: &Manifest) -> bool {
-        self.before == Some(manifest.id)
-    }
-
-    fn again(&mut self, shard: &Shard, manifest: &Manifest) -> Result<()> {
-        self.made += 1;
-        self.before = Some(manifest.id);
-        shard.invalidate();
-        if self.made < TRIES {
-            return Ok(());
-        }
-        Err(StoreError::Unavailable("tables are merged faster than they are read".to_owned()))
-    }
-}
 
 type HeadAnswer = Result<Option<Bytes>>;
 
@@ -88,18 +63,24 @@ impl Requests {
         mut known: Option<Arc<Manifest>>,
         read: impl Fn(Arc<Manifest>, bool) -> R,
     ) -> Result<T> {
-        let mut tries = Tries::default();
-        loop {
+        let mut before = None;
+        for _ in 0..TRIES {
             let manifest = match known.take() {
                 Some(manifest) => manifest,
                 None => self.newest(shard).await?,
             };
-            match read(manifest.clone(), tries.is_last(&manifest)).await {
+            // A table missing under the same manifest twice is lost.
+            let last = before == Some(manifest.id);
+            match read(manifest.clone(), last).await {
                 Ok(found) => return Ok(found),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Gone) => tries.again(shard, &manifest)?,
+                Err(Stop::Gone) => {
+                    before = Some(manifest.id);
+                    shard.invalidate();
+                }
             }
         }
+        Err(StoreError::Unavailable("tables are merged faster than they are read".to_owned()))
     }
 
     /// With a fence: for the process that has raised it.

@@ -38,12 +38,9 @@ pub fn enter(entries: &mut Entries, write: &MetricWrite) {
 
 /// Adds the deletion of a metric.
 pub fn enter_deletion(entries: &mut Entries, metric: MetricId) {
-    let of_metric: Vec<Key> =
-        entries.range(Key::deletion(metric)..=Key::last_of(metric)).map(|(key, _)| *key).collect();
-    for key in of_metric {
-        entries.remove(&key);
-    }
-    entries.insert(Key::deletion(metric), (Kind::Tombstone, Bytes::new()));
+    let deletion = Key::deletion(metric);
+    entries.extract_if(deletion..=Key::last_of(metric), |_, _| true).for_each(drop);
+    entries.insert(deletion, (Kind::Tombstone, Bytes::new()));
 }
 
 /// A run that a write adds.
@@ -66,9 +63,11 @@ impl Change for Added<'_> {
             return Err(StoreError::refused(self.fence, held));
         }
         check_floor(&self.run, draft.floor_ms)?;
-        // A table in a manifest is written again with it.
-        if self.table.is_none() {
-            self.check_age()?;
+        // If this process was suspended after it had added the run, the tables may have been merged since, and removed
+        // after the grace time. A table in a manifest is written again with it.
+        let age_ms = self.requests.now().since_ms(self.began);
+        if self.table.is_none() && age_ms > self.requests.options.grace_ms / 2 {
+            return Err(too_old());
         }
         let mut run = self.run.clone();
         if self.table.is_some() && !draft.begins_era() {
@@ -80,15 +79,6 @@ impl Change for Added<'_> {
 
     fn table(&self) -> Option<(&str, &Bytes)> {
         self.table.as_ref().map(|bytes| (self.run.tables[0].name.as_str(), bytes))
-    }
-}
-
-impl Added<'_> {
-    /// If this process was suspended after it had added the run, the tables may have been merged since, and removed after
-    /// the grace time.
-    fn check_age(&self) -> Result<()> {
-        let age_ms = self.requests.now().since_ms(self.began);
-        if age_ms > self.requests.options.grace_ms / 2 { Err(too_old()) } else { Ok(()) }
     }
 }
 

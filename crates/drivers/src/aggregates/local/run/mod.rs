@@ -127,12 +127,8 @@ impl Run {
         quarantine: &Arc<Quarantine>,
     ) -> Result<Self, OpenError> {
         let path = dir.join(name.file());
-        let opened = || -> io::Result<(Arc<dyn DiskFile>, u64)> {
-            let file = disk.open(&path)?;
-            let length = file.len()?;
-            Ok((file, length))
-        };
-        let (file, bytes) = opened().map_err(OpenError::io(&path))?;
+        let file = disk.open(&path).map_err(OpenError::io(&path))?;
+        let bytes = file.len().map_err(OpenError::io(&path))?;
         let site = RunFile { path, file: Some(file), quarantine: Arc::clone(quarantine) };
         let mut header = vec![0; HEADER_BYTES.min(bytes as usize)];
         site.read_leaving_out(0, &mut header);
