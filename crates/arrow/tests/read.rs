@@ -89,67 +89,31 @@ fn what_is_no_measure_is_refused_by_name() {
     let some: ArrayRef = Arc::new(StringArray::from(ids(&[1, 2])));
     let case = |columns: &[(&str, ArrayRef)]| read(&stream(columns, 1, None)).unwrap_err().to_string();
     let ints = |ints: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(ints)) };
+    let all = || vec![("metric_id", some.clone()), ("timestamp", times(2)), ("value", values(2))];
+    let with = |name: &str, array: ArrayRef| {
+        let mut columns = all();
+        columns.iter_mut().filter(|column| column.0 == name).for_each(|column| column.1 = array.clone());
+        columns
+    };
     for (columns, expected) in [
-        (vec![("metric_id", some.clone()), ("timestamp", times(2))], "no column 'value'"),
-        (
-            vec![("metric_id", some.clone()), ("timestamp", ints(vec![1, 2])), ("value", values(2))],
-            "cast it to a timestamp",
-        ),
-        (
-            vec![("metric_id", some.clone()), ("timestamp", times(2)), ("value", some.clone())],
-            "'value' is Utf8",
-        ),
+        (all()[..2].to_vec(), "no column 'value'"),
+        (with("timestamp", ints(vec![1, 2])), "cast it to a timestamp"),
+        (with("value", some.clone()), "'value' is Utf8"),
         (vec![("metric_id", some.clone()), ("x", times(2)), ("value", values(2))], "column 'x'"),
+        (with("metric_id", values(2)), "'metric_id' is FloatingPoint"),
+        (with("value", ints(vec![1, (1 << 53) + 1])), "beyond 2^53 in row 1"),
+        (with("timestamp", Arc::new(TimestampNanosecondArray::from(vec![0, -1]))), "before 1970 in row 1"),
         (
-            vec![("metric_id", values(2)), ("timestamp", times(2)), ("value", values(2))],
-            "'metric_id' is FloatingPoint",
-        ),
-        (
-            vec![
-                ("metric_id", some.clone()),
-                ("timestamp", times(2)),
-                ("value", ints(vec![1, (1 << 53) + 1])),
-            ],
-            "beyond 2^53 in row 1",
-        ),
-        (
-            vec![
-                ("metric_id", some.clone()),
-                ("timestamp", Arc::new(TimestampNanosecondArray::from(vec![0, -1]))),
-                ("value", values(2)),
-            ],
-            "before 1970 in row 1",
-        ),
-        (
-            vec![
-                ("metric_id", some.clone()),
-                ("timestamp", Arc::new(TimestampMillisecondArray::from(vec![i64::MAX / 999_999, 0]))),
-                ("value", values(2)),
-            ],
+            with("timestamp", Arc::new(TimestampMillisecondArray::from(vec![i64::MAX / 999_999, 0]))),
             "after 2262 in row 0",
         ),
+        (with("value", Arc::new(Float64Array::from(vec![Some(1.0), None]))), "'value' is null in row 1"),
         (
-            vec![
-                ("metric_id", some.clone()),
-                ("timestamp", times(2)),
-                ("value", Arc::new(Float64Array::from(vec![Some(1.0), None]))),
-            ],
-            "'value' is null in row 1",
-        ),
-        (
-            vec![
-                ("metric_id", Arc::new(StringArray::from(vec![None::<&str>, None]))),
-                ("timestamp", times(2)),
-                ("value", values(2)),
-            ],
+            with("metric_id", Arc::new(StringArray::from(vec![None::<&str>, None]))),
             "'metric_id' is null in row 0",
         ),
         (
-            vec![
-                ("metric_id", Arc::new(StringArray::from(vec!["x"]))),
-                ("timestamp", times(1)),
-                ("value", values(1)),
-            ],
+            with("metric_id", Arc::new(StringArray::from(vec!["x", "y"]))),
             "'metric_id' has 'x': it is no UUID",
         ),
     ] {

@@ -77,7 +77,7 @@ pub fn metric_measures(
         rows.append(columns, |row| codes.at(row).map(|code| (code, 0)))
     })?;
     let parts = rows.finish();
-    Ok(parts.map(|((code, _), range)| MetricPart { metric: MetricId(metrics.id(code)), range }).collect())
+    Ok(parts.map(|((code, _), _, range)| MetricPart { metric: MetricId(metrics.id(code)), range }).collect())
 }
 
 /// The bytes that reading a stream processes: its own, and the declared sizes of its compressed buffers.
@@ -162,11 +162,9 @@ pub fn named_measures(
         }
         Ok(())
     })?;
-    let notes = rows.take_notes();
     let mut metrics: Vec<NamedPart> = rows
         .finish()
-        .zip(notes)
-        .map(|(((resource, name), range), [policy, unit])| NamedPart {
+        .map(|((resource, name), [policy, unit], range)| NamedPart {
             resource: resource as usize,
             name: names.text(name),
             archive_policy_name: policy.map(|code| policies.text(code)),

@@ -126,14 +126,9 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// The notes, in the order of the metrics.
-    pub fn take_notes(&mut self) -> Vec<Notes> {
-        std::mem::take(&mut self.notes)
-    }
-
-    /// Groups the measures by metric, in row order. Returns the metrics in the order of their first rows, each with the
-    /// range of its measures.
-    pub fn finish(self) -> impl Iterator<Item = (Key, Range<usize>)> {
+    /// Groups the measures by metric, in row order. Returns the metrics in the order of their first rows, each with its
+    /// notes and the range of its measures.
+    pub fn finish(self) -> impl Iterator<Item = (Key, Notes, Range<usize>)> {
         let metrics = self.metrics.values;
         let mut ranges = vec![0..0; metrics.len()];
         let ends = self.runs.iter().skip(1).map(|run| run.from as usize).chain([self.out.len()]);
@@ -161,7 +156,7 @@ impl<'o> Rows<'o> {
             }
             *self.out = sorted;
         }
-        metrics.into_iter().zip(ranges)
+        metrics.into_iter().zip(self.notes).zip(ranges).map(|((key, notes), range)| (key, notes, range))
     }
 }
 

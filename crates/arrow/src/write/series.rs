@@ -10,12 +10,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use bytes::Bytes;
 use gnudi_model::Timestamp;
 
-pub(super) const TIMESTAMP: &str = "timestamp";
-pub(super) const GRANULARITY: &str = "granularity";
 pub(super) const VALUE: &str = "value";
-
-/// The time zone of all times.
-const UTC: &str = "UTC";
 
 pub(super) const POINT_BYTES: usize = 8;
 
@@ -145,14 +140,11 @@ pub(super) fn bytes_of<T: ArrowNativeType>(values: Vec<T>) -> Bytes {
     Bytes::from_owner(Buffer::from_vec(values))
 }
 
-pub(super) fn time_type() -> DataType {
-    DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into()))
-}
-
 pub(super) fn time_field() -> Field {
-    Field::new(TIMESTAMP, time_type(), false)
+    let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+    Field::new("timestamp", utc, false)
 }
 
 pub(super) fn granularity_field() -> Field {
-    Field::new(GRANULARITY, DataType::Float64, true)
+    Field::new("granularity", DataType::Float64, true)
 }
