@@ -27,7 +27,7 @@ use crate::{
         StoreError,
         key::Key,
         table::{
-            entry::{self, Kind},
+            entry::{Kind, entry_bytes},
             levels::{Level, Levels, Output, Plan, mergeable_from},
         },
     },
@@ -214,13 +214,13 @@ impl Shared {
         if let Some(bytes) = self.waiting.outputs.lock().get(&names) {
             return Ok(*bytes);
         }
-        let mut length = Length::default();
-        let copied = self.copy(plan, &mut |_, key, kind, value| {
-            length.add(key, kind, value);
+        let mut bytes = RUN_EXTRA_BYTES * plan.outputs.len() as u64;
+        let copied = self.copy(plan, &mut |_, _, _, value| {
+            bytes += entry_bytes(value.len()) as u64 + ENTRY_EXTRA_BYTES;
             Ok(())
         })?;
         let bytes = match copied {
-            Copied::Everything => length.bytes + RUN_EXTRA_BYTES * plan.outputs.len() as u64,
+            Copied::Everything => bytes,
             Copied::Aborted => input_bytes(plan),
         };
         if !self.work.stopped() {
@@ -309,21 +309,6 @@ impl Guarded<'_> {
             return Err(self.reserve.refusal(io::ErrorKind::StorageFull.into()));
         }
         self.writer.push(key, kind, value)
-    }
-}
-
-/// Counts the bytes of a run's entries, index and filter without writing.
-#[derive(Default)]
-struct Length {
-    bytes: u64,
-    entry: Vec<u8>,
-}
-
-impl Length {
-    fn add(&mut self, key: Key, kind: Kind, value: &[u8]) {
-        self.entry.clear();
-        entry::put(&mut self.entry, &key, kind, value);
-        self.bytes += self.entry.len() as u64 + ENTRY_EXTRA_BYTES;
     }
 }
 

@@ -14,7 +14,7 @@
 //! twice: 0 magic "gnudiman" | 8 length u32 | 12 CRC32C of the text u32 | 16 text, JSON
 //! ```
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{borrow::Cow, collections::HashSet, num::NonZeroU16};
 
 use bytes::Bytes;
 use gnudi_model::{MetricId, Sack, SackCount, SackId};
@@ -85,12 +85,10 @@ impl Run {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raised {
-    count: SackCountText,
+    count: NonZeroU16,
     id: u16,
     token: u64,
 }
-
-type SackCountText = std::num::NonZeroU16;
 
 impl From<Fence> for Raised {
     fn from(Fence { sack, token }: Fence) -> Self {
@@ -291,8 +289,6 @@ fn decode_first_format(bytes: &[u8]) -> Option<Decoded> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU16;
-
     use super::*;
 
     fn fence(count: u16, id: u16, token: u64) -> Fence {

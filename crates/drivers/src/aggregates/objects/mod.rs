@@ -217,21 +217,6 @@ impl ObjectAggregates {
         StoreError::Unavailable(format!("{place}: no answer within {} ms", self.requests.options.deadline_ms))
     }
 
-    /// Groups items by shard, with their indexes.
-    fn by_shard<T: Copy>(
-        &self,
-        items: &[T],
-        metric: impl Fn(&T) -> MetricId,
-    ) -> BTreeMap<usize, (Vec<usize>, Vec<T>)> {
-        let mut by_shard: BTreeMap<usize, (Vec<usize>, Vec<T>)> = BTreeMap::new();
-        for (at, item) in items.iter().enumerate() {
-            let (places, items) = by_shard.entry(shard_of(self.count, metric(item))).or_default();
-            places.push(at);
-            items.push(*item);
-        }
-        by_shard
-    }
-
     /// Sends each shard its items, concurrently, and returns the results in the items' order.
     async fn ask<T: Copy, A>(
         &self,
@@ -239,8 +224,14 @@ impl ObjectAggregates {
         metric: impl Fn(&T) -> MetricId,
         ask: impl Fn(Arc<Requests>, Arc<Shard>, Vec<T>) -> Asked<A>,
     ) -> Vec<Result<A>> {
+        let mut by_shard: BTreeMap<usize, (Vec<usize>, Vec<T>)> = BTreeMap::new();
+        for (at, item) in items.iter().enumerate() {
+            let (places, items) = by_shard.entry(shard_of(self.count, metric(item))).or_default();
+            places.push(at);
+            items.push(*item);
+        }
         let (mut places, mut asked) = (Vec::new(), Vec::new());
-        for (shard, (places_of_shard, items)) in self.by_shard(items, metric) {
+        for (shard, (places_of_shard, items)) in by_shard {
             let answers = ask(self.requests.clone(), self.shards[shard].clone(), items);
             asked.push(tokio::time::timeout(self.deadline(), answers));
             places.push(places_of_shard);

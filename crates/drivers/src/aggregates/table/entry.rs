@@ -68,12 +68,17 @@ impl Header {
 
     /// Of the whole entry, padding included.
     pub fn entry_bytes(&self) -> usize {
-        HEADER_BYTES + (self.length as usize).next_multiple_of(ALIGNMENT)
+        entry_bytes(self.length as usize)
     }
 
     pub fn fits(&self, value: &[u8]) -> bool {
         value.len() == self.length as usize && crc_fast::crc32_iscsi(value) == self.value_checksum
     }
+}
+
+/// Of an entry with a value of this length, padding included.
+pub fn entry_bytes(length: usize) -> usize {
+    HEADER_BYTES + length.next_multiple_of(ALIGNMENT)
 }
 
 /// Appends an entry.
@@ -136,7 +141,7 @@ pub fn set_checksums(bytes: &mut [u8]) -> Option<usize> {
     bytes[48..52].copy_from_slice(&checksum.to_le_bytes());
     let checksum = crc_fast::crc32_iscsi(&bytes[..52]);
     bytes[52..56].copy_from_slice(&checksum.to_le_bytes());
-    Some(HEADER_BYTES + length.next_multiple_of(ALIGNMENT)).filter(|length| *length <= bytes.len())
+    Some(entry_bytes(length)).filter(|length| *length <= bytes.len())
 }
 
 #[cfg(test)]
