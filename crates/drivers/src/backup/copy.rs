@@ -220,9 +220,9 @@ mod tests {
         assert_eq!(copy_growing(&from, &to, &mut |_| {}).unwrap(), None);
         let bytes: Vec<u8> = (0..CHUNK_BYTES * 2 + 5).map(|at| (at % 251) as u8).collect();
         fs::write(&from, &bytes).unwrap();
-        let mut told = 0;
-        let copied = copy_growing(&from, &to, &mut |bytes| told += bytes).unwrap();
-        assert_eq!((copied, told), (Some(bytes.len() as u64), bytes.len() as u64));
+        let mut reported = 0;
+        let copied = copy_growing(&from, &to, &mut |bytes| reported += bytes).unwrap();
+        assert_eq!((copied, reported), (Some(bytes.len() as u64), bytes.len() as u64));
         assert_eq!(fs::read(&to).unwrap(), bytes);
         let open = File::open(&from).unwrap();
         assert!(names_file(&from, &open).unwrap());

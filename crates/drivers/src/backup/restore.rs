@@ -104,7 +104,7 @@ fn restore_within(
 /// Whether a file system, or a directory of one, is mounted there.
 fn is_mount_point(dir: &Path) -> io::Result<bool> {
     let Some(found) = if_there(fs::metadata(dir))? else { return Ok(false) };
-    // Linux before 5.8 does not tell it of a directory of the same file system.
+    // Linux before 5.8 does not report it for a directory of the same file system.
     let is_root = statx(CWD, dir, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
     Ok(is_root || found.dev() != fs::metadata(parent_of(dir))?.dev())

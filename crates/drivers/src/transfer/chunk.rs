@@ -62,7 +62,7 @@ impl Transfer {
             for piece in group {
                 let suspect = &mut suspects[piece.suspect];
                 let blocks = piece.keys.iter().filter_map(|key| differing.remove_entry(key)).collect();
-                self.bring(suspect, blocks, piece.is_last, depth, &mut batch, &mut report);
+                self.stage(suspect, blocks, piece.is_last, depth, &mut batch, &mut report);
                 if batch.bytes >= WRITE_BYTES_MAX {
                     self.flush(&mut batch).await?;
                 }
@@ -191,7 +191,7 @@ impl Transfer {
     }
 
     /// Adds a metric's differing blocks to the batch, with the head in the last piece.
-    fn bring(
+    fn stage(
         &self,
         suspect: &mut Suspect,
         blocks: Vec<(BlockKey, Bytes)>,

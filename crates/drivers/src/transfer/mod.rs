@@ -133,7 +133,7 @@ impl Transfer {
     ) -> Result<Report, StoreError> {
         let mut report = Report { metrics_total: metrics.len() as u64, ..Report::default() };
         if depth == Depth::Everything {
-            report.metrics_removed = self.remove_strangers(metrics, observer).await?;
+            report.metrics_removed = self.remove_orphans(metrics, observer).await?;
         }
         let mut waiting = chunks(metrics);
         let mut failing: Option<Instant> = None;
@@ -165,7 +165,7 @@ impl Transfer {
     }
 
     /// Removes metrics written by earlier rounds that the index no longer has.
-    async fn remove_strangers(
+    async fn remove_orphans(
         &self,
         metrics: &[MetricId],
         observer: &mut dyn Observer,
@@ -174,11 +174,11 @@ impl Transfer {
         let mut failing = None;
         loop {
             let removed = async {
-                let mut strangers = self.target.list_metrics().await?;
-                strangers.retain(|metric| !known.contains(metric));
-                let deleted = self.target.delete(self.fence, &strangers).await;
+                let mut orphans = self.target.list_metrics().await?;
+                orphans.retain(|metric| !known.contains(metric));
+                let deleted = self.target.delete(self.fence, &orphans).await;
                 deleted.into_iter().collect::<Result<(), _>>()?;
-                Ok(strangers.len() as u64)
+                Ok(orphans.len() as u64)
             };
             match removed.await {
                 Ok(removed) => return Ok(removed),

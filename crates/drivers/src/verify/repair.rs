@@ -70,18 +70,18 @@ pub async fn repair(
     }
     let assumptions = Assumptions { metrics: judge.metrics(), missing: &missing, is_replayed };
     repair_aggregates(&aggregates, &found, &assumptions)?;
-    let strangers = found.strangers.clone();
+    let orphans = found.orphans.clone();
     drop(found);
-    open(&incoming, &aggregates, &strangers, sacks).await?;
+    open(&incoming, &aggregates, &orphans, sacks).await?;
     let (replayed, lost) = if is_replayed { (lost, 0) } else { (0, lost) };
-    Ok(Repaired { replayed, lost, deleted: strangers.len() })
+    Ok(Repaired { replayed, lost, deleted: orphans.len() })
 }
 
-/// Opens the store, deletes the strangers, and closes it.
+/// Opens the store, deletes the orphans, and closes it.
 async fn open(
     incoming: &Path,
     aggregates: &Path,
-    strangers: &[MetricId],
+    orphans: &[MetricId],
     sacks: SackCount,
 ) -> Result<(), OpenError> {
     let options = LocalIncomingOptions {
@@ -95,7 +95,7 @@ async fn open(
         path: aggregates.to_owned(),
         source: io::Error::other(error.to_string()),
     };
-    for metrics in strangers.chunks(DELETED_MAX) {
+    for metrics in orphans.chunks(DELETED_MAX) {
         for deleted in store.delete(Fence::EVERYTHING, metrics).await {
             deleted.map_err(failed)?;
         }

@@ -4,8 +4,8 @@
 //! `sync` writes the dirty heads to the log, and makes the log durable. When the log or memory reaches its
 //! limit, the newest value of each key is written to a run, a file with one table ([`super::table`]), and the log's
 //! files are recycled (`flush`). New runs are separated into heads and blocks, and runs of similar size are merged
-//! (`merge`). A read checks the recent layer first, then the runs, newest first. Every value keeps the checksum of its first write through all copies; damage is
-//! reported with file and offset and costs that value only.
+//! (`merge`). A read checks the recent layer first, then the runs, newest first. Every value keeps the checksum of its
+//! first write through all copies; damage is reported with file and offset and costs that value only.
 //!
 //! docs/store-comparison.md explains why this is not a library.
 

@@ -55,7 +55,7 @@ pub(crate) struct CheckedAggregates {
     /// Metrics that lost a newest block.
     pub lost_blocks: Vec<MetricId>,
     /// Metrics that are not in the index.
-    pub strangers: Vec<MetricId>,
+    pub orphans: Vec<MetricId>,
     /// Metrics whose newest head is lost.
     pub lost_heads: Vec<MetricId>,
     /// Values that earlier repairs or copies had marked as lost.
@@ -375,7 +375,7 @@ fn judge_entry(checked: &mut CheckedAggregates, judge: &mut dyn Judge, next: &Ne
             match judge.head(metric, bytes) {
                 Verdict::Right => {}
                 Verdict::NoMetric => {
-                    checked.strangers.push(metric);
+                    checked.orphans.push(metric);
                     let what = "the index does not know the metric of this state".to_owned();
                     emit(finding(what, "it is deleted").left_over());
                 }

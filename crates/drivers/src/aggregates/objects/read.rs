@@ -38,7 +38,7 @@ const TRIES: usize = 4;
 
 type HeadAnswer = Result<Option<Bytes>>;
 
-/// The table's object in the manifest, and the pages that were read.
+/// Tables by name, and the pages of them that were read.
 type PagesOf = HashMap<String, (Arc<ObjectTable>, Vec<Pages>)>;
 
 /// A table, and the keys to find in it, each with the index of its metric.

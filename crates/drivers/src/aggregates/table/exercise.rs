@@ -17,7 +17,7 @@ use super::{
 use crate::aggregates::{BlockKey, BlockRange, key::Key};
 
 /// Bytes in memory.
-struct Memory;
+pub struct Memory;
 
 impl Site for Memory {
     fn place(&self, offset: u64) -> String {

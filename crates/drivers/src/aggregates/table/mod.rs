@@ -330,17 +330,7 @@ impl Scan {
 mod tests {
     use gnudi_model::Timestamp;
 
-    use super::*;
-
-    struct Nowhere;
-
-    impl Site for Nowhere {
-        fn place(&self, _offset: u64) -> String {
-            String::new()
-        }
-
-        fn report(&self, _what: &str, _offset: u64, _bytes: &[u8]) {}
-    }
+    use super::{exercise::Memory, *};
 
     /// Otherwise older heads would come back where newer ones are lost.
     #[test]
@@ -349,7 +339,7 @@ mod tests {
         let metric = |after_s: i64| MetricId::new(Timestamp::from_secs(now_s + after_s), 7);
         let table = |first: MetricId| {
             let pages = vec![(Key::head(first), 0)];
-            Table::new(Nowhere, Index { pages, ..Index::of_nothing() })
+            Table::new(Memory, Index { pages, ..Index::of_nothing() })
         };
         let (day, week) = (86_400, 7 * 86_400);
         let whole = table(metric(-day));
@@ -358,7 +348,7 @@ mod tests {
         // Another machine's clock is a little ahead.
         let shared = table(metric(100));
         assert!(shared.may_have_lost(metric(200)) && !shared.may_have_lost(metric(week)));
-        let gone = |known: i64| Table::gone(Nowhere, [metric(-week), metric(known)]);
+        let gone = |known: i64| Table::gone(Memory, [metric(-week), metric(known)]);
         assert!(!gone(-day).may_have_lost(metric(week)) && gone(day).may_have_lost(metric(week)));
     }
 }
