@@ -81,6 +81,7 @@ pub fn row_count(batch: &RecordBatch<'_>) -> Result<usize> {
 /// The buffers of a batch, in column order.
 pub struct Buffers<'s, 'b> {
     body: &'s [u8],
+    inflate: &'b mut Inflate,
     nodes: flatbuffers::VectorIter<'b, FieldNode>,
     places: flatbuffers::VectorIter<'b, arrow_ipc::Buffer>,
     variadic: Option<flatbuffers::VectorIter<'b, i64>>,
@@ -89,7 +90,12 @@ pub struct Buffers<'s, 'b> {
 }
 
 impl<'s, 'b> Buffers<'s, 'b> {
-    pub fn of(batch: &RecordBatch<'b>, rows: usize, body: &'s [u8]) -> Result<Self> {
+    pub fn of(
+        batch: &RecordBatch<'b>,
+        rows: usize,
+        body: &'s [u8],
+        inflate: &'b mut Inflate,
+    ) -> Result<Self> {
         let missing = || ReadError::malformed("A record batch has no list of its buffers");
         let declared = batch.compression().map(|compression| compression.codec());
         let codec =
@@ -98,6 +104,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
             })?;
         Ok(Buffers {
             body,
+            inflate,
             nodes: batch.nodes().ok_or_else(missing)?.iter(),
             places: batch.buffers().ok_or_else(missing)?.iter(),
             variadic: batch.variadicBufferCounts().map(|counts| counts.iter()),
@@ -107,7 +114,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
     }
 
     /// Begins the next column; returns its null bitmap.
-    pub fn column(&mut self, inflate: &mut Inflate, name: &str) -> Result<Nulls<'s>> {
+    pub fn column(&mut self, name: &str) -> Result<Nulls<'s>> {
         let node = self.nodes.next();
         let node = node.ok_or_else(|| ReadError::Malformed(format!("Column '{name}' has no node")))?;
         if usize::try_from(node.length()).ok() != Some(self.rows) {
@@ -117,7 +124,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
                 self.rows
             )));
         }
-        let bits = self.next(inflate, name)?;
+        let bits = self.next(name)?;
         if bits.is_empty() {
             return match node.null_count() {
                 0 => Ok(Nulls(None)),
@@ -133,7 +140,7 @@ impl<'s, 'b> Buffers<'s, 'b> {
     }
 
     /// The next buffer.
-    pub fn next(&mut self, inflate: &mut Inflate, name: &str) -> Result<Cow<'s, [u8]>> {
+    pub fn next(&mut self, name: &str) -> Result<Cow<'s, [u8]>> {
         let buffer = self.places.next();
         let buffer =
             buffer.ok_or_else(|| ReadError::Malformed(format!("A buffer of column '{name}' is missing")))?;
@@ -150,19 +157,13 @@ impl<'s, 'b> Buffers<'s, 'b> {
                 self.body.len()
             ))
         })?;
-        inflate.buffer(self.codec, bytes)
+        self.inflate.buffer(self.codec, bytes)
     }
 
     /// The next buffer, with `width` bytes for each of `count` items.
-    pub fn fixed(
-        &mut self,
-        inflate: &mut Inflate,
-        name: &str,
-        rows: usize,
-        width: usize,
-    ) -> Result<Cow<'s, [u8]>> {
-        let buffer = self.next(inflate, name)?;
-        let bytes = rows.checked_mul(width).filter(|bytes| *bytes <= buffer.len());
+    pub fn fixed(&mut self, name: &str, count: usize, width: usize) -> Result<Cow<'s, [u8]>> {
+        let buffer = self.next(name)?;
+        let bytes = count.checked_mul(width).filter(|bytes| *bytes <= buffer.len());
         let bytes = bytes.ok_or_else(|| too_short(name))?;
         Ok(match buffer {
             Cow::Borrowed(buffer) => Cow::Borrowed(&buffer[..bytes]),

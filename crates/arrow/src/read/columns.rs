@@ -40,30 +40,24 @@ const TEXT_BYTES_MAX: usize = 289 * 4;
 const VIEW_INLINE_BYTES_MAX: usize = 12;
 
 impl<'s> Keys<'s> {
-    fn read(
-        layout: Layout,
-        rows: usize,
-        name: &str,
-        buffers: &mut Buffers<'s, '_>,
-        inflate: &mut Inflate,
-    ) -> Result<Self> {
-        let offsets = |width: usize, buffers: &mut Buffers<'s, '_>, inflate: &mut Inflate| {
+    fn read(layout: Layout, rows: usize, name: &str, buffers: &mut Buffers<'s, '_>) -> Result<Self> {
+        let offsets = |width: usize, buffers: &mut Buffers<'s, '_>| {
             // Without rows the offsets may be missing.
             let count = if rows == 0 { 0 } else { rows.checked_add(1).ok_or_else(|| too_short(name))? };
-            let offsets = buffers.fixed(inflate, name, count, width)?;
-            let data = buffers.next(inflate, name)?;
+            let offsets = buffers.fixed(name, count, width)?;
+            let data = buffers.next(name)?;
             Ok(Keys::Offsets { width, offsets, data })
         };
         match layout {
-            Layout::Utf8 => offsets(4, buffers, inflate),
-            Layout::LargeUtf8 => offsets(8, buffers, inflate),
+            Layout::Utf8 => offsets(4, buffers),
+            Layout::LargeUtf8 => offsets(8, buffers),
             Layout::Utf8View => {
-                let views = buffers.fixed(inflate, name, rows, 16)?;
+                let views = buffers.fixed(name, rows, 16)?;
                 let count = buffers.variadic_count(name)?;
-                let data = (0..count).map(|_| buffers.next(inflate, name)).collect::<Result<_>>()?;
+                let data = (0..count).map(|_| buffers.next(name)).collect::<Result<_>>()?;
                 Ok(Keys::Views { views, data })
             }
-            Layout::Uuid => Ok(Keys::Uuids(buffers.fixed(inflate, name, rows, 16)?)),
+            Layout::Uuid => Ok(Keys::Uuids(buffers.fixed(name, rows, 16)?)),
             Layout::Time(_) | Layout::Number(_) => unreachable!("the schema has refused it"),
         }
     }
@@ -184,9 +178,9 @@ impl<'s> Dictionaries<'s> {
         for dictionary in self.0.iter_mut().filter(|dictionary| dictionary.id == id) {
             known = true;
             let name = dictionary.role.name();
-            let mut buffers = Buffers::of(&data, rows, body)?;
-            let nulls = buffers.column(inflate, name)?;
-            let keys = Keys::read(dictionary.layout, rows, name, &mut buffers, inflate)?;
+            let mut buffers = Buffers::of(&data, rows, body, inflate)?;
+            let nulls = buffers.column(name)?;
+            let keys = Keys::read(dictionary.layout, rows, name, &mut buffers)?;
             if !is_delta {
                 dictionary.parts.clear();
                 dictionary.codes.clear();
@@ -263,27 +257,25 @@ impl<'s, 'd> Columns<'s, 'd> {
         body: &'s [u8],
         inflate: &mut Inflate,
     ) -> Result<Self> {
-        let mut buffers = Buffers::of(batch, rows, body)?;
+        let mut buffers = Buffers::of(batch, rows, body, inflate)?;
         let mut columns = Vec::with_capacity(schema.len());
         let mut dictionary = 0;
         for column in schema {
             let name = column.role.name();
-            let nulls = buffers.column(inflate, name)?;
+            let nulls = buffers.column(name)?;
             let data = match (column.dictionary, column.layout) {
                 (Some(of), _) => {
-                    let bytes = buffers.fixed(inflate, name, rows, of.index.width())?;
+                    let bytes = buffers.fixed(name, rows, of.index.width())?;
                     dictionary += 1;
                     let indices = Numbers { number: of.index, bytes };
                     Data::Indices { indices, dictionary: dictionary - 1 }
                 }
-                (None, Layout::Time(unit)) => {
-                    Data::Times { unit, bytes: buffers.fixed(inflate, name, rows, 8)? }
-                }
+                (None, Layout::Time(unit)) => Data::Times { unit, bytes: buffers.fixed(name, rows, 8)? },
                 (None, Layout::Number(number)) => {
-                    let bytes = buffers.fixed(inflate, name, rows, number.width())?;
+                    let bytes = buffers.fixed(name, rows, number.width())?;
                     Data::Numbers(Numbers { number, bytes })
                 }
-                (None, layout) => Data::Keys(Keys::read(layout, rows, name, &mut buffers, inflate)?),
+                (None, layout) => Data::Keys(Keys::read(layout, rows, name, &mut buffers)?),
             };
             columns.push(Read { role: column.role, nulls, data });
         }
