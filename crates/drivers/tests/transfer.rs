@@ -184,23 +184,14 @@ impl Movable for Flaky {
     }
 }
 
-#[derive(Default)]
-struct Silent {
-    failures: u64,
-}
+struct Silent;
 
 impl Observer for Silent {
     fn tell(&mut self, report: &Report) {
         assert!(report.metrics <= report.metrics_total);
     }
 
-    fn no_answer(&mut self, _: &StoreError) {
-        self.failures += 1;
-    }
-}
-
-async fn subjects(writer: &tokio::sync::Mutex<Writer>) -> Vec<MetricId> {
-    writer.lock().await.metrics.iter().copied().map(metric).collect()
+    fn no_answer(&mut self, _: &StoreError) {}
 }
 
 /// As in these tests' heads.
@@ -242,6 +233,18 @@ impl World {
         let flaky = Flaky { random, rarely, passes, ..Flaky::reliable(self.target.clone()) };
         transfer(self.source.clone(), Arc::new(flaky), token).await
     }
+
+    async fn metrics(&self) -> Vec<MetricId> {
+        self.writer.lock().await.metrics.iter().copied().map(metric).collect()
+    }
+
+    async fn try_round(&self, transfer: &Transfer, depth: Depth) -> Result<Report, StoreError> {
+        transfer.round(&self.metrics().await, depth, &mut Silent).await
+    }
+
+    async fn round(&self, transfer: &Transfer, depth: Depth) -> Report {
+        self.try_round(transfer, depth).await.unwrap()
+    }
 }
 
 #[tokio::test]
@@ -253,19 +256,16 @@ async fn both_are_equal_at_the_end() {
         for token in 1..5 {
             let transfer = world.begin(token, 6, true).await;
             for depth in [Depth::Changes, Depth::Everything] {
-                let subjects = subjects(&world.writer).await;
                 let cut = Duration::from_micros(random.next() % 20_000);
-                let mut silent = Silent::default();
-                let _ = tokio::time::timeout(cut, transfer.round(&subjects, depth, &mut silent)).await;
+                let _ = tokio::time::timeout(cut, world.try_round(&transfer, depth)).await;
                 world.writer.lock().await.delete().await;
             }
         }
         world.source.raise(Fence::CLOSING).await.unwrap();
         let transfer = world.begin(9, 6, false).await;
-        let subjects = subjects(&world.writer).await;
         let mut rounds = 0;
         loop {
-            let report = transfer.round(&subjects, Depth::Everything, &mut Silent::default()).await.unwrap();
+            let report = world.round(&transfer, Depth::Everything).await;
             rounds += 1;
             if report.metrics_written + report.metrics_removed == 0 {
                 break;
@@ -280,11 +280,8 @@ async fn both_are_equal_at_the_end() {
 async fn a_round_writes_what_has_changed_only() {
     let world = World::new(5).await;
     let transfer = world.begin(1, 0, false).await;
-    let count = subjects(&world.writer).await.len() as u64;
-    let round = async |depth| {
-        let all = subjects(&world.writer).await;
-        transfer.round(&all, depth, &mut Silent::default()).await.unwrap()
-    };
+    let count = world.metrics().await.len() as u64;
+    let round = async |depth| world.round(&transfer, depth).await;
     let first = round(Depth::Changes).await;
     assert_eq!((first.metrics_written, first.metrics), (count, count));
     assert_eq!(round(Depth::Changes).await.metrics_written, 0);
@@ -300,8 +297,7 @@ async fn a_round_writes_what_has_changed_only() {
 async fn what_differs_in_the_target_is_found_and_written_again() {
     let world = World::new(6).await;
     let transfer = world.begin(1, 0, false).await;
-    let all = subjects(&world.writer).await;
-    transfer.round(&all, Depth::Changes, &mut Silent::default()).await.unwrap();
+    world.round(&transfer, Depth::Changes).await;
     let (heads, blocks) = contents(&world.source).await;
     let (key, bytes) = blocks.iter().flat_map(|blocks| &blocks.whole).next().unwrap().clone();
     let at = (0..METRICS).position(|id| metric(id) == key.metric).unwrap();
@@ -309,7 +305,7 @@ async fn what_differs_in_the_target_is_found_and_written_again() {
     let wrong = Bytes::from([b"x", &bytes[1..]].concat());
     let write = MetricWrite { metric: key.metric, blocks: vec![(key, wrong)], expired: Vec::new(), head };
     world.target.write(Fence { token: 1, ..Fence::EVERYTHING }, vec![write]).await.remove(0).unwrap();
-    let found = transfer.round(&all, Depth::Everything, &mut Silent::default()).await.unwrap();
+    let found = world.round(&transfer, Depth::Everything).await;
     assert_eq!((found.metrics_written, found.blocks_written), (1, 1), "{found:?}");
     assert_eq!(contents(&world.source).await, contents(&world.target).await);
 }
@@ -319,10 +315,9 @@ async fn a_second_transfer_stops_the_first() {
     let world = World::new(7).await;
     let first = world.begin(1, 0, false).await;
     let second = world.begin(2, 0, false).await;
-    let all = subjects(&world.writer).await;
-    let refused = first.round(&all, Depth::Changes, &mut Silent::default()).await;
+    let refused = world.try_round(&first, Depth::Changes).await;
     assert!(matches!(refused, Err(StoreError::Fenced { held: 2, .. })), "{refused:?}");
-    second.round(&all, Depth::Changes, &mut Silent::default()).await.unwrap();
+    world.round(&second, Depth::Changes).await;
     assert_eq!(contents(&world.source).await, contents(&world.target).await);
 }
 
@@ -343,7 +338,7 @@ async fn lost_blocks_without_keys_are_noticed() {
         store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
         let source = Flaky { lost: Some(Timestamp::from_secs(lost_s)), ..Flaky::reliable(store) };
         let transfer = transfer(Arc::new(source), Arc::new(MemoryAggregates::default()), 1).await;
-        let report = transfer.round(&[metric(1)], Depth::Everything, &mut Silent::default()).await.unwrap();
+        let report = transfer.round(&[metric(1)], Depth::Everything, &mut Silent).await.unwrap();
         assert_eq!((report.damaged, report.blocks_written), (1, count as u64), "{count}, {lost_s}");
     }
 }
