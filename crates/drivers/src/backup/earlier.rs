@@ -26,12 +26,6 @@ pub(super) struct Earlier {
     pub damaged: Vec<OpenError>,
 }
 
-/// A file linked to an earlier backup.
-pub(super) struct Linked {
-    /// Its manifest entry, if that backup is complete.
-    pub entry: Option<Entry>,
-}
-
 impl Earlier {
     pub fn find(place: &Path) -> Result<Self, OpenError> {
         let mut found = Self::default();
@@ -61,17 +55,12 @@ impl Earlier {
         })
     }
 
-    /// Links `file` of an earlier backup, complete or interrupted, as `to`, if it matches `now`; `None` if
-    /// there is none.
-    pub fn link(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Linked> {
-        let whole = self.link_whole(file, now, to).map(|entry| Linked { entry: Some(entry) });
-        whole.or_else(|| {
-            let found = self.interrupted.iter().any(|dir| link_alike(&dir.join(file), now, to));
-            found.then_some(Linked { entry: None })
-        })
+    /// Links `file` of an interrupted backup as `to`, if it matches `now`; false if there is none.
+    pub fn link_interrupted(&self, file: &Path, now: &fs::Metadata, to: &Path) -> bool {
+        self.interrupted.iter().any(|dir| link_alike(&dir.join(file), now, to))
     }
 
-    /// Like [`Earlier::link`], from complete backups only.
+    /// Links `file` of a complete backup as `to`, if it matches `now`; its manifest entry, or `None` if there is none.
     pub fn link_whole(&self, file: &Path, now: &fs::Metadata, to: &Path) -> Option<Entry> {
         self.finals(file).find_map(|(path, entry)| link_alike(&path, now, to).then_some(entry))
     }

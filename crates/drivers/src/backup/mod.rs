@@ -245,8 +245,9 @@ impl Backup {
             self.kept(file, &now, entry, progress);
             return Ok(true);
         }
-        if let Some(linked) = self.earlier.link(file, &now, to) {
-            self.kept(file, &now, linked.entry, progress);
+        let entry = self.earlier.link_whole(file, &now, to);
+        if entry.is_some() || self.earlier.link_interrupted(file, &now, to) {
+            self.kept(file, &now, entry, progress);
             return Ok(true);
         }
         let figures = &mut self.figures;

@@ -139,13 +139,11 @@ fn clear(restoring: &Path) -> Result<(), OpenError> {
 
 /// Removes a file, or a directory with all that it has.
 fn remove_if_there(path: &Path) -> Result<(), OpenError> {
-    let is_dir = |found: fs::Metadata| found.is_dir();
-    let removed = match if_there(fs::symlink_metadata(path)).map(|found| found.map(is_dir)) {
-        Ok(None) => Ok(()),
-        Ok(Some(true)) => fs::remove_dir_all(path),
-        Ok(Some(false)) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
+    let removed = if_there(fs::symlink_metadata(path)).and_then(|found| match found {
+        None => Ok(()),
+        Some(found) if found.is_dir() => fs::remove_dir_all(path),
+        Some(_) => fs::remove_file(path),
+    });
     removed.map_err(OpenError::io(path))
 }
 

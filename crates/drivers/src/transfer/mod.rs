@@ -71,11 +71,10 @@ impl Report {
     }
 
     fn add(&mut self, other: Report) {
-        let Report { metrics_total: _, metrics, metrics_written, blocks_written, bytes_written, .. } = other;
-        self.metrics += metrics;
-        self.metrics_written += metrics_written;
-        self.blocks_written += blocks_written;
-        self.bytes_written += bytes_written;
+        self.metrics += other.metrics;
+        self.metrics_written += other.metrics_written;
+        self.blocks_written += other.blocks_written;
+        self.bytes_written += other.bytes_written;
         self.metrics_compared += other.metrics_compared;
         self.metrics_removed += other.metrics_removed;
         let named = other.damaged_places.len() as u64;

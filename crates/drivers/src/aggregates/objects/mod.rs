@@ -181,18 +181,14 @@ impl ObjectAggregates {
 
     pub fn figures(&self) -> ObjectAggregateFigures {
         let counters = &self.requests.counters;
+        let known = self.shards.iter().filter_map(|shard| shard.known());
         ObjectAggregateFigures {
             requests: counters.requests.load(Ordering::Relaxed),
             written_bytes: counters.written_bytes.load(Ordering::Relaxed),
             merged_bytes: counters.merged_bytes.load(Ordering::Relaxed),
             merges: counters.merges.load(Ordering::Relaxed),
             cache_bytes: self.requests.cache.bytes(),
-            runs: self
-                .shards
-                .iter()
-                .filter_map(|shard| shard.known())
-                .map(|known| known.runs.all().count() as u64)
-                .sum(),
+            runs: known.map(|known| known.runs.all().count() as u64).sum(),
             damaged: self.requests.damage.found(),
         }
     }

@@ -111,10 +111,8 @@ impl Requests {
             return Err(Stop::Gone);
         };
         let mut whole = (start == 0).then(|| bytes.clone());
-        let tail = bytes
-            .get((object.entries_end - start) as usize..)
-            .map_or_else(Bytes::new, |tail| bytes.slice_ref(tail));
-        let table = match self.parsed(object, &tail) {
+        let tail = bytes.get((object.entries_end - start) as usize..).unwrap_or_default();
+        let table = match self.parsed(object, tail) {
             Ok(table) => table,
             Err(damaged) => {
                 if whole.is_none() {
@@ -150,7 +148,7 @@ impl Requests {
     }
 
     /// From what follows the entries; `Err` if the index is damaged, which is reported.
-    fn parsed(&self, object: &TableObject, tail: &Bytes) -> Result<ObjectTable, DamagedIndex> {
+    fn parsed(&self, object: &TableObject, tail: &[u8]) -> Result<ObjectTable, DamagedIndex> {
         let site = self.site(object);
         let (bytes, footer) =
             tail.split_at_checked(tail.len().saturating_sub(FOOTER_BYTES)).unwrap_or_default();
