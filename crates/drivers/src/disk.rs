@@ -87,20 +87,29 @@ pub trait DiskFile: Send + Sync {
 /// Most slices that one system call accepts (Linux: `UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
 
-/// Fills `buf` from `offset`; `UnexpectedEof` if the file is shorter.
-pub fn read_exact_at(file: &dyn DiskFile, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !buf.is_empty() {
-        match file.read_at(buf, offset) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                buf = &mut buf[count..];
-                offset += count as u64;
-            }
+/// Fills `buf` from `offset`, as far as the file goes; returns how many bytes it has there. `read` is
+/// [`DiskFile::read_at`] of the file.
+pub(crate) fn read_up_to(
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    buf: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match read(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(done)
+}
+
+/// Fills `buf` from `offset`; `UnexpectedEof` if the file is shorter.
+pub fn read_exact_at(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    let done = read_up_to(|buf, offset| file.read_at(buf, offset), buf, offset)?;
+    if done < buf.len() { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
 /// Writes all slices from `offset` on.

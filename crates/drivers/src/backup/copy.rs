@@ -9,7 +9,7 @@ use std::{
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::disk::{if_there, with_suffix};
+use crate::disk::{if_there, read_up_to, with_suffix};
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of a growing file of which two reads must agree, and how often they are read at most.
@@ -141,7 +141,7 @@ type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
 /// agree. Then the piece is as it was at the end of the first read, because each byte is written once: a byte that the
 /// first read found written was written at that moment, and a byte that the second read found unwritten was not.
 fn read_growing(read: ReadAt<'_>, chunk: &mut [u8], start: u64) -> io::Result<()> {
-    read_up_to(read, chunk, start)?;
+    read_or_zeros(read, chunk, start)?;
     let mut again = vec![0; PIECE_BYTES.min(chunk.len())];
     for (index, piece) in chunk.chunks_mut(PIECE_BYTES).enumerate().rev() {
         let again = &mut again[..piece.len()];
@@ -153,7 +153,7 @@ fn read_growing(read: ReadAt<'_>, chunk: &mut [u8], start: u64) -> io::Result<()
 /// Reads a piece that was read before until two reads agree.
 fn settle(read: ReadAt<'_>, piece: &mut [u8], again: &mut [u8], offset: u64) -> io::Result<()> {
     for _ in 0..READS_MAX {
-        read_up_to(read, again, offset)?;
+        read_or_zeros(read, again, offset)?;
         if *again == *piece {
             return Ok(());
         }
@@ -163,21 +163,9 @@ fn settle(read: ReadAt<'_>, piece: &mut [u8], again: &mut [u8], offset: u64) -> 
 }
 
 /// Fills `buffer` from `offset`, as far as the file goes; the rest with zeros.
-fn read_up_to(read: ReadAt<'_>, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match read(buffer, offset) {
-            Ok(0) => {
-                buffer.fill(0);
-                return Ok(());
-            }
-            Ok(count) => {
-                buffer = &mut buffer[count..];
-                offset += count as u64;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn read_or_zeros(read: ReadAt<'_>, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let length = read_up_to(read, buffer, offset)?;
+    buffer[length..].fill(0);
     Ok(())
 }
 

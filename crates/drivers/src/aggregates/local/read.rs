@@ -121,14 +121,7 @@ impl Shared {
                 }
                 // Its file must not be recycled.
                 segment.unreadable.store(true, Ordering::Relaxed);
-                self.quarantine.report(
-                    &format!("value, unreadable: {error}"),
-                    &segment.path,
-                    at.offset.into(),
-                    &[],
-                );
-                self.state.write().active.found_damaged(key, *at);
-                Err(StoreError::Damaged(self.place(*at)))
+                Err(self.damaged(&format!("value, unreadable: {error}"), value, key, &[]))
             }
         }
     }
@@ -142,12 +135,16 @@ impl Shared {
             Some((_, payload)) if payload.starts_with(key.bytes()) => {
                 Ok(item.slice(ITEM_HEADER_BYTES + KEY_BYTES..))
             }
-            _ => {
-                self.quarantine.report("value", &segment.path, offset, item);
-                self.state.write().active.found_damaged(key, *at);
-                Err(StoreError::Damaged(self.place(*at)))
-            }
+            _ => Err(self.damaged("value", value, key, item)),
         }
+    }
+
+    /// Reports damage of a value of the log, and records it.
+    fn damaged(&self, what: &str, value: &Value, key: &Key, bytes: &[u8]) -> StoreError {
+        let Value { segment, at, .. } = value;
+        self.quarantine.report(what, &segment.path, at.offset.into(), bytes);
+        self.state.write().active.found_damaged(key, *at);
+        StoreError::Damaged(self.place(*at))
     }
 
     /// File and offset, for messages.
