@@ -22,7 +22,6 @@ mod cache;
 mod chain;
 mod damage;
 mod format;
-mod listing;
 mod maintenance;
 pub(crate) mod manifest;
 mod merge;

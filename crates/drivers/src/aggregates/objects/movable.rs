@@ -1,11 +1,23 @@
 //! The store's state, and the metrics of its shards.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use gnudi_model::MetricId;
 
-use super::{ObjectAggregates, format};
-use crate::aggregates::{Movable, Result, StoreState};
+use super::{
+    ObjectAggregates,
+    chain::Shard,
+    format,
+    manifest::Manifest,
+    requests::Requests,
+    table::{STRETCH_BYTES, Stop},
+};
+use crate::aggregates::{
+    Movable, Result, StoreState,
+    table::entry::{Kind, Piece, walk},
+};
 
 /// Shards listed at once. A listing reads all heads of its shard.
 const LISTED_AT_ONCE: usize = 4;
@@ -29,5 +41,40 @@ impl Movable for ObjectAggregates {
         let lists: Vec<_> = self.shards.iter().map(|shard| self.requests.list_metrics(shard)).collect();
         let lists: Vec<Vec<MetricId>> = stream::iter(lists).buffered(LISTED_AT_ONCE).try_collect().await?;
         Ok(lists.concat())
+    }
+}
+
+impl Requests {
+    /// The metrics of a shard that have a head.
+    async fn list_metrics(&self, shard: &Shard) -> Result<Vec<MetricId>> {
+        self.of_newest(shard, |manifest, last| async move { self.metrics(&manifest, last).await }).await
+    }
+
+    async fn metrics(&self, manifest: &Manifest, last: bool) -> Result<Vec<MetricId>, Stop> {
+        let mut found = BTreeSet::new();
+        for run in manifest.runs.with_heads() {
+            let mut heads = Vec::new();
+            for object in &run.tables {
+                let table = self.table(object, last).await?;
+                let mut page = 0;
+                while page < table.index.pages.len() {
+                    let end = table.index.pages_within(page, STRETCH_BYTES);
+                    let pages = self.read_pages(&table, page, end).await?;
+                    page = end + 1;
+                    for piece in walk(&pages.bytes) {
+                        let Piece::Entry(_, header) = piece else { continue };
+                        let metric = header.key.metric();
+                        if header.key.is_head() && header.kind != Kind::Tombstone {
+                            heads.push(metric);
+                        } else if header.key.is_head() || header.key.is_deletion() {
+                            found.remove(&metric);
+                        }
+                    }
+                }
+            }
+            // A run's head is newer than its deletion.
+            found.extend(heads);
+        }
+        Ok(found.into_iter().collect())
     }
 }
