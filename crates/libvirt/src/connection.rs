@@ -43,7 +43,7 @@ impl Connection {
         // SAFETY: the URI is a C string that outlives the call.
         let handle = unsafe { (api.virConnectOpenReadOnly)(name.as_ptr()) };
         if handle.is_null() {
-            return Err(api.failed(format!("connect to {uri}")));
+            return Err(api.failed(format_args!("connect to {uri}")));
         }
         Ok(Connection(Arc::new(Link { api, handle, uri: uri.to_owned() })))
     }
@@ -59,9 +59,7 @@ impl Connection {
         let mut list: *mut Handle = std::ptr::null_mut();
         // SAFETY: the handle is alive, and `list` takes one pointer.
         let count = unsafe { (self.0.api.virConnectListAllDomains)(self.0.handle, &raw mut list, 0) };
-        let Ok(count) = usize::try_from(count) else {
-            return Err(self.0.api.failed("list the domains"));
-        };
+        let count = self.0.api.checked(count, "list the domains")?;
         if list.is_null() {
             return Ok(Vec::new());
         }
@@ -79,7 +77,7 @@ impl Connection {
         // SAFETY: the handle is alive, and the UUID a C string that outlives the call.
         let handle = unsafe { (self.0.api.virDomainLookupByUUIDString)(self.0.handle, text.as_ptr()) };
         if handle.is_null() {
-            return Err(self.0.api.failed(format!("look up domain {uuid}")));
+            return Err(self.0.api.failed(format_args!("look up domain {uuid}")));
         }
         Ok(Domain::new(Arc::clone(&self.0), handle))
     }

@@ -8,10 +8,7 @@ use std::{
 use crate::{
     Result, Statistics,
     connection::Link,
-    library::{
-        Api, BlockSizes, BlockStats, Handle, Info, InterfaceStats, MemoryStat, StatsRecord, TypedParameter,
-        c_string,
-    },
+    library::{Api, Handle, MemoryStat, StatsRecord, TypedParameter, c_string},
     statistics::parameters,
 };
 
@@ -28,6 +25,7 @@ unsafe impl Send for Domain {}
 unsafe impl Sync for Domain {}
 
 /// `virDomainInfo`
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainInfo {
     /// `virDomainState`: 0 none, 1 running, 2 blocked, 3 paused, 4 shutting down, 5 shut off, 6 crashed, 7 suspended.
@@ -50,16 +48,19 @@ pub struct MemoryStatistics {
     pub usable: Option<u64>,
 }
 
-/// Since the domain was started; -1 if unknown.
+/// `virDomainBlockStatsStruct`: since the domain was started; -1 if unknown.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockStatistics {
     pub read_requests: i64,
     pub read_bytes: i64,
     pub write_requests: i64,
     pub write_bytes: i64,
+    pub errors: i64,
 }
 
-/// In bytes.
+/// `virDomainBlockInfo`: in bytes.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockInfo {
     pub capacity: u64,
@@ -67,7 +68,8 @@ pub struct BlockInfo {
     pub physical: u64,
 }
 
-/// Since the domain was started; -1 if unknown.
+/// `virDomainInterfaceStatsStruct`: since the domain was started; -1 if unknown.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceStatistics {
     pub rx_bytes: i64,
@@ -121,26 +123,18 @@ impl Domain {
         let mut text = [0 as c_char; UUID_BYTES];
         // SAFETY: the domain is alive, and the buffer has the required size.
         unsafe {
-            if (self.api().virDomainGetUUIDString)(self.handle, text.as_mut_ptr()) < 0 {
-                return Err(self.api().failed("read a domain's UUID"));
-            }
+            let code = (self.api().virDomainGetUUIDString)(self.handle, text.as_mut_ptr());
+            self.api().checked(code, "read a domain's UUID")?;
             Ok(CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
         }
     }
 
     pub fn info(&self) -> Result<DomainInfo> {
-        let mut info = Info::default();
+        let mut info = DomainInfo::default();
         // SAFETY: the domain is alive, and `info` has the type that the function writes.
-        if unsafe { (self.api().virDomainGetInfo)(self.handle, &raw mut info) } < 0 {
-            return Err(self.api().failed("read a domain's info"));
-        }
-        Ok(DomainInfo {
-            state: info.state,
-            memory_max_kib: info.memory_max,
-            memory_kib: info.memory,
-            vcpus: info.vcpus,
-            cpu_time_ns: info.cpu_time,
-        })
+        let code = unsafe { (self.api().virDomainGetInfo)(self.handle, &raw mut info) };
+        self.api().checked(code, "read a domain's info")?;
+        Ok(info)
     }
 
     /// The element of the domain's metadata with this namespace.
@@ -149,20 +143,14 @@ impl Domain {
         // SAFETY: the domain is alive, and the namespace a C string that outlives the call.
         let text =
             unsafe { (self.api().virDomainGetMetadata)(self.handle, METADATA_ELEMENT, uri.as_ptr(), 0) };
-        if text.is_null() {
-            return Err(self.api().failed("read a domain's metadata"));
-        }
-        Ok(Api::take_text(text))
+        self.api().take_text(text, "read a domain's metadata")
     }
 
     /// The domain's XML description.
     pub fn xml(&self) -> Result<String> {
         // SAFETY: the domain is alive.
         let text = unsafe { (self.api().virDomainGetXMLDesc)(self.handle, 0) };
-        if text.is_null() {
-            return Err(self.api().failed("read a domain's description"));
-        }
-        Ok(Api::take_text(text))
+        self.api().take_text(text, "read a domain's description")
     }
 
     pub fn memory_statistics(&self) -> Result<MemoryStatistics> {
@@ -170,9 +158,7 @@ impl Domain {
         let room = MEMORY_STATS_MAX as c_uint;
         // SAFETY: the domain is alive, and the array has the given length.
         let count = unsafe { (self.api().virDomainMemoryStats)(self.handle, stats.as_mut_ptr(), room, 0) };
-        let Ok(count) = usize::try_from(count) else {
-            return Err(self.api().failed("read a domain's memory statistics"));
-        };
+        let count = self.api().checked(count, "read a domain's memory statistics")?;
         // virDomainMemoryStatTags
         let find = |tag| stats.iter().take(count).find(|stat| stat.tag == tag).map(|stat| stat.value);
         Ok(MemoryStatistics {
@@ -189,25 +175,13 @@ impl Domain {
     /// The statistics of a disk, given by its target device, such as `vda`.
     pub fn block_statistics(&self, disk: &str) -> Result<BlockStatistics> {
         let name = c_string(disk, "the disk")?;
-        let mut stats = BlockStats::default();
+        let mut stats = BlockStatistics::default();
+        let size = size_of::<BlockStatistics>();
         // SAFETY: the domain is alive, the disk a C string, and the size that of `stats`.
-        let code = unsafe {
-            (self.api().virDomainBlockStats)(
-                self.handle,
-                name.as_ptr(),
-                &raw mut stats,
-                size_of::<BlockStats>(),
-            )
-        };
-        if code < 0 {
-            return Err(self.api().failed(format!("read the statistics of disk {disk}")));
-        }
-        Ok(BlockStatistics {
-            read_requests: stats.read_requests,
-            read_bytes: stats.read_bytes,
-            write_requests: stats.write_requests,
-            write_bytes: stats.write_bytes,
-        })
+        let code =
+            unsafe { (self.api().virDomainBlockStats)(self.handle, name.as_ptr(), &raw mut stats, size) };
+        self.api().checked(code, format_args!("read the statistics of disk {disk}"))?;
+        Ok(stats)
     }
 
     /// Further statistics of a disk: `rd_total_times` and `wr_total_times` in nanoseconds, and others.
@@ -225,46 +199,30 @@ impl Domain {
                 0,
             )
         };
-        if code < 0 {
-            return Err(self.api().failed(format!("read the figures of disk {disk}")));
-        }
+        self.api().checked(code, format_args!("read the figures of disk {disk}"))?;
         // SAFETY: libvirt has written `count` of them, at most the array's length.
         Ok(unsafe { parameters(buffer.as_ptr(), count.min(BLOCK_PARAMETERS_MAX as i32)) })
     }
 
     pub fn block_info(&self, disk: &str) -> Result<BlockInfo> {
         let name = c_string(disk, "the disk")?;
-        let mut info = BlockSizes::default();
+        let mut info = BlockInfo::default();
         // SAFETY: the domain is alive, the disk a C string, and `info` has the type that the function writes.
         let code =
             unsafe { (self.api().virDomainGetBlockInfo)(self.handle, name.as_ptr(), &raw mut info, 0) };
-        if code < 0 {
-            return Err(self.api().failed(format!("read the size of disk {disk}")));
-        }
-        Ok(BlockInfo { capacity: info.capacity, allocation: info.allocation, physical: info.physical })
+        self.api().checked(code, format_args!("read the size of disk {disk}"))?;
+        Ok(info)
     }
 
     pub fn interface_statistics(&self, device: &str) -> Result<InterfaceStatistics> {
         let name = c_string(device, "the interface")?;
-        let mut stats = InterfaceStats::default();
-        let size = size_of::<InterfaceStats>();
+        let mut stats = InterfaceStatistics::default();
+        let size = size_of::<InterfaceStatistics>();
         // SAFETY: the domain is alive, the device a C string, and the size that of `stats`.
         let code =
             unsafe { (self.api().virDomainInterfaceStats)(self.handle, name.as_ptr(), &raw mut stats, size) };
-        if code < 0 {
-            return Err(self.api().failed(format!("read the statistics of interface {device}")));
-        }
-        let [rx_bytes, rx_packets, rx_errors, rx_drop, tx_bytes, tx_packets, tx_errors, tx_drop] = stats.0;
-        Ok(InterfaceStatistics {
-            rx_bytes,
-            rx_packets,
-            rx_errors,
-            rx_drop,
-            tx_bytes,
-            tx_packets,
-            tx_errors,
-            tx_drop,
-        })
+        self.api().checked(code, format_args!("read the statistics of interface {device}"))?;
+        Ok(stats)
     }
 
     /// All statistics of this domain.
@@ -274,16 +232,14 @@ impl Domain {
         // SAFETY: one live domain, then NULL; `records` takes one pointer.
         let count =
             unsafe { (self.api().virDomainListGetStats)(domains.as_mut_ptr(), 0, &raw mut records, 0) };
-        if count < 0 {
-            return Err(self.api().failed("read a domain's statistics"));
-        }
+        let count = self.api().checked(count, "read a domain's statistics")?;
         if records.is_null() {
             return Ok(Statistics::default());
         }
         // SAFETY: there are `count` records, of this domain, with as many parameters as each says; they are valid until the
         // list is freed, once, and nothing returned points into them.
         unsafe {
-            let all = std::slice::from_raw_parts(records, usize::try_from(count).unwrap_or(0));
+            let all = std::slice::from_raw_parts(records, count);
             let first = all.first().map(|record| parameters((**record).parameters, (**record).count));
             (self.api().virDomainStatsRecordListFree)(records);
             Ok(first.unwrap_or_default())

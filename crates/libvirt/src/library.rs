@@ -1,17 +1,15 @@
 //! The C functions with the types of libvirt's headers, looked up by name in the shared library.
 
 use std::{
-    ffi::{
-        CStr, CString, c_char, c_int, c_long, c_longlong, c_uchar, c_uint, c_ulong, c_ulonglong, c_ushort,
-        c_void,
-    },
+    ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulonglong, c_void},
+    fmt::Display,
     path::Path,
     sync::Arc,
 };
 
 use libloading::Library;
 
-use crate::{Error, Result};
+use crate::{BlockInfo, BlockStatistics, DomainInfo, Error, InterfaceStatistics, Result};
 
 /// `virConnectPtr`, `virDomainPtr`.
 pub(crate) type Handle = *mut c_void;
@@ -26,17 +24,6 @@ pub(crate) struct VirError {
     message: *const c_char,
 }
 
-/// `virDomainInfo`
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct Info {
-    pub(crate) state: c_uchar,
-    pub(crate) memory_max: c_ulong,
-    pub(crate) memory: c_ulong,
-    pub(crate) vcpus: c_ushort,
-    pub(crate) cpu_time: c_ulonglong,
-}
-
 /// `virDomainMemoryStatStruct`
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -44,31 +31,6 @@ pub(crate) struct MemoryStat {
     pub(crate) tag: c_int,
     pub(crate) value: c_ulonglong,
 }
-
-/// `virDomainBlockStatsStruct`
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct BlockStats {
-    pub(crate) read_requests: c_longlong,
-    pub(crate) read_bytes: c_longlong,
-    pub(crate) write_requests: c_longlong,
-    pub(crate) write_bytes: c_longlong,
-    pub(crate) errors: c_longlong,
-}
-
-/// `virDomainBlockInfo`
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct BlockSizes {
-    pub(crate) capacity: c_ulonglong,
-    pub(crate) allocation: c_ulonglong,
-    pub(crate) physical: c_ulonglong,
-}
-
-/// `virDomainInterfaceStatsStruct`: received bytes, packets, errors, drops, then the same for sent ones.
-#[repr(C)]
-#[derive(Default)]
-pub(crate) struct InterfaceStats(pub(crate) [c_longlong; 8]);
 
 /// `virTypedParameter`; the value is a union of eight bytes, read by type.
 #[repr(C)]
@@ -133,17 +95,17 @@ functions! {
     fn virDomainLookupByUUIDString(connection: Handle, uuid: *const c_char) -> Handle;
     fn virDomainGetName(domain: Handle) -> *const c_char;
     fn virDomainGetUUIDString(domain: Handle, uuid: *mut c_char) -> c_int;
-    fn virDomainGetInfo(domain: Handle, info: *mut Info) -> c_int;
+    fn virDomainGetInfo(domain: Handle, info: *mut DomainInfo) -> c_int;
     fn virDomainGetMetadata(domain: Handle, kind: c_int, uri: *const c_char, flags: c_uint) -> *mut c_char;
     fn virDomainGetXMLDesc(domain: Handle, flags: c_uint) -> *mut c_char;
     fn virDomainMemoryStats(domain: Handle, stats: *mut MemoryStat, count: c_uint, flags: c_uint) -> c_int;
-    fn virDomainBlockStats(domain: Handle, disk: *const c_char, stats: *mut BlockStats, size: usize) -> c_int;
+    fn virDomainBlockStats(domain: Handle, disk: *const c_char, stats: *mut BlockStatistics, size: usize) -> c_int;
     fn virDomainBlockStatsFlags(
         domain: Handle, disk: *const c_char, parameters: *mut TypedParameter, count: *mut c_int, flags: c_uint,
     ) -> c_int;
-    fn virDomainGetBlockInfo(domain: Handle, disk: *const c_char, info: *mut BlockSizes, flags: c_uint) -> c_int;
+    fn virDomainGetBlockInfo(domain: Handle, disk: *const c_char, info: *mut BlockInfo, flags: c_uint) -> c_int;
     fn virDomainInterfaceStats(
-        domain: Handle, device: *const c_char, stats: *mut InterfaceStats, size: usize,
+        domain: Handle, device: *const c_char, stats: *mut InterfaceStatistics, size: usize,
     ) -> c_int;
 }
 
@@ -202,35 +164,39 @@ impl std::fmt::Debug for Libvirt {
 
 impl Api {
     /// The thread's last error. Call it directly after the failed call, on the same thread.
-    pub(crate) fn failed(&self, operation: impl Into<String>) -> Error {
-        let operation = operation.into();
+    pub(crate) fn failed(&self, operation: impl Display) -> Error {
+        let operation = operation.to_string();
         // SAFETY: the error belongs to the thread and is valid until its next call into libvirt.
         unsafe {
-            let error = (self.virGetLastError)();
-            if error.is_null() {
-                return Error::Failed {
-                    operation,
-                    code: 0,
-                    domain: 0,
-                    message: "no reason given".to_owned(),
-                };
-            }
-            let message = if (*error).message.is_null() {
+            let (code, domain, message) = match (self.virGetLastError)().as_ref() {
+                Some(error) => (error.code, error.domain, error.message),
+                None => (0, 0, std::ptr::null()),
+            };
+            let message = if message.is_null() {
                 "no reason given".to_owned()
             } else {
-                CStr::from_ptr((*error).message).to_string_lossy().into_owned()
+                CStr::from_ptr(message).to_string_lossy().into_owned()
             };
-            Error::Failed { operation, code: (*error).code, domain: (*error).domain, message }
+            Error::Failed { operation, code, domain, message }
         }
     }
 
-    /// Copies a text that the caller must free, and frees it.
-    pub(crate) fn take_text(text: *mut c_char) -> String {
+    /// The count that a call returned, or its error if that is negative; to be called like [`Api::failed`].
+    pub(crate) fn checked(&self, count: c_int, operation: impl Display) -> Result<usize> {
+        usize::try_from(count).map_err(|_| self.failed(operation))
+    }
+
+    /// Copies a text that a call returned and the caller must free, and frees it. If it is null, the call's error; to be
+    /// called like [`Api::failed`].
+    pub(crate) fn take_text(&self, text: *mut c_char, operation: &str) -> Result<String> {
+        if text.is_null() {
+            return Err(self.failed(operation));
+        }
         // SAFETY: the text ends with NUL, and is freed once, here.
         unsafe {
             let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
             free(text.cast());
-            owned
+            Ok(owned)
         }
     }
 }
