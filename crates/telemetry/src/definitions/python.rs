@@ -25,10 +25,9 @@ impl Numeric {
     pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(value) => Some(Numeric::Int(i128::from(*value))),
-            Value::Number(number) => Some(match (number.as_i64(), number.as_u64()) {
-                (Some(number), _) => Numeric::Int(i128::from(number)),
-                (None, Some(number)) => Numeric::Int(i128::from(number)),
-                (None, None) => Numeric::Float(number.as_f64()?),
+            Value::Number(number) => Some(match number.as_i128() {
+                Some(number) => Numeric::Int(number),
+                None => Numeric::Float(number.as_f64()?),
             }),
             _ => None,
         }
@@ -44,11 +43,7 @@ impl Numeric {
     /// An integer beyond 64 bits becomes a float; `None` if not finite.
     pub fn value(self) -> Option<Value> {
         let number = match self {
-            Numeric::Int(number) => i64::try_from(number)
-                .map(Number::from)
-                .or_else(|_| u64::try_from(number).map(Number::from))
-                .ok()
-                .or_else(|| Number::from_f64(number as f64)),
+            Numeric::Int(number) => Number::from_i128(number).or_else(|| Number::from_f64(number as f64)),
             Numeric::Float(number) => Number::from_f64(number),
         };
         number.map(Value::Number)

@@ -8,17 +8,10 @@ const SECTOR_BYTES: f64 = 512.0;
 /// One sample of the machine: values by metric name.
 pub type Reading = BTreeMap<String, f64>;
 
-/// Processor time since boot by state, in ticks; percentages are of the difference of two.
+/// Processor time since boot by state, in ticks: user, nice, system, idle, wait, interrupt, steal. Percentages are of the
+/// difference of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    user: u64,
-    nice: u64,
-    system: u64,
-    idle: u64,
-    wait: u64,
-    interrupt: u64,
-    steal: u64,
-}
+pub struct Counters([u64; 7]);
 
 impl Counters {
     /// From `/proc/stat`.
@@ -26,42 +19,27 @@ impl Counters {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         let &[user, nice, system, idle, wait, hard, soft, steal, ..] = ticks.as_slice() else { return None };
-        Some(Counters { user, nice, system, idle, wait, interrupt: hard + soft, steal })
+        Some(Counters([user, nice, system, idle, wait, hard + soft, steal]))
     }
 
-    /// The time since `before`. Linux may set the time of waiting, and of idling, back by a little: that is none.
-    fn since(&self, before: &Counters) -> Counters {
-        Counters {
-            user: self.user.saturating_sub(before.user),
-            nice: self.nice.saturating_sub(before.nice),
-            system: self.system.saturating_sub(before.system),
-            idle: self.idle.saturating_sub(before.idle),
-            wait: self.wait.saturating_sub(before.wait),
-            interrupt: self.interrupt.saturating_sub(before.interrupt),
-            steal: self.steal.saturating_sub(before.steal),
-        }
-    }
-
-    fn total(&self) -> u64 {
-        self.user + self.nice + self.system + self.idle + self.wait + self.interrupt + self.steal
-    }
-
-    /// Percentages of the time since `before`; nothing if no time has passed.
+    /// Percentages of the time since `before`; nothing if no time has passed. Linux may set the time of waiting, and of
+    /// idling, back by a little: that is none.
     pub fn percentages(&self, before: &Counters, reading: &mut Reading) {
-        let passed = self.since(before);
-        let total = passed.total();
+        let passed: [u64; 7] = std::array::from_fn(|state| self.0[state].saturating_sub(before.0[state]));
+        let total: u64 = passed.iter().sum();
         if total == 0 {
             return;
         }
-        let percent = |ticks: u64| ticks as f64 * 100.0 / total as f64;
+        let percentages = passed.map(|ticks| ticks as f64 * 100.0 / total as f64);
+        let [user, nice, system, idle, wait, interrupt, _steal] = percentages;
         for (name, value) in [
-            ("hardware.cpu.util", 100.0 - (percent(passed.idle) + percent(passed.wait))),
-            ("hardware.cpu.user.percentage", percent(passed.user)),
-            ("hardware.cpu.nice.percentage", percent(passed.nice)),
-            ("hardware.cpu.system.percentage", percent(passed.system)),
-            ("hardware.cpu.idle.percentage", percent(passed.idle)),
-            ("hardware.cpu.wait.percentage", percent(passed.wait)),
-            ("hardware.cpu.interrupt.percentage", percent(passed.interrupt)),
+            ("hardware.cpu.util", 100.0 - (idle + wait)),
+            ("hardware.cpu.user.percentage", user),
+            ("hardware.cpu.nice.percentage", nice),
+            ("hardware.cpu.system.percentage", system),
+            ("hardware.cpu.idle.percentage", idle),
+            ("hardware.cpu.wait.percentage", wait),
+            ("hardware.cpu.interrupt.percentage", interrupt),
         ] {
             reading.insert(name.to_owned(), value);
         }
@@ -71,11 +49,8 @@ impl Counters {
 /// Load averages from `/proc/loadavg`.
 pub fn load(loadavg: &str, reading: &mut Reading) {
     let names = ["hardware.cpu.load.1min", "hardware.cpu.load.5min", "hardware.cpu.load.15min"];
-    for (name, word) in names.into_iter().zip(loadavg.split_ascii_whitespace()) {
-        if let Ok(value) = word.parse() {
-            reading.insert(name.to_owned(), value);
-        }
-    }
+    let words = names.into_iter().zip(loadavg.split_ascii_whitespace());
+    reading.extend(words.filter_map(|(name, word)| Some((name.to_owned(), word.parse().ok()?))));
 }
 
 /// Memory in kB from `/proc/meminfo`.
@@ -87,18 +62,16 @@ pub fn memory(meminfo: &str, reading: &mut Reading) {
             Some((name, rest.split_ascii_whitespace().next()?.parse().ok()?))
         })
         .collect();
-    let mut put = |name: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            reading.insert(name.to_owned(), value);
-        }
-    };
     let get = |name| fields.get(name).copied();
-    put("hardware.memory.total", get("MemTotal"));
-    put("hardware.memory.used", get("MemTotal").zip(get("MemAvailable")).map(|(all, free)| all - free));
-    put("hardware.memory.buffer", get("Buffers"));
-    put("hardware.memory.cached", get("Cached"));
-    put("hardware.memory.swap.total", get("SwapTotal"));
-    put("hardware.memory.swap.avail", get("SwapFree"));
+    let values = [
+        ("hardware.memory.total", get("MemTotal")),
+        ("hardware.memory.used", get("MemTotal").zip(get("MemAvailable")).map(|(all, free)| all - free)),
+        ("hardware.memory.buffer", get("Buffers")),
+        ("hardware.memory.cached", get("Cached")),
+        ("hardware.memory.swap.total", get("SwapTotal")),
+        ("hardware.memory.swap.avail", get("SwapFree")),
+    ];
+    reading.extend(values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
 }
 
 /// Bytes and requests since boot of each disk in `/proc/diskstats`; loop and RAM disks are left out.

@@ -17,7 +17,7 @@ use std::{
 
 use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, Libvirt};
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use tokio::{
     sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     inspector::{Disk, DiskSize, DomainDescription, InspectError, InstanceStatistics, Vnic},
-    statistics::{number, running, stopped},
+    statistics::{running, stopped},
 };
 use crate::xml::Element;
 
@@ -438,7 +438,7 @@ fn nova_metadata(domain: &Domain) -> Result<Option<String>, Error> {
 fn disk(domain: &Domain, device: &str) -> Result<Disk, Error> {
     let counters = domain.block_statistics(device)?;
     let more = domain.block_parameters(device)?;
-    let time = |name| more.get(name).and_then(number);
+    let time = |name| more.get(name).and_then(Number::from_i128);
     let (read_time_ns, write_time_ns) = (time("rd_total_times"), time("wr_total_times"));
     Ok(Disk { device: device.to_owned(), counters, read_time_ns, write_time_ns })
 }

@@ -7,14 +7,6 @@ use super::inspector::InstanceStatistics;
 
 const KIB_PER_MIB: f64 = 1024.0;
 
-/// An integer as JSON; `None` beyond 64 bits.
-pub fn number(value: i128) -> Option<Number> {
-    match u64::try_from(value) {
-        Ok(value) => Some(value.into()),
-        Err(_) => i64::try_from(value).ok().map(Number::from),
-    }
-}
-
 /// The figures of an instance that is shut off, if reported.
 pub fn stopped(state: u8, vcpus: u16, memory_max_kib: u64) -> InstanceStatistics {
     InstanceStatistics {
@@ -29,11 +21,11 @@ pub fn running(state: u8, memory: &MemoryStatistics, statistics: &Statistics) ->
     let mib = |kib: Option<u64>| kib.map(|kib| kib as f64 / KIB_PER_MIB);
     let used = memory.usable.or(memory.unused).zip(memory.available);
     let swap = memory.swap_in.zip(memory.swap_out);
-    let figure = |name| statistics.get(name).and_then(number);
+    let figure = |name| statistics.get(name).and_then(Number::from_i128);
     InstanceStatistics {
         power_state: Some(state.into()),
         vcpus: figure("vcpu.current"),
-        cpu_time_ns: cpu_time(statistics).and_then(number),
+        cpu_time_ns: cpu_time(statistics).and_then(Number::from_i128),
         memory_actual_mib: mib(memory.actual),
         memory_available_mib: mib(memory.available),
         // Clamped as integers: a guest may report more free memory than it has.
