@@ -56,7 +56,7 @@ impl JsonPath {
             return Ok(found.find(|value| !value.is_null()).map(Cow::Borrowed));
         }
         let found = self.walk(document, false)?;
-        no_absent(&found)?;
+        found.iter().try_for_each(Datum::check_present)?;
         Ok(found.into_iter().map(|datum| datum.value).find(|value| !value.is_null()))
     }
 
@@ -66,20 +66,13 @@ impl JsonPath {
         document: &'a Value,
     ) -> Result<Vec<(String, Cow<'a, Value>)>, LookupError> {
         let found = self.walk(document, true)?;
-        no_absent(&found)?;
+        found.iter().try_for_each(Datum::check_present)?;
         Ok(found.into_iter().map(|datum| (datum.path(), datum.value)).collect())
     }
 
     fn walk<'a>(&self, document: &'a Value, with_paths: bool) -> Result<Vec<Datum<'a>>, LookupError> {
         Walk::new(self.climbs || with_paths).find(&self.node, &Datum::document(document))?.many()
     }
-}
-
-fn no_absent(found: &[Datum<'_>]) -> Result<(), LookupError> {
-    if found.iter().any(|datum| datum.is_absent) {
-        return Err(LookupError("a value has no parent".to_owned()));
-    }
-    Ok(())
 }
 
 fn follow<'a>(names: &[String], document: &'a Value) -> Option<&'a Value> {

@@ -131,13 +131,8 @@ impl<'a> Parser<'a> {
         operator: Arithmetic,
         after_number: bool,
     ) -> Result<(PathNode, bool)> {
-        let constant = match self.peek() {
-            Some(PathToken::Integer(number)) => Some(Value::from(*number)),
-            Some(PathToken::Float(number)) => Some(Value::from(*number)),
-            _ => None,
-        };
         let next = self.tokens.get(self.at + 1);
-        if let Some(constant) = constant
+        if let Some(constant) = self.constant()
             && !matches!(next, Some(PathToken::Sign('+' | '-' | '*')))
         {
             if after_number
@@ -153,6 +148,15 @@ impl<'a> Parser<'a> {
         let right = operand_of(self.deeper(|parser| parser.sum(None))?);
         let node = self.count(PathNode::Operation(Box::new(left), operator, Box::new(right)))?;
         Ok((node, false))
+    }
+
+    /// The number that is next, if it is one.
+    fn constant(&self) -> Option<Value> {
+        match self.peek()? {
+            PathToken::Integer(number) => Some(Value::from(*number)),
+            PathToken::Float(number) => Some(Value::from(*number)),
+            _ => None,
+        }
     }
 
     fn operand(&mut self, tightness: u8) -> Result<PathNode> {
@@ -226,11 +230,7 @@ impl<'a> Parser<'a> {
 
     /// An operation that begins with a number; it extends as far as possible.
     fn number(&mut self) -> Result<PathNode> {
-        let constant = match self.peek() {
-            Some(PathToken::Integer(number)) => Value::from(*number),
-            Some(PathToken::Float(number)) => Value::from(*number),
-            _ => return Err(self.unexpected()),
-        };
+        let constant = self.constant().ok_or_else(|| self.unexpected())?;
         self.at += 1;
         let operator = self.arithmetic().ok_or_else(|| self.unexpected())?;
         Ok(self.operation(Operand::Constant(constant), operator, true)?.0)
@@ -267,10 +267,7 @@ impl<'a> Parser<'a> {
             }
             Some(PathToken::Sign('?')) if is_after => {
                 self.at += 1;
-                match self.conditions()? {
-                    Item::Conditions(conditions) => PathNode::Filter(conditions),
-                    Item::Path(target) => PathNode::Filter(vec![Condition { target, test: None }]),
-                }
+                PathNode::Filter(conditions_of(self.conditions()?))
             }
             Some(PathToken::Sort { .. }) if is_after => {
                 let mut orders = Vec::new();
@@ -321,10 +318,8 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let constant = match self.peek() {
             Some(PathToken::Name(text)) => Value::from(text.as_str()),
-            Some(PathToken::Integer(number)) => Value::from(*number),
-            Some(PathToken::Float(number)) => Value::from(*number),
             Some(PathToken::Bool(value)) => Value::from(*value),
-            _ => return Err(self.unexpected()),
+            _ => self.constant().ok_or_else(|| self.unexpected())?,
         };
         self.at += 1;
         Ok(Item::Conditions(vec![Condition { target, test: Some(test(sign, constant)?) }]))

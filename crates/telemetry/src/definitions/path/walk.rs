@@ -65,6 +65,16 @@ impl<'a> Datum<'a> {
         }
     }
 
+    /// Fails for the parent of the document.
+    pub fn check_present(&self) -> Result<()> {
+        if self.is_absent { error("a value has no parent") } else { Ok(()) }
+    }
+
+    /// A value that a step creates.
+    fn created(value: impl Into<Value>) -> Self {
+        Datum::alone(Cow::Owned(value.into()))
+    }
+
     /// A part of the value; parts of a created value are owned.
     fn part(&self, part: impl for<'x> Fn(&'x Value) -> Option<&'x Value>) -> Option<Cow<'a, Value>> {
         match &self.value {
@@ -142,7 +152,7 @@ impl Walk {
             PathNode::This => vec![Datum { is_absent: false, is_whole: false, ..datum.clone() }],
             PathNode::Parent => vec![match &datum.context {
                 Some(context) => Datum::clone(context),
-                None => Datum { is_absent: true, ..Datum::alone(Cow::Owned(Value::Null)) },
+                None => Datum { is_absent: true, ..Datum::created(Value::Null) },
             }],
             PathNode::Fields(names) if names.iter().any(|name| name == "*") => self.all_fields(datum)?,
             PathNode::Fields(names) => self.fields(names, datum),
@@ -185,18 +195,17 @@ impl Walk {
                     Value::Object(entries) => Some(entries.len()),
                     _ => None,
                 };
-                length.map(|length| Datum::alone(Cow::Owned(Value::from(length)))).into_iter().collect()
+                length.map(Datum::created).into_iter().collect()
             }
             PathNode::Substitution(substitution) => {
                 let Some(text) = datum.value.as_str() else {
                     return error("only texts can be substituted in");
                 };
-                let text = substitution.of(text)?;
-                text.map(|text| Datum::alone(Cow::Owned(Value::String(text)))).into_iter().collect()
+                substitution.of(text)?.map(Datum::created).into_iter().collect()
             }
             PathNode::Split(split) => {
                 let segment = datum.value.as_str().and_then(|text| split.of(text));
-                segment.map(|text| Datum::alone(Cow::Owned(Value::from(text)))).into_iter().collect()
+                segment.map(Datum::created).into_iter().collect()
             }
             PathNode::Operation(left, operator, right) => self.operation(left, *operator, right, datum)?,
         };
@@ -294,9 +303,7 @@ impl Walk {
 
     fn descend<'a>(&mut self, node: &PathNode, datum: &Datum<'a>, found: &mut Vec<Datum<'a>>) -> Result<()> {
         let here = self.find(node, datum)?;
-        if datum.is_absent {
-            return error("a value has no parent");
-        }
+        datum.check_present()?;
         found.extend(here.many()?);
         match datum.value.as_ref() {
             Value::Array(items) => {
@@ -338,9 +345,7 @@ impl Walk {
         let Some(test) = &condition.test else { return Ok(found.is_something()) };
         let mut holds = false;
         for datum in found.many()? {
-            if datum.is_absent {
-                return error("a value has no parent");
-            }
+            datum.check_present()?;
             if !datum.value.is_null() {
                 holds |= passes(test, &datum.value)?;
             }
@@ -364,7 +369,7 @@ impl Walk {
             self.work(1)?;
             if orders.is_empty() { is_less(left, right) } else { self.is_before(orders, left, right) }
         })?;
-        Ok(Matches::Many(vec![Datum::alone(Cow::Owned(Value::Array(items)))]))
+        Ok(Matches::Many(vec![Datum::created(Value::Array(items))]))
     }
 
     /// Compares by the first sort key that differs. A key that does not match exactly one value is skipped.
@@ -377,9 +382,8 @@ impl Walk {
             }
             let (left, right) = (left.many()?, right.many()?);
             let ([left], [right]) = (left.as_slice(), right.as_slice()) else { continue };
-            if left.is_absent || right.is_absent {
-                return error("a value has no parent");
-            }
+            left.check_present()?;
+            right.check_present()?;
             if !python::is_equal(&left.value, &right.value) {
                 return Ok(is_less(&left.value, &right.value)? != *is_descending);
             }
@@ -394,38 +398,35 @@ impl Walk {
         right: &Operand,
         datum: &Datum<'a>,
     ) -> Result<Vec<Datum<'a>>> {
-        let mut pairs = Vec::new();
-        match (left, right) {
+        let constant = |value: &Value| Datum::created(value.clone());
+        let pairs: Vec<_> = match (left, right) {
             (Operand::Path(left), Operand::Path(right)) => {
-                let left = self.find(left, datum)?;
-                let right = self.find(right, datum)?;
-                if left.is_something() && right.is_something() {
-                    let (left, right) = (left.many()?, right.many()?);
-                    if left.len() == right.len() {
-                        pairs.extend(left.into_iter().zip(right));
-                    }
+                let (left, right) = (self.find(left, datum)?, self.find(right, datum)?);
+                if !left.is_something() || !right.is_something() {
+                    return Ok(Vec::new());
                 }
+                let (left, right) = (left.many()?, right.many()?);
+                if left.len() != right.len() {
+                    return Ok(Vec::new());
+                }
+                left.into_iter().zip(right).collect()
             }
             (Operand::Path(left), Operand::Constant(right)) => {
                 let left = self.find(left, datum)?.many()?;
-                pairs.extend(left.into_iter().map(|left| (left, Datum::alone(Cow::Owned(right.clone())))));
+                left.into_iter().map(|left| (left, constant(right))).collect()
             }
             (Operand::Constant(left), Operand::Path(right)) => {
                 let right = self.find(right, datum)?.many()?;
-                pairs.extend(right.into_iter().map(|right| (Datum::alone(Cow::Owned(left.clone())), right)));
+                right.into_iter().map(|right| (constant(left), right)).collect()
             }
-            (Operand::Constant(left), Operand::Constant(right)) => {
-                let alone = |value: &Value| Datum::alone(Cow::Owned(value.clone()));
-                pairs.push((alone(left), alone(right)));
-            }
-        }
+            (Operand::Constant(left), Operand::Constant(right)) => vec![(constant(left), constant(right))],
+        };
         let mut results = Vec::with_capacity(pairs.len());
         for (left, right) in pairs {
-            if left.is_absent || right.is_absent {
-                return error("a value has no parent");
-            }
+            left.check_present()?;
+            right.check_present()?;
             match python::arithmetic(&left.value, operator, &right.value) {
-                Ok(value) => results.push(Datum::alone(Cow::Owned(value))),
+                Ok(value) => results.push(Datum::created(value)),
                 Err(NoResult::Types) => return Ok(Vec::new()),
                 Err(NoResult::Infinite) => return error("a number beyond all limits"),
                 Err(NoResult::TooLong) => return error("a text or a list that is too long"),

@@ -90,9 +90,9 @@ impl Plugin {
 fn integer(parameters: &Map<String, Value>, name: &str) -> Result<Option<i64>, DefinitionError> {
     match parameters.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64() {
-            Some(number) => Ok(Some(number)),
-            None => Err(DefinitionError(format!("{name} is {value}, which is no integer"))),
-        },
+        Some(value) => value
+            .as_i64()
+            .map(Some)
+            .ok_or_else(|| DefinitionError(format!("{name} is {value}, which is no integer"))),
     }
 }
