@@ -63,11 +63,12 @@ impl<'v> Scope<'v> {
             Tree::List(trees) | Tree::Tuple(trees) => Value::Array(self.values(trees)?),
             Tree::Map(entries) => self.map(entries)?,
             Tree::Pieces(pieces) => self.pieces(pieces)?,
-            Tree::Negative(tree) => {
-                numbers::arithmetic(Operator::Multiply, &self.number(tree)?, &Value::from(-1))?
-            }
-            Tree::Positive(tree) => {
-                numbers::arithmetic(Operator::Multiply, &self.number(tree)?, &Value::from(1))?
+            Tree::Signed(sign, tree) => {
+                let value = self.value(tree)?;
+                if Numeric::of(&value).is_none() {
+                    return Err(error("the sign of what is no number"));
+                }
+                numbers::arithmetic(Operator::Multiply, &value, &Value::from(*sign))?
             }
             Tree::Not(tree) => (!self.is_true(tree)?).into(),
             Tree::Arithmetic(operator, left, right) => {
@@ -111,14 +112,6 @@ impl<'v> Scope<'v> {
     fn is_true(&mut self, tree: &'v Tree) -> Result<bool> {
         let value = self.value(tree)?;
         Ok(python::is_true(&value))
-    }
-
-    fn number(&mut self, tree: &'v Tree) -> Result<Value> {
-        let value = self.value(tree)?.into_owned();
-        if Numeric::of(&value).is_none() {
-            return Err(error("the sign of what is no number"));
-        }
-        Ok(value)
     }
 
     fn map(&mut self, entries: &'v [(Tree, Tree)]) -> Result<Value> {

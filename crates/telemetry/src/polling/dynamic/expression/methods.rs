@@ -104,13 +104,12 @@ fn of_text(method: Method, text: &str, arguments: &[Value]) -> Result<Value> {
             "" => (text.chars().count() + 1).into(),
             wanted => text.matches(wanted).count().into(),
         },
-        Method::Find => {
+        Method::Find | Method::Index => {
             let at = text.find(argument(0)?).map(|at| text[..at].chars().count());
-            at.map_or_else(|| (-1).into(), Value::from)
-        }
-        Method::Index => {
-            let at = text.find(argument(0)?).map(|at| text[..at].chars().count());
-            at.ok_or_else(|| error("index: not in the text"))?.into()
+            match at {
+                None if method == Method::Index => return Err(error("index: not in the text")),
+                at => at.map_or_else(|| (-1).into(), Value::from),
+            }
         }
         Method::StartsWith | Method::EndsWith => ends(method, text, &arguments[0])?.into(),
         Method::RemovePrefix => text.strip_prefix(argument(0)?).unwrap_or(text).into(),
@@ -130,11 +129,14 @@ fn times(argument: Option<&Value>) -> Result<Option<usize>> {
     Ok(usize::try_from(times).ok())
 }
 
+/// The first argument; `None` if it is missing or null.
+fn optional_text(method: Method, arguments: &[Value]) -> Result<Option<&str>> {
+    let given = arguments.first().filter(|argument| !argument.is_null());
+    given.map(|argument| text_of(method, argument)).transpose()
+}
+
 fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'a str> {
-    let letters = match arguments.first() {
-        None | Some(Value::Null) => None,
-        Some(letters) => Some(text_of(method, letters)?),
-    };
+    let letters = optional_text(method, arguments)?;
     let fits =
         |letter: char| letters.map_or_else(|| python::is_space(letter), |letters| letters.contains(letter));
     Ok(match method {
@@ -145,10 +147,7 @@ fn stripped<'a>(method: Method, text: &'a str, arguments: &[Value]) -> Result<&'
 }
 
 fn split(method: Method, text: &str, arguments: &[Value]) -> Result<Value> {
-    let separator = match arguments.first() {
-        None | Some(Value::Null) => None,
-        Some(separator) => Some(text_of(method, separator)?),
-    };
+    let separator = optional_text(method, arguments)?;
     if separator == Some("") {
         return Err(error("split: an empty separator"));
     }

@@ -17,14 +17,10 @@ macro_rules! callables {
             const ALL: &'static [(&'static str, Self, (usize, usize))] =
                 &[$(($name, Self::$variant, ($min, $max)),)*];
 
-            pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().find(|(known, ..)| *known == name).map(|(_, callable, _)| *callable)
-            }
-
-            /// Minimum and maximum.
-            pub fn arguments(self) -> (usize, usize) {
-                let known = Self::ALL.iter().find(|(_, callable, _)| *callable == self);
-                known.map_or((0, 0), |(.., arguments)| *arguments)
+            /// With its minimum and maximum number of arguments.
+            pub fn named(name: &str) -> Option<(Self, (usize, usize))> {
+                let found = Self::ALL.iter().find(|(known, ..)| *known == name);
+                found.map(|&(_, callable, arguments)| (callable, arguments))
             }
         }
     };

@@ -186,9 +186,9 @@ impl Parser {
             return Err(error(format!("more than {DEPTH_MAX} levels")));
         }
         let tree = if self.symbol("-") {
-            Tree::Negative(Box::new(self.signed()?))
+            Tree::Signed(-1, Box::new(self.signed()?))
         } else if self.symbol("+") {
-            Tree::Positive(Box::new(self.signed()?))
+            Tree::Signed(1, Box::new(self.signed()?))
         } else {
             let base = self.postfixed()?;
             // Binds tighter than a sign before it, and looser than one after.
@@ -214,9 +214,10 @@ impl Parser {
                 };
                 self.at += 1;
                 let method = Method::named(&name).filter(|_| self.is_symbol("("));
-                let method = method.ok_or_else(|| error(format!("there is no method {name} here")))?;
+                let (method, limits) =
+                    method.ok_or_else(|| error(format!("there is no method {name} here")))?;
                 self.at += 1;
-                let arguments = self.arguments(&name, method.arguments())?;
+                let arguments = self.arguments(&name, limits)?;
                 tree = Tree::Method(Box::new(tree), method, arguments);
             } else if self.is_symbol("(") {
                 return Err(error("a value is no function"));
@@ -300,10 +301,9 @@ impl Parser {
             Some(word.clone())
         };
         let function = name.as_deref().and_then(Function::named).filter(|_| self.is_symbol("("));
-        let function = function.ok_or_else(|| error(format!("there is no {word} here")))?;
+        let (function, limits) = function.ok_or_else(|| error(format!("there is no {word} here")))?;
         self.at += 1;
-        let arguments = self.arguments(&word, function.arguments())?;
-        Ok(Tree::Call(function, arguments))
+        Ok(Tree::Call(function, self.arguments(&word, limits)?))
     }
 
     /// A parenthesised value, or a tuple.

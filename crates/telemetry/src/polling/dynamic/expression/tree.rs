@@ -15,8 +15,8 @@ pub enum Tree {
     Map(Vec<(Tree, Tree)>),
     /// `f"..."`
     Pieces(Vec<Piece>),
-    Negative(Box<Tree>),
-    Positive(Box<Tree>),
+    /// A number with a sign before it: 1 or -1.
+    Signed(i64, Box<Tree>),
     Not(Box<Tree>),
     Arithmetic(Operator, Box<Tree>, Box<Tree>),
     /// `text % (one, other)`
