@@ -74,34 +74,32 @@ impl<'a> Entry<'a> {
         self.map.get(key).filter(|value| value.node != YamlNode::Null)
     }
 
-    fn text(&self, key: &str) -> Result<Option<&'a str>, YamlError> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        value.text().map(Some).ok_or_else(|| self.error(value, key, "should be a text"))
+    /// `None` for what Python counts as false, too.
+    fn filled(&self, key: &str) -> Option<&'a Located> {
+        self.map.get(key).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, at: &'a Located, key: &str, problem: &str) -> Result<&'a str, YamlError> {
+        at.text().ok_or_else(|| self.error(at, key, problem))
     }
 
     fn needed(&self, key: &str) -> Result<&'a str, YamlError> {
-        let text = self.text(key)?.filter(|text| !text.is_empty());
-        text.ok_or_else(|| self.error(self.map, key, "missing in a pollster"))
+        let text = self.get(key).map(|at| self.text(at, key, "should be a text")).transpose()?;
+        text.filter(|text| !text.is_empty()).ok_or_else(|| self.error(self.map, key, "missing in a pollster"))
     }
 
     fn parsed(&self, at: &Located, key: &str, text: &str) -> Result<ValuePath, YamlError> {
         ValuePath::parse(text).map_err(|problem| self.error(at, key, &problem))
     }
 
-    /// A path; `None` if it is missing and has no default.
-    fn path(&self, key: &str, default: Option<&str>) -> Result<Option<ValuePath>, YamlError> {
-        match self.map.get(key).filter(|at| !at.is_empty()) {
-            Some(at) => {
-                let text = at.text().ok_or_else(|| self.error(at, key, "should be a text"))?;
-                self.parsed(at, key, text).map(Some)
-            }
-            None => Ok(default.map(ValuePath::to)),
-        }
+    fn path(&self, key: &str) -> Result<Option<ValuePath>, YamlError> {
+        let Some(at) = self.filled(key) else { return Ok(None) };
+        self.parsed(at, key, self.text(at, key, "should be a text")?).map(Some)
     }
 
     /// The path of the id or of an owner; `None` if it is at the usual place.
     fn id(&self, key: &str, usual: &str) -> Result<Option<ValuePath>, YamlError> {
-        Ok(self.path(key, None)?.filter(|path| *path != ValuePath::to(usual)))
+        Ok(self.path(key)?.filter(|path| *path != ValuePath::to(usual)))
     }
 
     /// Nesting of additional metadata.
@@ -111,7 +109,7 @@ impl<'a> Entry<'a> {
 
     fn definition(&self) -> Result<DynamicDefinition, YamlError> {
         for (key, why) in REFUSED {
-            if let Some(value) = self.get(key).filter(|value| !value.is_empty()) {
+            if let Some(value) = self.filled(key) {
                 return Err(self.error(value, key, &format!("not supported: {why}")));
             }
         }
@@ -146,8 +144,8 @@ impl<'a> Entry<'a> {
             skip_sample_values: self.list("skip_sample_values")?.iter().map(Located::json).collect(),
             value_mapping: self.value_mapping()?,
             default_value: self.get("default_value").map_or(Value::from(-1), Located::json),
-            response_entries: self.path("response_entries_key", None)?,
-            next_url: self.path("next_sample_url_attribute", None)?,
+            response_entries: self.path("response_entries_key")?,
+            next_url: self.path("next_sample_url_attribute")?,
             user_id: self.id("user_id_attribute", "user_id")?,
             project_id: self.id("project_id_attribute", "project_id")?,
             resource_id: self.id("resource_id_attribute", "id")?,
@@ -205,7 +203,7 @@ impl<'a> Entry<'a> {
 
     /// A command takes precedence over a URL.
     fn source(&self) -> Result<ResponseSource, YamlError> {
-        if self.get("host_command").is_some_and(|command| !command.is_empty()) {
+        if self.filled("host_command").is_some() {
             return Ok(ResponseSource::Command(self.template("host_command")?));
         }
         let service = self.needed("endpoint_type")?.to_owned();
@@ -239,15 +237,11 @@ impl<'a> Entry<'a> {
     /// One, or a list.
     fn extra(&self) -> Result<Vec<ExtraMetadata>, YamlError> {
         const KEY: &str = "extra_metadata_fields";
-        let Some(value) = self.get(KEY).filter(|value| !value.is_empty()) else { return Ok(Vec::new()) };
+        let Some(value) = self.filled(KEY) else { return Ok(Vec::new()) };
         if self.depth() >= EXTRA_DEPTH_MAX {
             return Err(self.error(value, KEY, "more levels than are supported"));
         }
-        let maps = match &value.node {
-            YamlNode::List(maps) => maps.iter().collect(),
-            _ => vec![value],
-        };
-        let extra = maps.into_iter().map(|map| {
+        let extra = one_or_more(value).iter().map(|map| {
             if !matches!(map.node, YamlNode::Map(_)) {
                 return Err(self.error(map, KEY, "should be maps"));
             }
@@ -264,8 +258,7 @@ impl<'a> Entry<'a> {
     /// Filters of additional metadata; those of the pollster apply to all of them.
     fn skip(&self) -> Result<Vec<Value>, YamlError> {
         const KEY: &str = "extra_metadata_fields_skip";
-        let of = self.of.filter(|_| self.get(KEY).is_none());
-        if let Some(of) = of {
+        if let Some(of) = self.of.filter(|_| self.get(KEY).is_none()) {
             return of.skip();
         }
         let skip = self.list(KEY)?;
@@ -277,31 +270,28 @@ impl<'a> Entry<'a> {
 
     fn lifetime(&self) -> Result<Duration, YamlError> {
         const KEY: &str = "extra_metadata_fields_cache_seconds";
-        let of = self.of.filter(|_| self.get(KEY).is_none());
-        let Some(of) = of else {
-            return match self.get(KEY).map(|value| &value.node) {
-                Some(YamlNode::Integer(0)) => Ok(Duration::ZERO),
-                _ => self.seconds(KEY, DEFAULT_LIFETIME_S),
-            };
-        };
-        of.lifetime()
+        match (self.get(KEY).map(|value| &value.node), self.of) {
+            (None, Some(of)) => of.lifetime(),
+            (Some(YamlNode::Integer(0)), _) => Ok(Duration::ZERO),
+            _ => self.seconds(KEY, DEFAULT_LIFETIME_S),
+        }
     }
 
     fn list(&self, key: &str) -> Result<&'a [Located], YamlError> {
-        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
+        let Some(value) = self.filled(key) else { return Ok(&[]) };
         value.list().ok_or_else(|| self.error(value, key, "should be a list"))
     }
 
     fn metadata_fields(&self) -> Result<Vec<(String, ValuePath)>, YamlError> {
         let fields = self.list("metadata_fields")?.iter().map(|field| {
-            let text = field.text().ok_or_else(|| self.error(field, "metadata_fields", "should be texts"))?;
+            let text = self.text(field, "metadata_fields", "should be texts")?;
             Ok((text.to_owned(), self.parsed(field, "metadata_fields", text)?))
         });
         fields.collect()
     }
 
     fn pairs(&self, key: &str) -> Result<&'a [(Key, Located)], YamlError> {
-        let Some(value) = self.get(key).filter(|value| !value.is_empty()) else { return Ok(&[]) };
+        let Some(value) = self.filled(key) else { return Ok(&[]) };
         let YamlNode::Map(entries) = &value.node else {
             return Err(self.error(value, key, "should be a map"));
         };
@@ -310,7 +300,7 @@ impl<'a> Entry<'a> {
 
     fn text_pairs(&self, key: &str) -> Result<Vec<(String, String)>, YamlError> {
         let pairs = self.pairs(key)?.iter().map(|(name, value)| {
-            let text = value.text().ok_or_else(|| self.error(value, key, "should be texts"))?;
+            let text = self.text(value, key, "should be texts")?;
             Ok((key_text(name).to_owned(), text.to_owned()))
         });
         pairs.collect()
@@ -318,15 +308,9 @@ impl<'a> Entry<'a> {
 
     /// A map, or a list of maps.
     fn headers(&self) -> Result<Vec<(String, String)>, YamlError> {
-        let Some(value) = self.get("headers").filter(|value| !value.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let maps = match &value.node {
-            YamlNode::List(maps) => maps.iter().collect(),
-            _ => vec![value],
-        };
+        let Some(value) = self.filled("headers") else { return Ok(Vec::new()) };
         let mut headers = Vec::new();
-        for map in maps {
+        for map in one_or_more(value) {
             let YamlNode::Map(entries) = &map.node else {
                 return Err(self.error(map, "headers", "should be a map"));
             };
@@ -373,12 +357,14 @@ impl<'a> Entry<'a> {
         if let YamlNode::Text(namespace) = &value.node {
             return Ok(vec![namespace.clone()]);
         }
-        let namespaces = self.list("namespaces")?.iter().map(|item| {
-            let text = item.text().map(str::to_owned);
-            text.ok_or_else(|| self.error(item, "namespaces", "should be texts"))
-        });
-        namespaces.collect()
+        let texts = self.list("namespaces")?.iter();
+        texts.map(|item| self.text(item, "namespaces", "should be texts").map(str::to_owned)).collect()
     }
+}
+
+/// A list's items, or the value itself.
+fn one_or_more(value: &Located) -> &[Located] {
+    value.list().unwrap_or(std::slice::from_ref(value))
 }
 
 fn is_word(word: &str) -> bool {
