@@ -33,19 +33,28 @@ pub struct ResourceFailures {
 }
 
 impl ResourceFailures {
-    pub fn succeeded(&mut self) {
-        self.in_a_row = 0;
-    }
-
-    /// Logs a failure. `Err` after too many in a row: the pollster should end.
-    pub fn failed(&mut self, meter: &str, resource: &str, error: PollError) -> Polled {
+    /// The answer about a resource; `None` after a failure, which is logged. `Err` after too many in a row: the pollster
+    /// should end.
+    pub fn checked<T>(
+        &mut self,
+        meter: &str,
+        resource: &str,
+        answer: Result<T, CloudError>,
+    ) -> Result<Option<T>, PollError> {
+        let error = match answer {
+            Ok(answer) => {
+                self.in_a_row = 0;
+                return Ok(Some(answer));
+            }
+            Err(error) => PollError::from(error),
+        };
         self.in_a_row += 1;
         if self.in_a_row >= FAILURES_IN_A_ROW_MAX {
             return Err(error);
         }
         tracing::warn!(%error, meter, resource, "no sample");
         self.first.get_or_insert(error);
-        Ok(())
+        Ok(None)
     }
 
     /// The result of the pollster: the first failure, if there was any.
@@ -68,16 +77,21 @@ pub trait Pollster: Send + Sync {
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled;
 }
 
-/// Makes a sample of each discovered resource, without further requests.
+/// Makes samples of each discovered resource, without further requests.
 pub struct OfEach<F> {
     pub meter: Meter,
     pub discovery: &'static str,
-    /// `None` for a resource without a sample.
-    pub sample: F,
+    /// Makes the samples of a resource: any number of them, or at most one.
+    pub samples: F,
 }
 
 #[async_trait]
-impl<F: Fn(Meter, &Resource) -> Option<Sample<'static>> + Send + Sync> Pollster for OfEach<F> {
+impl<F, S> Pollster for OfEach<F>
+where
+    F: Fn(Meter, &Resource) -> S + Send + Sync,
+    S: IntoIterator<Item = Sample<'static>>,
+    S::IntoIter: Send,
+{
     fn name(&self) -> &str {
         self.meter.name
     }
@@ -88,7 +102,7 @@ impl<F: Fn(Meter, &Resource) -> Option<Sample<'static>> + Send + Sync> Pollster 
 
     async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         for resource in resources {
-            if let Some(sample) = (self.sample)(self.meter, resource) {
+            for sample in (self.samples)(self.meter, resource) {
                 outlet.push(sample).await?;
             }
         }
@@ -139,15 +153,12 @@ mod tests {
     #[test]
     fn failures_are_of_resources_until_they_come_in_a_row() {
         let error = |text: &str| PollError(text.to_owned());
+        let failed = |text: &str| Err::<i32, _>(CloudError::Failed(text.to_owned()));
         let mut failures = ResourceFailures::default();
-        for text in ["a", "b"] {
-            assert_eq!(failures.failed("m", "r", error(text)), Ok(()));
+        for answer in [failed("a"), failed("b"), Ok(7), failed("c"), failed("d")] {
+            assert_eq!(failures.checked("m", "r", answer.clone()), Ok(answer.ok()));
         }
-        failures.succeeded();
-        for text in ["c", "d"] {
-            assert_eq!(failures.failed("m", "r", error(text)), Ok(()));
-        }
-        assert_eq!(failures.failed("m", "r", error("e")), Err(error("e")));
+        assert_eq!(failures.checked("m", "r", failed("e")), Err(error("e")));
         assert_eq!(failures.outcome(), Err(error("a")));
         assert_eq!(ResourceFailures::default().outcome(), Ok(()));
     }

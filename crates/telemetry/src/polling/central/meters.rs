@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::statuses::{self, Statuses};
 use crate::{
     polling::{
-        cycle::Cycle,
-        outlet::Outlet,
-        pollster::{Meter, OfEach, Polled, Pollster, owned},
+        pollster::{Meter, OfEach, Pollster, owned},
         resource::Resource,
     },
     sample::Sample,
@@ -109,10 +106,12 @@ const LISTED: [Listed; 16] = [
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
     let pollster = |listed: Listed| {
-        let sample = move |_, resource: &Resource| listed.sample(resource);
-        Arc::new(OfEach { meter: listed.meter, discovery: listed.discovery, sample }) as Arc<dyn Pollster>
+        let samples = move |_, resource: &Resource| listed.sample(resource);
+        Arc::new(OfEach { meter: listed.meter, discovery: listed.discovery, samples }) as Arc<dyn Pollster>
     };
-    LISTED.into_iter().map(pollster).chain([Arc::new(EvaluationResults) as Arc<dyn Pollster>]).collect()
+    let meter = Meter::gauge("alarm.evaluation_result", "evaluation_result_count");
+    let results = OfEach { meter, discovery: "alarm", samples: evaluation_results };
+    LISTED.into_iter().map(pollster).chain([Arc::new(results) as Arc<dyn Pollster>]).collect()
 }
 
 /// Fields under their sample names (`name`, or `name=field`); null if missing.
@@ -124,7 +123,7 @@ pub(super) fn metadata(body: &Value, fields: &str) -> Map<String, Value> {
     fields.split(' ').map(field).collect()
 }
 
-pub(super) fn project<'a>(resource: &'a Resource, fields: &[&str]) -> Option<&'a str> {
+fn project<'a>(resource: &'a Resource, fields: &[&str]) -> Option<&'a str> {
     fields.iter().find_map(|field| resource.text(field).filter(|project| !project.is_empty()))
 }
 
@@ -163,33 +162,19 @@ impl Listed {
 }
 
 /// How often each alarm was evaluated to each state.
-struct EvaluationResults;
-
-const EVALUATION_RESULT: Meter = Meter::gauge("alarm.evaluation_result", "evaluation_result_count");
-
-#[async_trait]
-impl Pollster for EvaluationResults {
-    fn name(&self) -> &str {
-        EVALUATION_RESULT.name
-    }
-
-    fn default_discovery(&self) -> Option<&str> {
-        Some("alarm")
-    }
-
-    async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
-        let results = resources.first().and_then(|all| all.body.get("evaluation_results")?.as_array());
-        for result in results.into_iter().flatten() {
-            let text = |key: &str| result.get(key).and_then(Value::as_str);
-            let states = result.get("state_counters").and_then(Value::as_object);
-            for (state, count) in states.into_iter().flatten() {
-                let metadata = Map::from_iter([("alarm_state".to_owned(), state.as_str().into())]);
-                let id = text("alarm_id").unwrap_or_default().to_owned();
-                let mut sample = EVALUATION_RESULT.sample(id, count.clone(), metadata);
-                sample.project_id = owned(text("project_id"));
-                outlet.push(sample).await?;
-            }
+fn evaluation_results(meter: Meter, all: &Resource) -> Vec<Sample<'static>> {
+    let mut samples = Vec::new();
+    let results = all.body.get("evaluation_results").and_then(Value::as_array);
+    for result in results.into_iter().flatten() {
+        let text = |key: &str| result.get(key).and_then(Value::as_str);
+        let states = result.get("state_counters").and_then(Value::as_object);
+        for (state, count) in states.into_iter().flatten() {
+            let metadata = Map::from_iter([("alarm_state".to_owned(), state.as_str().into())]);
+            let id = text("alarm_id").unwrap_or_default().to_owned();
+            let mut sample = meter.sample(id, count.clone(), metadata);
+            sample.project_id = owned(text("project_id"));
+            samples.push(sample);
         }
-        Ok(())
     }
+    samples
 }

@@ -30,7 +30,7 @@ pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
         Arc::new(OfEach {
             meter: Meter::gauge("volume.service.health", "health"),
             discovery: "volume_services",
-            sample: health,
+            samples: health,
         }),
     ]
 }
@@ -39,8 +39,8 @@ pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {
 type Capacity = fn(&Value) -> Result<Option<Value>, String>;
 
 fn pool(name: &'static str, capacity: Capacity) -> Arc<dyn Pollster> {
-    let sample = move |meter, pool: &Resource| pool_sample(meter, pool, capacity);
-    Arc::new(OfEach { meter: Meter::gauge(name, "GiB"), discovery: "volume_pools", sample })
+    let samples = move |meter, pool: &Resource| pool_sample(meter, pool, capacity);
+    Arc::new(OfEach { meter: Meter::gauge(name, "GiB"), discovery: "volume_pools", samples })
 }
 
 fn pool_sample(meter: Meter, pool: &Resource, capacity: Capacity) -> Option<Sample<'static>> {

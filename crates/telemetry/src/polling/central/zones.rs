@@ -43,18 +43,13 @@ impl Pollster for RecordsetCount {
         let mut failures = ResourceFailures::default();
         for zone in resources {
             let url = format!("{base}/zones/{}/recordsets", zone.id);
-            let recordsets = match self.cloud.list(&url, "recordsets", ALL_PROJECTS).await {
-                Err(CloudError::Refused { status: 404, .. }) => {
-                    tracing::debug!(zone = %zone.id, "the zone was deleted since it was listed");
-                    continue;
-                }
-                Err(error) => {
-                    failures.failed(RECORDSETS.name, &zone.id, error.into())?;
-                    continue;
-                }
-                Ok(recordsets) => recordsets,
-            };
-            failures.succeeded();
+            let answer = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await;
+            if let Err(CloudError::Refused { status: 404, .. }) = answer {
+                tracing::debug!(zone = %zone.id, "the zone was deleted since it was listed");
+                continue;
+            }
+            let answer = failures.checked(RECORDSETS.name, &zone.id, answer)?;
+            let Some(recordsets) = answer else { continue };
             let volume = recordsets.len().into();
             let mut sample = RECORDSETS.sample(zone.id.to_string(), volume, metadata(&zone.body, ZONE));
             sample.project_id = owned(zone.text("project_id"));
