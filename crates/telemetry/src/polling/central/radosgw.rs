@@ -45,30 +45,16 @@ enum RadosgwFigure {
     Requests,
 }
 
-/// The name in polling files, and the meter.
-const METERS: [(&str, Meter, RadosgwFigure); 6] = [
-    ("radosgw.objects", Meter::gauge("radosgw.objects", "object"), RadosgwFigure::Objects),
-    ("radosgw.objects.size", Meter::gauge("radosgw.objects.size", "B"), RadosgwFigure::Bytes),
-    (
-        "radosgw.objects.containers",
-        Meter::gauge("radosgw.objects.containers", "object"),
-        RadosgwFigure::Buckets,
-    ),
-    (
-        "radosgw.containers.objects",
-        Meter::gauge("radosgw.containers.objects", "object"),
-        RadosgwFigure::BucketObjects,
-    ),
-    (
-        "radosgw.containers.objects.size",
-        Meter::gauge("radosgw.containers.objects.size", "B"),
-        RadosgwFigure::BucketBytes,
-    ),
-    ("radosgw.usage", Meter::gauge("radosgw.api.request", "request"), RadosgwFigure::Requests),
+const METERS: [(Meter, RadosgwFigure); 6] = [
+    (Meter::gauge("radosgw.objects", "object"), RadosgwFigure::Objects),
+    (Meter::gauge("radosgw.objects.size", "B"), RadosgwFigure::Bytes),
+    (Meter::gauge("radosgw.objects.containers", "object"), RadosgwFigure::Buckets),
+    (Meter::gauge("radosgw.containers.objects", "object"), RadosgwFigure::BucketObjects),
+    (Meter::gauge("radosgw.containers.objects.size", "B"), RadosgwFigure::BucketBytes),
+    (Meter::gauge("radosgw.api.request", "request"), RadosgwFigure::Requests),
 ];
 
 struct RadosgwAccount {
-    name: &'static str,
     meter: Meter,
     figure: RadosgwFigure,
     cloud: Cloud,
@@ -91,14 +77,11 @@ struct Buckets {
 
 pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn Pollster>> {
     let options = Arc::new(options.clone());
-    let account = |(name, meter, figure)| RadosgwAccount {
-        name,
-        meter,
-        figure,
-        cloud: cloud.clone(),
-        options: Arc::clone(&options),
+    let account = |(meter, figure)| {
+        let (cloud, options) = (cloud.clone(), Arc::clone(&options));
+        Arc::new(RadosgwAccount { meter, figure, cloud, options }) as Arc<dyn Pollster>
     };
-    METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
+    METERS.into_iter().map(account).collect()
 }
 
 impl RadosgwAccount {
@@ -142,33 +125,33 @@ impl RadosgwAccount {
         }
     }
 
-    async fn buckets(&self, project: &str) -> Result<Option<Buckets>, CloudError> {
-        let answer = self.admin_get("bucket", project, &[("stats", "true")]).await?;
-        let read = answer.as_ref().map(|answer| {
-            buckets(answer).ok_or_else(|| CloudError::Failed(format!("{project}: not a list of buckets")))
-        });
-        read.transpose()
+    /// The same, read; `kind` is what it should be.
+    async fn admin_read<T>(
+        &self,
+        what: &str,
+        project: &str,
+        query: &[(&str, &str)],
+        read: fn(&Value) -> Option<T>,
+        kind: &str,
+    ) -> Result<Option<T>, CloudError> {
+        let Some(answer) = self.admin_get(what, project, query).await? else { return Ok(None) };
+        read(&answer).map(Some).ok_or_else(|| CloudError::Failed(format!("{project}: not a {kind}")))
     }
 
-    async fn requests(&self, project: &str) -> Result<Option<i64>, CloudError> {
-        let answer = self.admin_get("usage", project, &[]).await?;
-        let read = answer.as_ref().map(|answer| {
-            requests(answer)
-                .ok_or_else(|| CloudError::Failed(format!("{project}: not a summary of requests")))
-        });
-        read.transpose()
+    async fn buckets(&self, project: &str) -> Result<Option<Buckets>, CloudError> {
+        self.admin_read("bucket", project, &[("stats", "true")], buckets, "list of buckets").await
     }
 
     /// Resources with their volumes; `None` for an unknown project.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Option<Vec<(String, i64)>>, CloudError> {
+        let own = |volume: i64| vec![(project.to_owned(), volume)];
         if let RadosgwFigure::Requests = self.figure {
-            let requests = self.requests(project).await?;
-            return Ok(requests.map(|requests| vec![(project.to_owned(), requests)]));
+            let requests = self.admin_read("usage", project, &[], requests, "summary of requests");
+            return Ok(requests.await?.map(own));
         }
         let found = cycle.shared(format!("radosgw buckets {project}"), || self.buckets(project)).await;
         let Some(buckets) = found.as_ref().as_ref().map_err(Clone::clone)? else { return Ok(None) };
         let sum = |of: fn(&Bucket) -> i64| buckets.parts.iter().map(of).fold(0, i64::saturating_add);
-        let own = |volume: i64| vec![(project.to_owned(), volume)];
         let each = |of: fn(&Bucket) -> i64| {
             buckets.parts.iter().map(|bucket| (format!("{project}/{}", bucket.name), of(bucket))).collect()
         };
@@ -212,7 +195,10 @@ fn requests(answer: &Value) -> Option<i64> {
 #[async_trait]
 impl Pollster for RadosgwAccount {
     fn name(&self) -> &str {
-        self.name
+        match self.figure {
+            RadosgwFigure::Requests => "radosgw.usage",
+            _ => self.meter.name,
+        }
     }
 
     fn default_discovery(&self) -> Option<&str> {
@@ -222,23 +208,18 @@ impl Pollster for RadosgwAccount {
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let mut failures = ResourceFailures::default();
         for project in resources {
-            let volumes = match self.volumes(cycle, &project.id).await {
-                Ok(Some(volumes)) => volumes,
+            let answer = match self.volumes(cycle, &project.id).await {
                 Ok(None) => {
                     tracing::debug!(project = %project.id, "radosgw does not know the project");
                     continue;
                 }
                 Err(CloudError::NoService(service)) => {
-                    tracing::warn!(service, meter = self.name, "the catalogue has no such service");
+                    tracing::warn!(service, meter = self.name(), "the catalogue has no such service");
                     return Ok(());
                 }
-                Err(error) => {
-                    failures.failed(self.name, &project.id, error.into())?;
-                    continue;
-                }
+                answer => failures.checked(self.name(), &project.id, answer)?,
             };
-            failures.succeeded();
-            for (id, volume) in volumes {
+            for (id, volume) in answer.flatten().into_iter().flatten() {
                 let mut sample = self.meter.sample(id, volume.into(), Map::new());
                 sample.project_id = owned(Some(&project.id));
                 outlet.push(sample).await?;

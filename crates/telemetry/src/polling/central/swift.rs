@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_http::Method;
+use gnudi_http::{Answer, Method};
 use serde_json::{Map, Value};
 
 use super::CentralOptions;
@@ -53,9 +53,6 @@ pub(super) fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn 
     METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
 }
 
-/// The three headers of an account.
-type Headers = Vec<(&'static str, i64)>;
-
 impl SwiftAccount {
     async fn url(&self, project: &str) -> Result<String, CloudError> {
         let endpoint = self.cloud.endpoint(&self.service).await?;
@@ -63,14 +60,9 @@ impl SwiftAccount {
         Ok(format!("{base}/v1/{}{project}", self.reseller_prefix))
     }
 
-    async fn headers(&self, project: &str) -> Result<Headers, CloudError> {
-        let url = self.url(project).await?;
-        let answer = self.cloud.ask(&Method::HEAD, &url, &[]).await?;
-        let accounts = METERS.iter().filter_map(|(_, figure)| match figure {
-            SwiftFigure::SwiftAccount(header) => Some(*header),
-            SwiftFigure::Container(_) => None,
-        });
-        Ok(accounts.filter_map(|header| Some((header, answer.header(header)?.parse().ok()?))).collect())
+    /// The response whose headers describe the account.
+    async fn account(&self, project: &str) -> Result<Answer, CloudError> {
+        self.cloud.ask(&Method::HEAD, &self.url(project).await?, &[]).await
     }
 
     /// The first page, as Ceilometer reads it.
@@ -87,12 +79,12 @@ impl SwiftAccount {
         match self.figure {
             SwiftFigure::SwiftAccount(header) => {
                 let key = format!("swift account {project}");
-                let headers = cycle.shared(key, || self.headers(project)).await;
-                let headers = headers.as_ref().as_ref().map_err(Clone::clone)?;
-                let found = headers.iter().find(|(name, _)| *name == header);
-                let (_, volume) =
-                    found.ok_or_else(|| CloudError::Failed(format!("the account has no header {header}")))?;
-                Ok(vec![((*volume).into(), None)])
+                let account = cycle.shared(key, || self.account(project)).await;
+                let account = account.as_ref().as_ref().map_err(Clone::clone)?;
+                let volume = account.header(header).and_then(|text| text.parse::<i64>().ok());
+                let volume = volume
+                    .ok_or_else(|| CloudError::Failed(format!("the account has no header {header}")))?;
+                Ok(vec![(volume.into(), None)])
             }
             SwiftFigure::Container(field) => {
                 let key = format!("swift containers {project}");
@@ -118,8 +110,7 @@ impl Pollster for SwiftAccount {
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let mut failures = ResourceFailures::default();
         for project in resources {
-            let volumes = match self.volumes(cycle, &project.id).await {
-                Ok(volumes) => volumes,
+            let answer = match self.volumes(cycle, &project.id).await {
                 Err(CloudError::NoService(service)) => {
                     tracing::warn!(service, meter = self.meter.name, "the catalogue has no such service");
                     return Ok(());
@@ -132,13 +123,9 @@ impl Pollster for SwiftAccount {
                     tracing::error!(%error, project = %project.id, "the agent may not look into the account");
                     continue;
                 }
-                Err(error) => {
-                    failures.failed(self.meter.name, &project.id, error.into())?;
-                    continue;
-                }
+                answer => failures.checked(self.meter.name, &project.id, answer)?,
             };
-            failures.succeeded();
-            for (volume, container) in volumes {
+            for (volume, container) in answer.into_iter().flatten() {
                 let (id, metadata) = match container {
                     None => (project.id.to_string(), Map::new()),
                     Some(container) => {
