@@ -30,9 +30,8 @@ enum ComputeFigure {
     VnicIncrease(fn(&Vnic) -> i64),
     Disk(fn(&Disk) -> Option<Value>),
     DiskSize(fn(&DiskSize) -> u64),
-    /// From the flavor.
-    RootSize,
-    EphemeralSize,
+    /// A size in the flavor.
+    Flavor(fn(&Value) -> Option<i64>),
     /// libvirt does not report it: there are never samples.
     Rate,
 }
@@ -82,8 +81,8 @@ const METERS: [(Meter, ComputeFigure); 36] = [
     (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|disk| disk.size.capacity)),
     (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|disk| disk.size.allocation)),
     (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|disk| disk.size.physical)),
-    (Meter::gauge("disk.root.size", "GiB"), ComputeFigure::RootSize),
-    (Meter::gauge("disk.ephemeral.size", "GiB"), ComputeFigure::EphemeralSize),
+    (Meter::gauge("disk.root.size", "GiB"), ComputeFigure::Flavor(|flavor| root_size(flavor.get("disk")?, flavor.get("ephemeral")?))),
+    (Meter::gauge("disk.ephemeral.size", "GiB"), ComputeFigure::Flavor(|flavor| whole(flavor.get("ephemeral")?))),
 ];
 
 /// All pollsters of the namespace `compute`.
@@ -111,82 +110,68 @@ struct InstancePollster {
 type Part = (Option<String>, Value, Map<String, Value>);
 
 /// The hypervisor's answer, with its monotonic time.
-type Inspected<T> = (f64, Result<T, InspectError>);
+type Inspected<T> = Result<Arc<(f64, T)>, InspectError>;
 
 impl InstancePollster {
     /// Queries the hypervisor once per round, for whichever meter needs it first.
-    async fn inspect<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Arc<Inspected<T>>
+    async fn inspect<T, F>(&self, cycle: &Cycle, key: String, ask: impl FnOnce() -> F) -> Inspected<T>
     where
         T: Send + Sync + 'static,
         F: Future<Output = Result<T, InspectError>>,
     {
-        cycle
-            .shared(key, || async {
-                let answer = ask().await;
-                (self.started.elapsed().as_secs_f64(), answer)
-            })
-            .await
+        let answer = cycle.shared(key, || async {
+            let answer = ask().await;
+            answer.map(|answer| Arc::new((self.started.elapsed().as_secs_f64(), answer)))
+        });
+        Arc::unwrap_or_clone(answer.await)
     }
 
     /// The samples of an instance, and the monotonic time of their values.
     async fn parts(&self, cycle: &Cycle, instance: &Resource) -> Result<(f64, Vec<Part>), InspectError> {
         let id = &instance.id;
         let inspector = &self.inspector;
-        let parts = match self.figure {
+        Ok(match self.figure {
             ComputeFigure::Instance(figure) => {
-                let told = self.inspect(cycle, format!("instance {id}"), || inspector.instance(id)).await;
-                let volume = figure(told.1.as_ref().map_err(Clone::clone)?).ok_or_else(unavailable)?;
+                let told = self.inspect(cycle, format!("instance {id}"), || inspector.instance(id)).await?;
+                let volume = figure(&told.1).ok_or_else(unavailable)?;
                 let mut more = Map::new();
                 if self.meter.name == "cpu" {
-                    let vcpus = told.1.as_ref().ok().and_then(|told| number(told.vcpus.as_ref()));
+                    let vcpus = number(told.1.vcpus.as_ref());
                     more.insert("cpu_number".to_owned(), vcpus.unwrap_or_default());
                 }
                 (told.0, vec![(None, volume, more)])
             }
-            ComputeFigure::Vnic(figure) => {
-                let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
-                let vnics = told.1.as_ref().map_err(Clone::clone)?;
-                (told.0, vnics.iter().map(|vnic| vnic_part(instance, vnic, figure(vnic))).collect())
-            }
-            ComputeFigure::VnicIncrease(counter) => {
-                let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await;
-                let vnics = told.1.as_ref().map_err(Clone::clone)?;
+            ComputeFigure::Vnic(counter) | ComputeFigure::VnicIncrease(counter) => {
+                let told = self.inspect(cycle, format!("vnics {id}"), || inspector.vnics(id)).await?;
                 let part = |vnic: &Vnic| {
-                    let now = TimedCounter { time: told.0, value: counter(vnic) };
-                    vnic_part(instance, vnic, inspector.increase(self.meter.name, id, &vnic.name, now))
+                    let mut value = counter(vnic);
+                    if let ComputeFigure::VnicIncrease(_) = self.figure {
+                        let now = TimedCounter { time: told.0, value };
+                        value = inspector.increase(self.meter.name, id, &vnic.name, now);
+                    }
+                    vnic_part(instance, vnic, value)
                 };
-                (told.0, vnics.iter().map(part).collect())
+                (told.0, told.1.iter().map(part).collect())
             }
             ComputeFigure::Disk(figure) => {
-                let told = self.inspect(cycle, format!("disks {id}"), || inspector.disks(id)).await;
-                let disks = told.1.as_ref().map_err(Clone::clone)?;
+                let told = self.inspect(cycle, format!("disks {id}"), || inspector.disks(id)).await?;
                 let part = |disk: &Disk| -> Result<Part, InspectError> {
                     Ok(disk_part(id, &disk.device, figure(disk).ok_or_else(unavailable)?))
                 };
-                (told.0, disks.iter().map(part).collect::<Result<_, InspectError>>()?)
+                (told.0, told.1.iter().map(part).collect::<Result<_, InspectError>>()?)
             }
             ComputeFigure::DiskSize(figure) => {
-                let told = self.inspect(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await;
-                let sizes = told.1.as_ref().map_err(Clone::clone)?;
+                let told =
+                    self.inspect(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await?;
                 let part = |size: &DiskSize| disk_part(id, &size.device, figure(size).into());
-                (told.0, sizes.iter().map(part).collect())
+                (told.0, told.1.iter().map(part).collect())
             }
-            ComputeFigure::RootSize | ComputeFigure::EphemeralSize => {
-                let size = self.flavor_size(instance).ok_or_else(unavailable)?;
+            ComputeFigure::Flavor(figure) => {
+                let size = instance.body.get("flavor").and_then(figure).ok_or_else(unavailable)?;
                 (self.started.elapsed().as_secs_f64(), vec![(None, size.into(), Map::new())])
             }
             ComputeFigure::Rate => (0.0, Vec::new()),
-        };
-        Ok(parts)
-    }
-
-    fn flavor_size(&self, instance: &Resource) -> Option<i64> {
-        let flavor = instance.body.get("flavor")?;
-        let ephemeral = flavor.get("ephemeral")?;
-        match self.figure {
-            ComputeFigure::RootSize => root_size(flavor.get("disk")?, ephemeral),
-            _ => whole(ephemeral),
-        }
+        })
     }
 }
 

@@ -11,23 +11,19 @@ use super::{
 };
 use crate::{definitions::python, polling::pollster::PollError};
 
-/// The entry with one of its values, as the additional definitions refer to it, and the metadata collected so far.
-pub fn with_reading(mut entry: Value, reading: &EntryValue) -> Value {
-    if let Some(fields) = entry.as_object_mut() {
-        fields.insert("value".to_owned(), reading.volume.clone());
-    }
-    entry
-}
-
 /// All metadata of an entry's reading: its own, and those from additional requests. A failed request is logged, and its
 /// metadata are missing in the result. The error says what the entry lacks.
 pub fn metadata<'a>(
     gatherer: &'a Gatherer,
     definition: &'a DynamicDefinition,
     entry: &'a Value,
+    reading: &'a EntryValue,
 ) -> BoxFuture<'a, Result<Map<String, Value>, String>> {
     Box::pin(async move {
-        let mut metadata = reading::metadata(definition, entry)?;
+        // As the definitions refer to it.
+        let mut entry = entry.clone();
+        set(&mut entry, "value", reading.volume.clone());
+        let mut metadata = reading::metadata(definition, &entry)?;
         if definition.extra.is_empty() {
             return Ok(metadata);
         }
@@ -49,13 +45,10 @@ pub fn metadata<'a>(
 async fn captured(
     gatherer: &Gatherer,
     definition: &DynamicDefinition,
-    entry: &Value,
+    mut sample: Value,
     metadata: &Map<String, Value>,
 ) -> Map<String, Value> {
-    let mut sample = entry.clone();
-    if let Some(fields) = sample.as_object_mut() {
-        fields.insert("metadata".to_owned(), Value::Object(metadata.clone()));
-    }
+    set(&mut sample, "metadata", Value::Object(metadata.clone()));
     let (mut captured, mut by_name) = (Map::new(), Map::new());
     for extra in &definition.extra {
         if extra.skip.iter().any(|skip| matches(skip, &sample)) {
@@ -103,8 +96,7 @@ async fn asked(
     while let Some(entries) = pages.next().await? {
         for entry in entries {
             for reading in reading::readings(definition, &entry).map_err(PollError)? {
-                let entry = with_reading(entry.clone(), &reading);
-                let metadata = metadata(gatherer, definition, &entry).await.map_err(PollError)?;
+                let metadata = metadata(gatherer, definition, &entry, &reading).await.map_err(PollError)?;
                 found.push((reading, metadata));
             }
         }
@@ -112,7 +104,14 @@ async fn asked(
     Ok(found)
 }
 
-/// Whether an entry has all members of `filter` with the same values.
+/// Sets a member of an entry that is a map.
+pub fn set(entry: &mut Value, name: &str, value: Value) {
+    if let Some(fields) = entry.as_object_mut() {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+/// Whether an entry has all members of `skip` with the same values.
 fn matches(skip: &Value, entry: &Value) -> bool {
     if python::is_equal(skip, entry) {
         return true;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{
     definition::{DynamicDefinition, ResponseFormat, ResponseSource},
     document::read,
+    extra::set,
 };
 use crate::polling::{
     cloud::{Cloud, same_origin},
@@ -220,9 +221,7 @@ impl Pages<'_> {
         for (path, usual) in [(user_id, "user_id"), (project_id, "project_id"), (resource_id, "id")] {
             let Some(path) = path else { continue };
             let value = path.look(&entry)?.into_owned();
-            if let Some(fields) = entry.as_object_mut() {
-                fields.insert(usual.to_owned(), value);
-            }
+            set(&mut entry, usual, value);
         }
         Ok(entry)
     }

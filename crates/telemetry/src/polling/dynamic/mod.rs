@@ -66,7 +66,7 @@ pub fn pollsters(
                 }
                 Ok(definition) => {
                     // Each has its own cache, so that none waits for another or evicts its entries.
-                    let gatherer = Arc::new(Gatherer::new(cloud.cloned()));
+                    let gatherer = Gatherer::new(cloud.cloned());
                     all.push(Arc::new(DynamicPollster::new(definition, gatherer)));
                 }
             }

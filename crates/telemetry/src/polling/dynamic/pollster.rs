@@ -1,13 +1,13 @@
 //! A dynamic pollster: makes samples of its source's entries.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
     definition::{DynamicDefinition, ResponseSource},
-    extra::{self, with_reading},
+    extra,
     gather::Gatherer,
     reading::{readings, sample},
 };
@@ -25,11 +25,11 @@ use crate::{
 pub struct DynamicPollster {
     definition: DynamicDefinition,
     discovery: String,
-    gatherer: Arc<Gatherer>,
+    gatherer: Gatherer,
 }
 
 impl DynamicPollster {
-    pub fn new(definition: DynamicDefinition, gatherer: Arc<Gatherer>) -> Self {
+    pub fn new(definition: DynamicDefinition, gatherer: Gatherer) -> Self {
         let discovery = match &definition.source {
             ResponseSource::Endpoint { service, .. } => format!("endpoint:{service}"),
             ResponseSource::Command(_) => local_node::NAME.to_owned(),
@@ -41,9 +41,8 @@ impl DynamicPollster {
     async fn samples(&self, entry: &Value) -> Result<Vec<Sample<'static>>, String> {
         let mut samples = Vec::new();
         for reading in readings(&self.definition, entry)? {
-            let entry = with_reading(entry.clone(), &reading);
-            let metadata = extra::metadata(&self.gatherer, &self.definition, &entry).await?;
-            samples.push(sample(&self.definition, reading, &entry, metadata)?);
+            let metadata = extra::metadata(&self.gatherer, &self.definition, entry, &reading).await?;
+            samples.push(sample(&self.definition, reading, entry, metadata)?);
         }
         Ok(samples)
     }
