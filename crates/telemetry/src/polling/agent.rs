@@ -131,7 +131,7 @@ struct Work<'a> {
 impl PollingAgent {
     /// Polls until `stop` becomes true; polls in progress are dropped. Returns at once if no source selects any
     /// pollster.
-    pub async fn run(&self, stop: watch::Receiver<bool>) {
+    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         let mut tasks = BTreeMap::<Duration, Vec<Work<'_>>>::new();
         for source in &self.sources {
             let work = self.work(source);
@@ -145,7 +145,6 @@ impl PollingAgent {
             self.repeat(interval, Duration::from_secs_f64(jitter), works, random.fork())
         });
         let all = futures_util::future::join_all(rounds.collect::<Vec<_>>());
-        let mut stop = stop;
         tokio::select! {
             _ = all => {}
             _ = stop.wait_for(|stop| *stop) => {}
@@ -158,7 +157,11 @@ impl PollingAgent {
             let started = Instant::now();
             self.round(&works, &mut random).await;
             let elapsed = started.elapsed();
-            self.count_round(elapsed);
+            {
+                let mut counts = self.counts.lock();
+                counts.rounds += 1;
+                counts.last_round_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            }
             if elapsed > interval {
                 tracing::warn!(
                     elapsed_s = elapsed.as_secs(),
@@ -168,12 +171,6 @@ impl PollingAgent {
             }
             tokio::time::sleep_until(started + interval).await;
         }
-    }
-
-    fn count_round(&self, elapsed: Duration) {
-        let mut counts = self.counts.lock();
-        counts.rounds += 1;
-        counts.last_round_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     }
 
     /// Runs one round of each interval.

@@ -167,7 +167,9 @@ impl Cloud {
             match self.add_pages(&mut items, url, key, headers).await {
                 Ok(()) => return Ok(items),
                 Err(error @ CloudError::Refused { .. }) if !items.is_empty() => {
-                    if tries >= LIST_TRIES_MAX || !is_lost_page(&error) {
+                    // So a service refuses a page whose first item was deleted: Cinder and Glance with 404, Nova with 400.
+                    let is_lost = matches!(error, CloudError::Refused { status: 400 | 404, .. });
+                    if tries >= LIST_TRIES_MAX || !is_lost {
                         return Err(CloudError::Failed(error.to_string()));
                     }
                     tries += 1;
@@ -202,11 +204,6 @@ impl Cloud {
         }
         Err(CloudError::Failed(format!("{url}: a list without an end")))
     }
-}
-
-/// Whether a service may refuse a page so because its first item was deleted: Cinder and Glance answer 404, Nova 400.
-fn is_lost_page(error: &CloudError) -> bool {
-    matches!(error, CloudError::Refused { status: 400 | 404, .. })
 }
 
 /// The headers of a request, each once: the agent's token, the caller's headers, and the usual ones that these lack.

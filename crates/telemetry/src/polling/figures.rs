@@ -14,12 +14,11 @@ pub struct PollingFigures(pub Counts);
 impl Collector for PollingFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let counts = *self.0.lock();
-        let help = "Discoveries that failed";
         for (name, help, count) in [
             ("rounds", "Rounds of polling that have ended", counts.rounds),
             ("samples", "Samples published", counts.samples),
             ("failures", "Pollsters that failed in a round", counts.failures),
-            ("discovery_failures", help, counts.discovery_failures),
+            ("discovery_failures", "Discoveries that failed", counts.discovery_failures),
         ] {
             counter(&mut encoder, &format!("gnudi_polling_{name}"), help, count)?;
         }

@@ -243,17 +243,13 @@ impl Directory for KeystoneDirectory {
         match self.look_up(kind, id).await {
             Ok(Some(name)) => Ok(name),
             Ok(None) => Err(NameError::Unknown("an answer without a name".to_owned())),
-            Err(error @ CloudError::Refused { status: 400..=499, .. }) if !is_transient(&error) => {
+            // A later look-up may succeed: 401 concerns our own token, 408 and 429 ask to retry.
+            Err(error @ CloudError::Refused { status: 400 | 402..=407 | 409..=428 | 430..=499, .. }) => {
                 Err(NameError::Unknown(error.to_string()))
             }
             Err(error) => Err(NameError::Unavailable(error.to_string())),
         }
     }
-}
-
-/// Whether a later look-up of the same id may succeed: 401 concerns our own token, 408 and 429 ask to retry.
-fn is_transient(error: &CloudError) -> bool {
-    matches!(error, CloudError::Refused { status: 401 | 408 | 429, .. })
 }
 
 #[cfg(test)]

@@ -248,6 +248,14 @@ mod tests {
 
     use super::{super::file::parse, *};
 
+    /// Reads `id` of what a command prints; `more`: further lines of the file.
+    fn definition(command: &str, more: &str) -> DynamicDefinition {
+        let text = format!(
+            "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: {command}\n{more}"
+        );
+        parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap()
+    }
+
     #[tokio::test]
     async fn links_that_lead_back_end_the_list() {
         let folder = tempfile::tempdir().unwrap();
@@ -256,12 +264,8 @@ mod tests {
             let page = json!({ "things": [{ "id": name }], "next": command(next) });
             std::fs::write(folder.path().join(name), page.to_string()).unwrap();
         }
-        let text = format!(
-            "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: {}\n  \
-             response_entries_key: things\n  next_sample_url_attribute: next\n",
-            command("a")
-        );
-        let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+        let more = "  response_entries_key: things\n  next_sample_url_attribute: next\n";
+        let definition = definition(&command("a"), more);
         let gatherer = Gatherer::new(None);
         let mut pages = gatherer.pages(&definition, &Map::new(), "", Duration::ZERO).unwrap();
         let mut found = Vec::new();
@@ -276,11 +280,7 @@ mod tests {
     async fn what_metadata_were_read_from_is_read_again_for_samples() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("things");
-        let text = format!(
-            "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: cat {}\n",
-            file.display()
-        );
-        let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+        let definition = definition(&format!("cat {}", file.display()), "");
         let gatherer = Gatherer::new(None);
         let hour = Duration::from_hours(1);
         let mut found = Vec::new();
@@ -300,12 +300,8 @@ mod tests {
         let gatherer = Gatherer::new(None);
         let mut found = Vec::new();
         for handler in ["json", "text", "json"] {
-            let text = format!(
-                "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: cat {}\n  \
-                 response_handlers: [{handler}]\n",
-                file.display()
-            );
-            let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+            let handlers = format!("  response_handlers: [{handler}]\n");
+            let definition = definition(&format!("cat {}", file.display()), &handlers);
             let mut pages = gatherer.pages(&definition, &Map::new(), "", Duration::from_hours(1)).unwrap();
             found.extend(pages.next().await.unwrap().unwrap());
         }
