@@ -92,19 +92,19 @@ impl Cloud {
         Ok(if has_version(&endpoint) { endpoint.to_string() } else { format!("{endpoint}/{version}") })
     }
 
-    /// Sends a request with the agent's token and returns a successful response. A rejected token is renewed once.
-    pub async fn ask(&self, method: &Method, url: &str, headers: Headers<'_>) -> Result<Answer, CloudError> {
-        self.ask_within(method, url, headers, self.timeout).await
+    /// Like [`Cloud::get`], for the headers alone.
+    pub async fn head(&self, url: &str) -> Result<Answer, CloudError> {
+        self.exchange(&Method::HEAD, url, &[], &Bytes::new(), self.timeout).await
     }
 
-    pub async fn ask_within(
+    /// A successful response to the agent's token. A rejected token is renewed once.
+    pub async fn get(
         &self,
-        method: &Method,
         url: &str,
         headers: Headers<'_>,
         timeout: Duration,
     ) -> Result<Answer, CloudError> {
-        self.exchange(method, url, headers, &Bytes::new(), timeout).await
+        self.exchange(&Method::GET, url, headers, &Bytes::new(), timeout).await
     }
 
     /// Posts a body; its type is among the headers.
@@ -152,7 +152,7 @@ impl Cloud {
     }
 
     pub async fn get_json(&self, url: &str, headers: Headers<'_>) -> Result<Value, CloudError> {
-        let answer = self.ask(&Method::GET, url, headers).await?;
+        let answer = self.get(url, headers, self.timeout).await?;
         parse(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
     }
 
@@ -167,7 +167,7 @@ impl Cloud {
             match self.add_pages(&mut items, url, key, headers).await {
                 Ok(()) => return Ok(items),
                 Err(error @ CloudError::Refused { .. }) if !items.is_empty() => {
-                    // So a service refuses a page whose first item was deleted: Cinder and Glance with 404, Nova with 400.
+                    // The page's first item was deleted: Cinder and Glance answer 404, Nova 400.
                     let is_lost = matches!(error, CloudError::Refused { status: 400 | 404, .. });
                     if tries >= LIST_TRIES_MAX || !is_lost {
                         return Err(CloudError::Failed(error.to_string()));

@@ -12,7 +12,6 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
-use gnudi_http::Method;
 use gnudi_model::python::quote;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -229,7 +228,7 @@ impl KeystoneDirectory {
     async fn look_up(&self, kind: IdentityKind, id: &str) -> Result<Option<String>, CloudError> {
         let base = self.0.versioned("identity", "v3").await?;
         let url = format!("{base}/{}s/{}", kind.name(), quote(id, ""));
-        let answer = self.0.ask_within(&Method::GET, &url, &[], TIMEOUT).await?;
+        let answer = self.0.get(&url, &[], TIMEOUT).await?;
         let answer: Value =
             parse(&answer.body).map_err(|error| CloudError::Failed(format!("{url}: {error}")))?;
         let name = answer.get(kind.name()).and_then(|found| found.get("name")).and_then(Value::as_str);

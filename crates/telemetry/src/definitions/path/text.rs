@@ -41,10 +41,8 @@ impl Split {
 
     /// The segment with this index, if it exists.
     pub fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
-        match self.splits_max {
-            None => text.split(self.separator.as_str()).nth(self.segment),
-            Some(splits) => text.splitn(splits.saturating_add(1), self.separator.as_str()).nth(self.segment),
-        }
+        let parts_max = self.splits_max.map_or(usize::MAX, |splits| splits.saturating_add(1));
+        text.splitn(parts_max, self.separator.as_str()).nth(self.segment)
     }
 }
 

@@ -74,34 +74,26 @@ const fn with(listed: Listed, project: &'static [&'static str], user: &'static s
     Listed { project, user, ..listed }
 }
 
-const fn gauge(name: &'static str, unit: &'static str) -> Meter {
-    Meter::gauge(name, unit)
-}
-
-const fn status(field: &'static str, statuses: Statuses) -> Volume {
-    Volume::Status(field, statuses)
-}
-
 const SIZE: Volume = Volume::Field("size");
 
 #[rustfmt::skip]
 const LISTED: [Listed; 16] = [
-    with(owned_by(gauge("image.size", "B"), "images", SIZE, IMAGE), &["owner"], ""),
-    with(owned_by(gauge("volume.size", "GiB"), "volumes", SIZE, VOLUME), &["os-vol-tenant-attr:tenant_id"], "user_id"),
-    with(owned_by(gauge("volume.snapshot.size", "GiB"), "volume_snapshots", SIZE, SNAPSHOT), &["os-extended-snapshot-attributes:project_id"], "user_id"),
-    with(owned_by(gauge("volume.backup.size", "GiB"), "volume_backups", SIZE, BACKUP), &["os-backup-project-attr:project_id"], "user_id"),
-    with(owned_by(gauge("ip.floating", "ip"), "fip_services", status("status", statuses::NETWORK), FLOATING_IP), PROJECT, "user_id"),
-    owned_by(gauge("network.services.vpn", "vpnservice"), "vpn_services", status("status", statuses::NETWORK), VPN),
-    owned_by(gauge("network.services.vpn.connections", "ipsec_site_connection"), "ipsec_connections", Volume::One, IPSEC),
-    owned_by(gauge("network.services.firewall", "firewall"), "fw_services", status("status", statuses::NETWORK), FIREWALL),
-    owned_by(gauge("network.services.firewall.policy", "firewall_policy"), "fw_policy", Volume::One, POLICY),
-    owned_by(gauge("loadbalancer.operating", "status"), "lb_services", status("operating_status", statuses::OPERATING), LOAD_BALANCER),
-    owned_by(gauge("loadbalancer.provisioning", "status"), "lb_services", status("provisioning_status", statuses::PROVISIONING), LOAD_BALANCER),
-    owned_by(gauge("dns.zone.status", "status"), "dns_zones", status("status", statuses::ZONE), ZONE),
-    owned_by(gauge("dns.zone.ttl", "second"), "dns_zones", Volume::FieldOrZero("ttl"), ZONE),
-    owned_by(gauge("dns.zone.serial", "serial"), "dns_zones", Volume::FieldOrZero("serial"), ZONE),
-    with(owned_by(gauge("manila.share.status", "status"), "manila_shares", status("status", statuses::SHARE), SHARE), PROJECT, "user_id"),
-    with(owned_by(gauge("manila.share.size", "GiB"), "manila_shares", Volume::FieldOrZero("size"), SHARE), PROJECT, "user_id"),
+    with(owned_by(Meter::gauge("image.size", "B"), "images", SIZE, IMAGE), &["owner"], ""),
+    with(owned_by(Meter::gauge("volume.size", "GiB"), "volumes", SIZE, VOLUME), &["os-vol-tenant-attr:tenant_id"], "user_id"),
+    with(owned_by(Meter::gauge("volume.snapshot.size", "GiB"), "volume_snapshots", SIZE, SNAPSHOT), &["os-extended-snapshot-attributes:project_id"], "user_id"),
+    with(owned_by(Meter::gauge("volume.backup.size", "GiB"), "volume_backups", SIZE, BACKUP), &["os-backup-project-attr:project_id"], "user_id"),
+    with(owned_by(Meter::gauge("ip.floating", "ip"), "fip_services", Volume::Status("status", statuses::NETWORK), FLOATING_IP), PROJECT, "user_id"),
+    owned_by(Meter::gauge("network.services.vpn", "vpnservice"), "vpn_services", Volume::Status("status", statuses::NETWORK), VPN),
+    owned_by(Meter::gauge("network.services.vpn.connections", "ipsec_site_connection"), "ipsec_connections", Volume::One, IPSEC),
+    owned_by(Meter::gauge("network.services.firewall", "firewall"), "fw_services", Volume::Status("status", statuses::NETWORK), FIREWALL),
+    owned_by(Meter::gauge("network.services.firewall.policy", "firewall_policy"), "fw_policy", Volume::One, POLICY),
+    owned_by(Meter::gauge("loadbalancer.operating", "status"), "lb_services", Volume::Status("operating_status", statuses::OPERATING), LOAD_BALANCER),
+    owned_by(Meter::gauge("loadbalancer.provisioning", "status"), "lb_services", Volume::Status("provisioning_status", statuses::PROVISIONING), LOAD_BALANCER),
+    owned_by(Meter::gauge("dns.zone.status", "status"), "dns_zones", Volume::Status("status", statuses::ZONE), ZONE),
+    owned_by(Meter::gauge("dns.zone.ttl", "second"), "dns_zones", Volume::FieldOrZero("ttl"), ZONE),
+    owned_by(Meter::gauge("dns.zone.serial", "serial"), "dns_zones", Volume::FieldOrZero("serial"), ZONE),
+    with(owned_by(Meter::gauge("manila.share.status", "status"), "manila_shares", Volume::Status("status", statuses::SHARE), SHARE), PROJECT, "user_id"),
+    with(owned_by(Meter::gauge("manila.share.size", "GiB"), "manila_shares", Volume::FieldOrZero("size"), SHARE), PROJECT, "user_id"),
 ];
 
 pub(super) fn pollsters() -> Vec<Arc<dyn Pollster>> {

@@ -45,7 +45,8 @@ pub fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Pollste
     let mut all = meters::pollsters();
     all.extend(pools::pollsters());
     all.extend(swift::pollsters(cloud, options));
-    all.push(Arc::new(zones::RecordsetCount::new(cloud, options)));
+    let service = options.service_type("dns").to_owned();
+    all.push(Arc::new(zones::RecordsetCount { cloud: cloud.clone(), service }));
     all.extend(options.radosgw.iter().flat_map(|radosgw| radosgw::pollsters(cloud, radosgw)));
     all
 }
@@ -53,7 +54,8 @@ pub fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Pollste
 /// All discoveries of the namespace.
 pub fn discoveries(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Discovery>> {
     let mut all = listing::discoveries(cloud, options);
-    all.push(Arc::new(projects::Projects::new(cloud, options)));
+    let enabled_only = options.ignore_disabled_projects;
+    all.push(Arc::new(projects::Projects { cloud: cloud.clone(), enabled_only }));
     all.push(Arc::new(listing::Endpoints(cloud.clone())));
     all
 }

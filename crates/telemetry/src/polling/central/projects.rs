@@ -3,39 +3,16 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::CentralOptions;
 use crate::polling::{
-    cloud::{Cloud, CloudError},
+    cloud::Cloud,
     cycle::Cycle,
     discovery::{Discovery, DiscoveryError},
     resource::Resource,
 };
 
 pub struct Projects {
-    cloud: Cloud,
-    enabled_only: bool,
-}
-
-impl Projects {
-    pub fn new(cloud: &Cloud, options: &CentralOptions) -> Self {
-        Projects { cloud: cloud.clone(), enabled_only: options.ignore_disabled_projects }
-    }
-
-    async fn list(&self) -> Result<Vec<Resource>, CloudError> {
-        let base = self.cloud.versioned("identity", "v3").await?;
-        let enabled = if self.enabled_only { "enabled=True" } else { "" };
-        let domains = self.cloud.list(&format!("{base}/domains?{enabled}"), "domains", &[]).await?;
-        let mut projects = Vec::new();
-        for domain in domains.iter().filter_map(id) {
-            let url = format!("{base}/projects?domain_id={domain}&{enabled}");
-            let found = self.cloud.list(url.trim_end_matches('&'), "projects", &[]).await?;
-            projects.extend(found.into_iter().filter_map(|project| {
-                let id = id(&project)?.to_owned();
-                Some(Resource::new(id, project))
-            }));
-        }
-        Ok(projects)
-    }
+    pub cloud: Cloud,
+    pub enabled_only: bool,
 }
 
 fn id(item: &Value) -> Option<&str> {
@@ -49,6 +26,18 @@ impl Discovery for Projects {
     }
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
-        Ok(self.list().await?)
+        let base = self.cloud.versioned("identity", "v3").await?;
+        let enabled = if self.enabled_only { "enabled=True" } else { "" };
+        let domains = self.cloud.list(&format!("{base}/domains?{enabled}"), "domains", &[]).await?;
+        let mut projects = Vec::new();
+        for domain in domains.iter().filter_map(id) {
+            let url = format!("{base}/projects?domain_id={domain}&{enabled}");
+            let found = self.cloud.list(url.trim_end_matches('&'), "projects", &[]).await?;
+            projects.extend(found.into_iter().filter_map(|project| {
+                let id = id(&project)?.to_owned();
+                Some(Resource::new(id, project))
+            }));
+        }
+        Ok(projects)
     }
 }

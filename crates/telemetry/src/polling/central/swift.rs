@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use gnudi_http::{Answer, Method};
+use gnudi_http::Answer;
 use serde_json::{Map, Value};
 
 use super::CentralOptions;
@@ -62,7 +62,7 @@ impl SwiftAccount {
 
     /// The response whose headers describe the account.
     async fn account(&self, project: &str) -> Result<Answer, CloudError> {
-        self.cloud.ask(&Method::HEAD, &self.url(project).await?, &[]).await
+        self.cloud.head(&self.url(project).await?).await
     }
 
     /// The first page, as Ceilometer reads it.

@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 
 use super::{
-    CentralOptions,
     listing::ALL_PROJECTS,
     meters::{ZONE, metadata},
 };
@@ -16,17 +15,12 @@ use crate::polling::{
 };
 
 pub struct RecordsetCount {
-    cloud: Cloud,
-    service: String,
+    pub cloud: Cloud,
+    /// The service's type in the catalogue.
+    pub service: String,
 }
 
 const RECORDSETS: Meter = Meter::gauge("dns.zone.recordsets", "recordset");
-
-impl RecordsetCount {
-    pub fn new(cloud: &Cloud, options: &CentralOptions) -> Self {
-        RecordsetCount { cloud: cloud.clone(), service: options.service_type("dns").to_owned() }
-    }
-}
 
 #[async_trait]
 impl Pollster for RecordsetCount {

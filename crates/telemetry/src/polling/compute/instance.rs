@@ -86,8 +86,8 @@ fn flavor(flavor: &Element) -> Result<Value, String> {
 
 /// Texts of children by their attribute `name`.
 fn named_texts(parent: &Element, child: &str) -> Map<String, Value> {
-    let text = |element: &Element| element.own_text().map_or(Value::Null, Value::from);
-    parent.all(child).filter_map(|item| Some((item.attribute("name")?.to_owned(), text(item)))).collect()
+    let text = |item: &Element| Some((item.attribute("name")?.to_owned(), Value::from(item.own_text())));
+    parent.all(child).filter_map(text).collect()
 }
 
 fn image_meta(image: &Element) -> Map<String, Value> {
@@ -103,7 +103,7 @@ fn image_meta(image: &Element) -> Map<String, Value> {
     ];
     for (name, element) in names {
         if let Some(element) = image.child(element) {
-            meta.insert(name.to_owned(), element.own_text().map_or(Value::Null, Value::from));
+            meta.insert(name.to_owned(), element.own_text().into());
         }
     }
     if let Some(properties) = image.child("properties") {

@@ -17,7 +17,7 @@ use std::{
 
 use gnudi_libvirt::{BlockInfo, Connection, Domain, Error, Libvirt};
 use parking_lot::Mutex;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number};
 use tokio::{
     sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
@@ -137,7 +137,7 @@ impl Inner {
     fn domain(&self, connection: &Connection, uuid: &str, stopped_too: bool) -> Result<Domain, Failure> {
         let domain = connection.domain(uuid)?;
         if !(stopped_too && self.options.report_stopped) && domain.info()?.state == SHUT_OFF {
-            return Err(InspectError::ShutOff.into());
+            return Err(Failure::Inspect(InspectError::ShutOff));
         }
         Ok(domain)
     }
@@ -182,12 +182,6 @@ enum Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Libvirt(error)
-    }
-}
-
-impl From<InspectError> for Failure {
-    fn from(error: InspectError) -> Self {
-        Failure::Inspect(error)
     }
 }
 
@@ -382,7 +376,7 @@ async fn on_own_thread<T: Send + 'static>(
 }
 
 fn parse(xml: &str) -> Result<Element, Failure> {
-    Element::parse(xml).map_err(|error| InspectError::Failed(error.to_string()).into())
+    Element::parse(xml).map_err(|error| Failure::Inspect(InspectError::Failed(error.to_string())))
 }
 
 /// Whether an error about a device of an instance is one about all of them: the instance or the connection is gone.
@@ -464,16 +458,15 @@ fn interface(interface: &Element) -> Option<Vnic> {
     let name = interface.child("target")?.attribute("dev")?.to_owned();
     let mac = interface.child("mac")?.attribute("address").map(str::to_owned);
     let filter = interface.child("filterref");
-    let text = |text: Option<&str>| text.map_or(Value::Null, Value::from);
     let mut parameters = Map::new();
     for parameter in interface.all("filterref").flat_map(|filter| filter.all("parameter")) {
         let key = parameter.attribute("name").unwrap_or_default().to_lowercase();
-        parameters.insert(key, text(parameter.attribute("value")));
+        parameters.insert(key, parameter.attribute("value").into());
     }
     let port = interface.find("virtualport/parameters");
-    parameters.insert("interfaceid".to_owned(), text(port.and_then(|port| port.attribute("interfaceid"))));
+    parameters.insert("interfaceid".to_owned(), port.and_then(|port| port.attribute("interfaceid")).into());
     let source = interface.child("source");
-    parameters.insert("bridge".to_owned(), text(source.and_then(|source| source.attribute("bridge"))));
+    parameters.insert("bridge".to_owned(), source.and_then(|source| source.attribute("bridge")).into());
     Some(Vnic {
         name,
         mac,

@@ -185,12 +185,11 @@ fn disk_part(id: &str, device: &str, volume: Value) -> Part {
 }
 
 fn vnic_part(instance: &Resource, vnic: &Vnic, volume: i64) -> Part {
-    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let vnic_name = vnic.filter.as_ref().unwrap_or(&vnic.name);
     let more = Map::from_iter([
         ("name".to_owned(), vnic.name.as_str().into()),
-        ("mac".to_owned(), text(&vnic.mac)),
-        ("fref".to_owned(), text(&vnic.filter)),
+        ("mac".to_owned(), vnic.mac.as_deref().into()),
+        ("fref".to_owned(), vnic.filter.as_deref().into()),
         ("parameters".to_owned(), Value::Object(vnic.parameters.clone())),
         ("vnic_name".to_owned(), vnic_name.as_str().into()),
     ]);

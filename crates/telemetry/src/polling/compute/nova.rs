@@ -112,18 +112,15 @@ impl NovaInstances {
         let url = format!("{base}/flavors/{id}");
         let found = self.cached(known, &id, &url).await?;
         let flavor = found.get("flavor").unwrap_or(&Value::Null);
-        let unknown = || Value::from(format!("unknown-id-{id}"));
-        let field = |key: &str| flavor.get(key).cloned();
-        let zero = || Value::from(0);
-        let fields = [
-            ("name", field("name").unwrap_or_else(unknown)),
-            ("vcpus", field("vcpus").unwrap_or_else(zero)),
-            ("ram", field("ram").unwrap_or_else(zero)),
-            ("disk", field("disk").unwrap_or_else(zero)),
-            ("ephemeral", field("OS-FLV-EXT-DATA:ephemeral").unwrap_or_else(zero)),
-        ];
-        for (key, value) in fields {
-            server["flavor"][key] = value;
+        let unknown = Value::from(format!("unknown-id-{id}"));
+        for (key, field, otherwise) in [
+            ("name", "name", unknown),
+            ("vcpus", "vcpus", 0.into()),
+            ("ram", "ram", 0.into()),
+            ("disk", "disk", 0.into()),
+            ("ephemeral", "OS-FLV-EXT-DATA:ephemeral", 0.into()),
+        ] {
+            server["flavor"][key] = flavor.get(field).cloned().unwrap_or(otherwise);
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use gnudi_http::Method;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -133,7 +132,7 @@ impl Gatherer {
             // An `accept` of the file takes precedence.
             headers.push(("accept", "*/*"));
         }
-        let answer = self.cloud()?.ask_within(&Method::GET, url, &headers, definition.timeout).await?;
+        let answer = self.cloud()?.get(url, &headers, definition.timeout).await?;
         Ok(answer.body.to_vec())
     }
 }
