@@ -29,17 +29,10 @@ pub struct Datum<'a> {
     pub is_absent: bool,
     /// The whole document, not yet the result of a step.
     is_whole: bool,
-    place: Position,
+    /// Its name or index in its parent, as in a path; empty without a parent.
+    place: String,
     /// Parent link; set only if the path needs it.
     context: Option<Rc<Datum<'a>>>,
-}
-
-/// The position of a value in its parent.
-#[derive(Clone, Debug)]
-enum Position {
-    Nowhere,
-    Key(String),
-    Index(i64),
 }
 
 impl<'a> Datum<'a> {
@@ -48,20 +41,15 @@ impl<'a> Datum<'a> {
     }
 
     fn alone(value: Cow<'a, Value>) -> Self {
-        Datum { value, is_absent: false, is_whole: false, place: Position::Nowhere, context: None }
+        Datum { value, is_absent: false, is_whole: false, place: String::new(), context: None }
     }
 
     /// Names and indexes from the document to this value, joined by dots.
     pub fn path(&self) -> String {
-        let own = match &self.place {
-            Position::Nowhere => String::new(),
-            Position::Key(key) => key.clone(),
-            Position::Index(index) => format!("[{index}]"),
-        };
         match &self.context {
             None => String::new(),
-            Some(context) if context.context.is_none() => own,
-            Some(context) => format!("{}.{own}", context.path()),
+            Some(context) if context.context.is_none() => self.place.clone(),
+            Some(context) => format!("{}.{}", context.path(), self.place),
         }
     }
 
@@ -136,7 +124,7 @@ impl Walk {
         &self,
         parent: &Datum<'a>,
         value: Cow<'a, Value>,
-        place: impl FnOnce() -> Position,
+        place: impl FnOnce() -> String,
     ) -> Datum<'a> {
         if !self.with_context {
             return Datum::alone(value);
@@ -228,7 +216,7 @@ impl Walk {
     fn fields<'a>(&self, names: &[String], datum: &Datum<'a>) -> Vec<Datum<'a>> {
         let find = |name: &String| {
             let value = datum.part(|value| value.as_object()?.get(name))?;
-            Some(self.child(datum, value, || Position::Key(name.clone())))
+            Some(self.child(datum, value, || name.clone()))
         };
         names.iter().filter_map(find).collect()
     }
@@ -261,7 +249,7 @@ impl Walk {
             }
             _ => return error("an index into what is no list"),
         };
-        Ok(value.map(|value| self.child(datum, value, || Position::Index(index))).into_iter().collect())
+        Ok(value.map(|value| self.child(datum, value, || indexed(index))).into_iter().collect())
     }
 
     /// An object, a number or a text counts as a list of one element.
@@ -288,7 +276,7 @@ impl Walk {
                 Value::Array(_) => datum.part(|value| value.get(at))?,
                 _ => datum.value.clone(),
             };
-            Some(self.child(datum, value, || Position::Index(at as i64)))
+            Some(self.child(datum, value, || indexed(at as i64)))
         };
         let mut found: Vec<_> = (start..end).filter_map(one).collect();
         if !datum.value.is_array()
@@ -309,14 +297,14 @@ impl Walk {
             Value::Array(items) => {
                 for at in 0..items.len() {
                     let Some(value) = datum.part(|value| value.get(at)) else { continue };
-                    let child = self.child(datum, value, || Position::Index(at as i64));
+                    let child = self.child(datum, value, || indexed(at as i64));
                     self.descend(node, &child, found)?;
                 }
             }
             Value::Object(entries) => {
                 for name in entries.keys() {
                     let Some(value) = datum.part(|value| value.get(name)) else { continue };
-                    let child = self.child(datum, value, || Position::Key(name.clone()));
+                    let child = self.child(datum, value, || name.clone());
                     self.descend(node, &child, found)?;
                 }
             }
@@ -334,7 +322,7 @@ impl Walk {
                 holds &= self.holds(condition, item)?;
             }
             if holds && let Some(value) = datum.part(|value| value.get(at)) {
-                found.push(self.child(datum, value, || Position::Index(at as i64)));
+                found.push(self.child(datum, value, || indexed(at as i64)));
             }
         }
         Ok(found)
@@ -446,6 +434,11 @@ fn root<'a>(datum: &Datum<'a>) -> Datum<'a> {
         root = context;
     }
     Datum::alone(root.value.clone())
+}
+
+/// An index in a path.
+fn indexed(index: i64) -> String {
+    format!("[{index}]")
 }
 
 fn is_less(left: &Value, right: &Value) -> Result<bool> {

@@ -110,6 +110,12 @@ fn agent(sources: &str, numbers: &Arc<Numbers>, kept: &Arc<Kept>) -> PollingAgen
     }
 }
 
+/// One source of the meter `a`.
+const ONE: &str = "sources: [{name: s, interval: 10, meters: [a]}]";
+/// Any meters, shared with the agents of a group.
+const SHARED: &str =
+    "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
+
 fn parts(numbers: usize) -> (Arc<Numbers>, Arc<Kept>) {
     (Arc::new(Numbers(numbers, Mutex::default())), Arc::default())
 }
@@ -175,7 +181,7 @@ async fn a_round_counts_as_polled_if_one_pollster_works() {
     assert_eq!(outcome, RoundOutcome { polled: 1, failed: 1, ..RoundOutcome::default() });
     assert_eq!(outcome.fault(), None);
     // No resources are no failure; no meters are one.
-    let outcome = agent("sources: [{name: s, interval: 10, meters: [a]}]", &numbers, &kept).poll_once().await;
+    let outcome = agent(ONE, &numbers, &kept).poll_once().await;
     assert_eq!((outcome.clone(), outcome.fault()), (RoundOutcome::default(), None));
     let outcome = agent("sources: [{name: s, interval: 10, meters: [x]}]", &numbers, &kept).poll_once().await;
     assert_eq!(outcome.fault().as_deref(), Some("no source has a meter that can be polled here"));
@@ -236,12 +242,9 @@ async fn agents_share_resources_and_take_over_those_of_the_dead() {
     let alive = Arc::new(Mutex::new(vec![0, 1, 2]));
     let (numbers, kept) = parts(100);
     let agents: Vec<PollingAgent> = (0..3)
-        .map(|index| {
-            let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
-            PollingAgent {
-                partition: Arc::new(Third(index, Arc::clone(&alive))),
-                ..agent(sources, &numbers, &kept)
-            }
+        .map(|index| PollingAgent {
+            partition: Arc::new(Third(index, Arc::clone(&alive))),
+            ..agent(ONE, &numbers, &kept)
         })
         .collect();
     for agent in &agents {
@@ -274,9 +277,7 @@ impl Partition for OneOf {
 #[tokio::test]
 async fn agents_of_a_named_group_share_pollsters() {
     let (numbers, kept) = parts(10);
-    let sources =
-        "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
-    let agent = PollingAgent { partition: Arc::new(OneOf("b")), ..agent(sources, &numbers, &kept) };
+    let agent = PollingAgent { partition: Arc::new(OneOf("b")), ..agent(SHARED, &numbers, &kept) };
     agent.poll_once().await;
     assert_eq!((kept.resources("a").len(), kept.resources("b").len()), (0, 10));
 }
@@ -284,11 +285,8 @@ async fn agents_of_a_named_group_share_pollsters() {
 #[tokio::test]
 async fn what_another_agent_polls_is_no_longer_shown() {
     let (numbers, kept) = parts(2);
-    let sources =
-        "sources: [{name: s, interval: 10, meters: ['*'], group_id_coordination_expression: \"'g'\"}]";
     let exporter = Arc::new(Exporter::default());
-    let mut moving =
-        PollingAgent { exporter: Some(Arc::clone(&exporter)), ..agent(sources, &numbers, &kept) };
+    let mut moving = PollingAgent { exporter: Some(Arc::clone(&exporter)), ..agent(SHARED, &numbers, &kept) };
     let shown = || ["ceilometer_a{", "ceilometer_b{"].map(|series| exporter.text().contains(series));
     moving.poll_once().await;
     assert_eq!(shown(), [true, true]);
@@ -313,12 +311,11 @@ impl SampleSender for Once {
 #[tokio::test]
 async fn what_the_broker_does_not_take_is_shown_all_the_same() {
     let (numbers, kept) = parts(120);
-    let sources = "sources: [{name: s, interval: 10, meters: [a]}]";
     let (exporter, once) = (Arc::new(Exporter::default()), Arc::new(Once::default()));
     let mut shown = PollingAgent {
         sender: Arc::clone(&once) as _,
         exporter: Some(Arc::clone(&exporter)),
-        ..agent(sources, &numbers, &kept)
+        ..agent(ONE, &numbers, &kept)
     };
     shown.options.batch_size = 10;
     let outcome = shown.poll_once().await;

@@ -1,5 +1,7 @@
 //! Calls that fail, hang or come late, and increases of counters.
 
+use std::sync::mpsc::{Sender, channel};
+
 use super::*;
 
 fn unconnected(timeout: Duration) -> LibvirtInspector {
@@ -9,6 +11,16 @@ fn unconnected(timeout: Duration) -> LibvirtInspector {
         timeout,
         report_stopped: false,
     })
+}
+
+/// A call that hangs until the sender is dropped.
+fn hanging() -> (Sender<()>, impl FnOnce() -> Result<(), Failure> + Send + 'static) {
+    let (release, held) = channel();
+    let hang = move || {
+        let _ = held.recv();
+        Ok(())
+    };
+    (release, hang)
 }
 
 #[test]
@@ -54,12 +66,8 @@ async fn calls_that_hang_hold_up_no_others() {
     let mut releases = Vec::new();
     for number in 0..HANGING_MAX {
         assert_eq!(inspector.limited(Some("well"), || Ok(7)).await, Ok(7), "{number} calls hang");
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (release, hang) = hanging();
         releases.push(release);
-        let hang = move || {
-            let _ = held.recv();
-            Ok(())
-        };
         let late = inspector.limited(Some(&number.to_string()), hang).await.unwrap_err();
         assert!(late.to_string().contains("does not answer"), "{late}");
         assert_eq!(inspector.limited(Some(&number.to_string()), || Ok(7)).await, Err(InspectError::Hanging));
@@ -79,12 +87,8 @@ async fn a_hung_instance_holds_one_call() {
     for number in 0..HANGING_MAX / CALLS_MAX {
         // As pollsters that run concurrently do.
         let calls = (0..CALLS_MAX).map(|_| {
-            let (release, held) = std::sync::mpsc::channel::<()>();
+            let (release, hang) = hanging();
             releases.push(release);
-            let hang = move || {
-                let _ = held.recv();
-                Ok(())
-            };
             let (inspector, subject) = (inspector.clone(), number.to_string());
             async move { inspector.limited(Some(&subject), hang).await }
         });
@@ -123,12 +127,9 @@ fn each_meter_has_its_own_increases() {
 #[test]
 fn a_call_that_hangs_does_not_hold_up_the_end() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let hanging = on_own_thread(move || {
-        let _ = held.recv();
-        Ok(())
-    });
-    let answer = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(10), hanging).await });
+    let (release, hang) = hanging();
+    let call = on_own_thread(hang);
+    let answer = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(10), call).await });
     assert!(answer.is_err(), "it hangs");
     drop(runtime);
     drop(release);
