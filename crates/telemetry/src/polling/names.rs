@@ -114,8 +114,8 @@ impl Cells {
 pub struct Names {
     directory: Arc<dyn Directory>,
     options: NamesOptions,
-    users: Mutex<Cells>,
-    projects: Mutex<Cells>,
+    /// By [`IdentityKind`].
+    cells: [Mutex<Cells>; 2],
     look_ups: Semaphore,
     pause: Mutex<Pause>,
 }
@@ -146,8 +146,7 @@ impl Names {
         Names {
             directory,
             options,
-            users: Mutex::default(),
-            projects: Mutex::default(),
+            cells: [Mutex::default(), Mutex::default()],
             look_ups: Semaphore::new(LOOK_UPS_MAX),
             pause: Mutex::default(),
         }
@@ -180,11 +179,7 @@ impl Names {
     }
 
     async fn name(&self, kind: IdentityKind, id: &str) -> Option<Arc<str>> {
-        let cells = match kind {
-            IdentityKind::User => &self.users,
-            IdentityKind::Project => &self.projects,
-        };
-        let cell = cells.lock().get(id, self.options.remembered_max);
+        let cell = self.cells[kind as usize].lock().get(id, self.options.remembered_max);
         let mut known = cell.lock().await;
         if known.until.is_none_or(|until| until <= Instant::now()) {
             let _permit = self.look_ups.acquire().await.expect("it is never closed");
@@ -381,7 +376,7 @@ mod tests {
         tokio::join!(names.complete(&mut samples), names.complete(&mut others));
         assert_eq!(directory.under_way.lock().1, LOOK_UPS_MAX);
         {
-            let cells = names.projects.lock();
+            let cells = names.cells[IdentityKind::Project as usize].lock();
             assert!(cells.young.len() + cells.old.len() <= 20);
         }
         // Entries that are used stay in the cache; others are evicted.

@@ -1,6 +1,6 @@
 //! What a hypervisor reports about instances.
 
-use gnudi_libvirt::{BlockInfo, BlockStatistics, InterfaceStatistics};
+use gnudi_libvirt::{BlockStatistics, InterfaceStatistics};
 use serde_json::{Map, Number};
 
 /// Why an instance cannot be inspected.
@@ -68,11 +68,4 @@ pub struct Disk {
     pub counters: BlockStatistics,
     pub read_time_ns: Option<Number>,
     pub write_time_ns: Option<Number>,
-}
-
-/// A disk's size.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskSize {
-    pub device: String,
-    pub size: BlockInfo,
 }

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    inspector::{Disk, DiskSize, DomainDescription, InspectError, InstanceStatistics, Vnic},
+    inspector::{Disk, DomainDescription, InspectError, InstanceStatistics, Vnic},
     statistics::{running, stopped},
 };
 use crate::xml::Element;
@@ -341,7 +341,8 @@ impl LibvirtInspector {
         .await
     }
 
-    pub async fn disk_sizes(&self, uuid: &str) -> Result<Vec<DiskSize>, InspectError> {
+    /// By device.
+    pub async fn disk_sizes(&self, uuid: &str) -> Result<Vec<(String, BlockInfo)>, InspectError> {
         let asked = uuid.to_owned();
         self.call(Some(uuid), move |inner, connection| {
             let domain = inner.domain(connection, &asked, true)?;
@@ -350,7 +351,7 @@ impl LibvirtInspector {
                 let info = domain.block_info(&device)?;
                 // The capacity of a CD image may be less than its aligned physical size.
                 let capacity = info.capacity.max(info.physical);
-                sizes.push(DiskSize { device, size: BlockInfo { capacity, ..info } });
+                sizes.push((device, BlockInfo { capacity, ..info }));
             }
             Ok(sizes)
         })

@@ -3,10 +3,11 @@
 use std::{future::Future, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
+use gnudi_libvirt::BlockInfo;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    inspector::{Disk, DiskSize, InspectError, InstanceStatistics, Vnic},
+    inspector::{Disk, InspectError, InstanceStatistics, Vnic},
     instance::{self, root_size, whole},
     libvirt::{LibvirtInspector, TimedCounter},
 };
@@ -29,7 +30,7 @@ enum ComputeFigure {
     /// The increase of a counter since the meter's last sample.
     VnicIncrease(fn(&Vnic) -> i64),
     Disk(fn(&Disk) -> Option<Value>),
-    DiskSize(fn(&DiskSize) -> u64),
+    DiskSize(fn(&BlockInfo) -> u64),
     /// A size in the flavor.
     Flavor(fn(&Value) -> Option<i64>),
     /// libvirt does not report it: there are never samples.
@@ -78,9 +79,9 @@ const METERS: [(Meter, ComputeFigure); 36] = [
     (Meter::cumulative("disk.device.write.bytes", "B"), ComputeFigure::Disk(|disk| Some(disk.counters.write_bytes.into()))),
     (Meter::cumulative("disk.device.read.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.read_time_ns.as_ref()))),
     (Meter::cumulative("disk.device.write.latency", "ns"), ComputeFigure::Disk(|disk| number(disk.write_time_ns.as_ref()))),
-    (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|disk| disk.size.capacity)),
-    (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|disk| disk.size.allocation)),
-    (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|disk| disk.size.physical)),
+    (Meter::gauge("disk.device.capacity", "B"), ComputeFigure::DiskSize(|size| size.capacity)),
+    (Meter::gauge("disk.device.allocation", "B"), ComputeFigure::DiskSize(|size| size.allocation)),
+    (Meter::gauge("disk.device.usage", "B"), ComputeFigure::DiskSize(|size| size.physical)),
     (Meter::gauge("disk.root.size", "GiB"), ComputeFigure::Flavor(|flavor| root_size(flavor.get("disk")?, flavor.get("ephemeral")?))),
     (Meter::gauge("disk.ephemeral.size", "GiB"), ComputeFigure::Flavor(|flavor| whole(flavor.get("ephemeral")?))),
 ];
@@ -163,7 +164,7 @@ impl InstancePollster {
             ComputeFigure::DiskSize(figure) => {
                 let told =
                     self.inspect(cycle, format!("disk sizes {id}"), || inspector.disk_sizes(id)).await?;
-                let part = |size: &DiskSize| disk_part(id, &size.device, figure(size).into());
+                let part = |(device, size): &(String, BlockInfo)| disk_part(id, device, figure(size).into());
                 (told.0, told.1.iter().map(part).collect())
             }
             ComputeFigure::Flavor(figure) => {

@@ -245,17 +245,13 @@ impl Parser {
 
     /// The arguments of a call, after the opening parenthesis.
     fn arguments(&mut self, name: &str, (least, most): (usize, usize)) -> Result<Vec<Tree>> {
-        let mut arguments = Vec::new();
-        while !self.is_symbol(")") {
-            arguments.push(self.item()?);
-            if self.is_symbol("=") {
+        let arguments = self.separated(")", |parser| {
+            let argument = parser.item()?;
+            if parser.is_symbol("=") {
                 return Err(error(format!("{name}: arguments by name are not supported")));
             }
-            if !self.symbol(",") {
-                break;
-            }
-        }
-        self.needed(")")?;
+            Ok(argument)
+        })?;
         if arguments.len() < least || arguments.len() > most {
             return Err(error(format!("{name}: {} arguments are not supported", arguments.len())));
         }
@@ -316,16 +312,16 @@ impl Parser {
             return Ok(first);
         }
         self.needed(",")?;
-        let mut items = self.items(")")?;
+        let mut items = self.separated(")", Self::item)?;
         items.insert(0, first);
         Ok(Tree::Tuple(items))
     }
 
-    /// The items up to the closing bracket.
-    fn items(&mut self, end: &str) -> Result<Vec<Tree>> {
+    /// The items up to the closing bracket, with commas between.
+    fn separated<T>(&mut self, end: &str, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = Vec::new();
         while !self.symbol(end) {
-            items.push(self.item()?);
+            items.push(item(self)?);
             if !self.symbol(",") {
                 self.needed(end)?;
                 break;
@@ -335,7 +331,7 @@ impl Parser {
     }
 
     fn list(&mut self) -> Parsed {
-        let mut items = self.items("]")?;
+        let mut items = self.separated("]", Self::item)?;
         let is_comprehension = items.len() == 1 && matches!(items[0], Tree::Each { .. });
         Ok(if is_comprehension { items.remove(0) } else { Tree::List(items) })
     }
@@ -413,18 +409,13 @@ impl Parser {
     }
 
     fn map(&mut self) -> Parsed {
-        let mut entries = Vec::new();
-        while !self.symbol("}") {
-            let key = self.expression()?;
-            if !self.symbol(":") {
+        let entries = self.separated("}", |parser| {
+            let key = parser.expression()?;
+            if !parser.symbol(":") {
                 return Err(error("sets are not supported"));
             }
-            entries.push((key, self.expression()?));
-            if !self.symbol(",") {
-                self.needed("}")?;
-                break;
-            }
-        }
+            Ok((key, parser.expression()?))
+        })?;
         Ok(Tree::Map(entries))
     }
 }
