@@ -150,20 +150,15 @@ fn next_readings(waiting: &VecDeque<(Timestamp, Reading)>) -> usize {
 }
 
 fn unit_of(name: &str) -> &'static str {
-    let has = |part: &str| name.contains(part);
-    if has(".percentage") || has("cpu.util") {
-        "%"
-    } else if has("cpu.load") {
-        "process"
-    } else if has(".memory.") {
-        "KB"
-    } else if has(".bytes") {
-        "B"
-    } else if has(".requests") {
-        "request"
-    } else {
-        "packet"
-    }
+    let units = [
+        (".percentage", "%"),
+        ("cpu.util", "%"),
+        ("cpu.load", "process"),
+        (".memory.", "KB"),
+        (".bytes", "B"),
+        (".requests", "request"),
+    ];
+    units.iter().find(|(part, _)| name.contains(part)).map_or("packet", |(_, unit)| *unit)
 }
 
 #[cfg(test)]

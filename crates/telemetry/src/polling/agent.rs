@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -14,6 +15,7 @@ use fastrand::Rng;
 use futures_util::stream::{self, StreamExt as _};
 use gnudi_model::Timestamp;
 use parking_lot::Mutex;
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -28,7 +30,10 @@ use super::{
     resource::Resource,
     source::PollingSource,
 };
-use crate::time::naive_iso;
+use crate::{
+    figures::{counter, gauge},
+    time::naive_iso,
+};
 
 #[derive(Clone, Debug)]
 pub struct PollingOptions {
@@ -67,6 +72,26 @@ pub struct PollingCounts {
 
 /// Shared with the metrics page.
 pub type Counts = Arc<Mutex<PollingCounts>>;
+
+/// Needed since a registry owns its collectors, and the agent keeps its counters.
+#[derive(Debug)]
+pub struct PollingFigures(pub Counts);
+
+impl Collector for PollingFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counts = *self.0.lock();
+        for (name, help, count) in [
+            ("rounds", "Rounds of polling that have ended", counts.rounds),
+            ("samples", "Samples published", counts.samples),
+            ("failures", "Pollsters that failed in a round", counts.failures),
+            ("discovery_failures", "Discoveries that failed", counts.discovery_failures),
+        ] {
+            counter(&mut encoder, &format!("gnudi_polling_{name}"), help, count)?;
+        }
+        let seconds = counts.last_round_ms as f64 / 1000.0;
+        gauge(&mut encoder, "gnudi_polling_last_round_seconds", "How long the last round took", seconds)
+    }
+}
 
 pub struct PollingAgent {
     pub options: PollingOptions,

@@ -52,6 +52,27 @@ pub enum AgentGroup {
     Named(Arc<str>),
 }
 
+/// The name of [`LocalNode`].
+pub const LOCAL_NODE: &str = "local_node";
+
+/// Discovers this machine, by its name, for pollsters that read the machine itself.
+pub struct LocalNode(pub String);
+
+#[async_trait]
+impl Discovery for LocalNode {
+    fn name(&self) -> &'static str {
+        LOCAL_NODE
+    }
+
+    fn group(&self) -> AgentGroup {
+        AgentGroup::LocalNode
+    }
+
+    async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
+        Ok(vec![Resource::named(&self.0)])
+    }
+}
+
 /// `name`, or `name:parameter`, or `name://parameter`.
 pub fn split_url(url: &str) -> (&str, Option<&str>) {
     match url.split_once(':') {

@@ -2,14 +2,9 @@
 //!
 //! Ceilometer evaluates any Python expression there: `p` is the source, `self.conf` the configuration.
 
-/// The variables.
-pub struct GroupScope<'a> {
-    pub source: &'a str,
-    pub host: &'a str,
-}
-
-/// Evaluates texts, `self.conf.host` and `p.name` joined with `+`, or an integer. `Err` says what is not supported.
-pub fn value(expression: &str, scope: &GroupScope<'_>) -> Result<String, String> {
+/// Evaluates texts, `self.conf.host` and `p.name` joined with `+`, or an integer; `source` and `host` are the variables'
+/// values. `Err` says what is not supported.
+pub fn value(expression: &str, source: &str, host: &str) -> Result<String, String> {
     let trimmed = expression.trim();
     if let Ok(number) = trimmed.parse::<i64>() {
         return Ok(number.to_string());
@@ -17,7 +12,7 @@ pub fn value(expression: &str, scope: &GroupScope<'_>) -> Result<String, String>
     let mut value = String::new();
     let mut rest = trimmed;
     loop {
-        let (text, behind) = term(rest, scope).ok_or_else(|| unknown(rest))?;
+        let (text, behind) = term(rest, source, host).ok_or_else(|| unknown(rest))?;
         value.push_str(text);
         let behind = behind.trim_start();
         if behind.is_empty() {
@@ -35,7 +30,7 @@ fn unknown(rest: &str) -> String {
 }
 
 /// The value of the first term, and the rest of the text.
-fn term<'a>(rest: &'a str, scope: &GroupScope<'a>) -> Option<(&'a str, &'a str)> {
+fn term<'a>(rest: &'a str, source: &'a str, host: &'a str) -> Option<(&'a str, &'a str)> {
     for quote in ['\'', '"'] {
         if let Some(text) = rest.strip_prefix(quote) {
             let (text, behind) = text.split_once(quote)?;
@@ -46,8 +41,8 @@ fn term<'a>(rest: &'a str, scope: &GroupScope<'a>) -> Option<(&'a str, &'a str)>
     let end = rest.find(|character: char| character == '+' || character.is_whitespace());
     let (name, behind) = rest.split_at(end.unwrap_or(rest.len()));
     let value = match name {
-        "self.conf.host" => scope.host,
-        "p.name" | "group_prefix" => scope.source,
+        "self.conf.host" => host,
+        "p.name" | "group_prefix" => source,
         _ => return None,
     };
     Some((value, behind))
@@ -59,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_little_python_is_understood() {
-        let scope = GroupScope { source: "s", host: "cmp1" };
+        let value = |expression| value(expression, "s", "cmp1");
         for (expression, expected) in [
             ("self.conf.host", "cmp1"),
             (" 'az-' + self.conf.host+\"/x\" ", "az-cmp1/x"),
@@ -67,7 +62,7 @@ mod tests {
             ("''", ""),
             ("42", "42"),
         ] {
-            assert_eq!(value(expression, &scope).as_deref(), Ok(expected), "{expression}");
+            assert_eq!(value(expression).as_deref(), Ok(expected), "{expression}");
         }
         for expression in [
             "",
@@ -80,7 +75,7 @@ mod tests {
             "'a' +",
             "self.conf",
         ] {
-            assert!(value(expression, &scope).is_err(), "{expression}");
+            assert!(value(expression).is_err(), "{expression}");
         }
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use super::{
-    discovery::AgentGroup,
-    group_expression::{self, GroupScope},
-};
+use super::{discovery::AgentGroup, group_expression};
 use crate::{
     located::{Located, YamlNode},
     pipeline::Selection,
@@ -67,7 +64,7 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
     let seconds = seconds.ok_or_else(|| error(path, interval, "interval", "should be greater than 0"))?;
     let resources = texts(path, source, "resources")?;
-    let group = group(path, source, &GroupScope { source: &name, host })?;
+    let group = group(path, source, &name, host)?;
     if group.is_some() && !resources.is_empty() {
         tracing::warn!(
             source = name,
@@ -86,15 +83,15 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
 }
 
 /// A source's group, as in Ceilometer: its own name, a hyphen, and the value of the expression.
-fn group(path: &Path, source: &Located, scope: &GroupScope<'_>) -> Result<Option<AgentGroup>, YamlError> {
+fn group(path: &Path, source: &Located, name: &str, host: &str) -> Result<Option<AgentGroup>, YamlError> {
     const KEY: &str = "group_id_coordination_expression";
     let Some(expression) = source.get(KEY).filter(|expression| !expression.is_empty()) else {
         return Ok(None);
     };
     let text = expression.text().ok_or_else(|| error(path, expression, KEY, "should be a text"))?;
-    let value =
-        group_expression::value(text, scope).map_err(|problem| error(path, expression, KEY, &problem))?;
-    Ok(Some(AgentGroup::Named(format!("{}-{value}", scope.source).into())))
+    let value = group_expression::value(text, name, host);
+    let value = value.map_err(|problem| error(path, expression, KEY, &problem))?;
+    Ok(Some(AgentGroup::Named(format!("{name}-{value}").into())))
 }
 
 fn texts(path: &Path, source: &Located, key: &str) -> Result<Vec<String>, YamlError> {

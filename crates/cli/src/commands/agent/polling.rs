@@ -10,17 +10,15 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_telemetry::{
     messaging::{AmqpOutbox, envelope::Version},
     polling::{
-        agent::{Chance, Counts, PollingAgent, PollingOptions},
+        agent::{Chance, Counts, PollingAgent, PollingFigures, PollingOptions},
         central::{self, CentralOptions, Keys, RadosgwOptions},
         cloud::Cloud,
         compute::{self, LibvirtInspector, LibvirtOptions, LocalInstances, NovaExtra},
-        discovery::Discovery,
+        discovery::{Discovery, LocalNode},
         dynamic,
-        figures::PollingFigures,
         ipmi::{self, IpmiOptions},
-        local_node::LocalNode,
         names::{KeystoneDirectory, Names, NamesOptions},
-        notifier::{Nowhere, SampleNotifier, SampleNotifierOptions},
+        notifier::{Nowhere, SampleNotifier},
         outlet::SampleSender,
         partition::Alone,
         pollster::Pollster,
@@ -434,16 +432,13 @@ fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSen
         topics.push("notifications".to_owned());
     }
     Arc::new(SampleNotifier {
-        options: SampleNotifierOptions {
-            exchange: config.text("DEFAULT", "control_exchange").unwrap_or("ceilometer").to_owned(),
-            topics,
-            version: if driver == "messaging" { Version::Bare } else { Version::Two },
-            timeout: config.seconds(POLLING, "publish_timeout").max(Duration::from_secs(1)),
-        },
+        exchange: config.text("DEFAULT", "control_exchange").unwrap_or("ceilometer").to_owned(),
+        topics,
+        version: if driver == "messaging" { Version::Bare } else { Version::Two },
+        timeout: config.seconds(POLLING, "publish_timeout").max(Duration::from_secs(1)),
         signer: Signer::new(secret),
         outbox,
         now: Box::new(now),
         new_id: Box::new(new_id),
-        messages: std::sync::atomic::AtomicU64::default(),
     })
 }

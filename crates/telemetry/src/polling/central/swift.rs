@@ -18,7 +18,7 @@ use crate::polling::{
 #[derive(Clone, Copy)]
 enum SwiftFigure {
     /// A header of the account.
-    SwiftAccount(&'static str),
+    Account(&'static str),
     /// A field of each container.
     Container(&'static str),
 }
@@ -32,11 +32,11 @@ struct SwiftAccount {
 }
 
 const METERS: [(Meter, SwiftFigure); 5] = [
-    (Meter::gauge("storage.objects", "object"), SwiftFigure::SwiftAccount("x-account-object-count")),
-    (Meter::gauge("storage.objects.size", "B"), SwiftFigure::SwiftAccount("x-account-bytes-used")),
+    (Meter::gauge("storage.objects", "object"), SwiftFigure::Account("x-account-object-count")),
+    (Meter::gauge("storage.objects.size", "B"), SwiftFigure::Account("x-account-bytes-used")),
     (
         Meter::gauge("storage.objects.containers", "container"),
-        SwiftFigure::SwiftAccount("x-account-container-count"),
+        SwiftFigure::Account("x-account-container-count"),
     ),
     (Meter::gauge("storage.containers.objects", "object"), SwiftFigure::Container("count")),
     (Meter::gauge("storage.containers.objects.size", "B"), SwiftFigure::Container("bytes")),
@@ -77,7 +77,7 @@ impl SwiftAccount {
     /// The volumes of a project's samples; with the container for container meters.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Vec<(Value, Option<Value>)>, CloudError> {
         match self.figure {
-            SwiftFigure::SwiftAccount(header) => {
+            SwiftFigure::Account(header) => {
                 let key = format!("swift account {project}");
                 let account = cycle.shared(key, || self.account(project)).await;
                 let account = account.as_ref().as_ref().map_err(Clone::clone)?;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     polling::{
         cycle::Cycle,
-        local_node,
+        discovery::LOCAL_NODE,
         outlet::Outlet,
         pollster::{Polled, Pollster},
         resource::Resource,
@@ -32,7 +32,7 @@ impl DynamicPollster {
     pub fn new(definition: DynamicDefinition, gatherer: Gatherer) -> Self {
         let discovery = match &definition.source {
             ResponseSource::Endpoint { service, .. } => format!("endpoint:{service}"),
-            ResponseSource::Command(_) => local_node::NAME.to_owned(),
+            ResponseSource::Command(_) => LOCAL_NODE.to_owned(),
         };
         DynamicPollster { definition, discovery, gatherer }
     }

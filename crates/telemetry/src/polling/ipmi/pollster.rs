@@ -17,7 +17,7 @@ use crate::{
     polling::{
         command::{self, Errors},
         cycle::Cycle,
-        local_node,
+        discovery::LOCAL_NODE,
         outlet::Outlet,
         pollster::{Meter, PollError, Polled, Pollster},
         resource::Resource,
@@ -123,7 +123,7 @@ impl Pollster for Sensors {
     }
 
     fn default_discovery(&self) -> Option<&str> {
-        Some(local_node::NAME)
+        Some(LOCAL_NODE)
     }
 
     /// Reads the sensors once, whatever the resources are: there is one machine.

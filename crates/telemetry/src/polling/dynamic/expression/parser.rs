@@ -24,7 +24,12 @@ pub fn parse(text: &str, names: &[&str]) -> Parsed {
     if tokens.len() > TOKENS_MAX {
         return Err(error(format!("an expression of more than {TOKENS_MAX} words and signs")));
     }
-    Parser { tokens, at: 0, names, depth: 0 }.whole()
+    let mut parser = Parser { tokens, at: 0, names, depth: 0 };
+    let tree = parser.expression()?;
+    match parser.tokens.get(parser.at) {
+        None => Ok(tree),
+        Some(token) => Err(error(format!("{} is not expected here", shown(token)))),
+    }
 }
 
 struct Parser {
@@ -47,14 +52,6 @@ const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const WORDS: [&str; 10] = ["and", "or", "not", "if", "else", "in", "is", "for", "lambda", "await"];
 
 impl Parser {
-    fn whole(&mut self) -> Parsed {
-        let tree = self.expression()?;
-        match self.tokens.get(self.at) {
-            None => Ok(tree),
-            Some(token) => Err(error(format!("{} is not expected here", shown(token)))),
-        }
-    }
-
     fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.tokens.get(self.at), Some(Token::Symbol(next)) if *next == symbol)
     }
