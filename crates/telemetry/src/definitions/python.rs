@@ -119,31 +119,22 @@ pub fn split<'a>(
 /// Splits at whitespace; if the parts are limited, the last (or first) keeps its whitespace.
 fn words(text: &str, parts_max: usize, is_reversed: bool) -> Vec<&str> {
     let mut parts = Vec::new();
-    let trimmed = |rest: &str| {
-        let end =
-            if is_reversed { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
-        end.len()
-    };
     let mut rest = text;
     loop {
-        let length = trimmed(rest);
-        rest = if is_reversed { &rest[..length] } else { &rest[rest.len() - length..] };
+        rest = if is_reversed { rest.trim_end_matches(is_space) } else { rest.trim_start_matches(is_space) };
         if rest.is_empty() {
             break;
         }
-        let at = if is_reversed { rest.rfind(is_space) } else { rest.find(is_space) };
-        let Some(at) = at.filter(|_| parts.len() + 1 < parts_max) else {
-            parts.push(rest);
-            break;
-        };
-        if is_reversed {
-            let space = rest[at..].chars().next().map_or(0, char::len_utf8);
-            parts.push(&rest[at + space..]);
-            rest = &rest[..at];
+        let split = if parts.len() + 1 >= parts_max {
+            None
+        } else if is_reversed {
+            rest.rsplit_once(is_space).map(|(before, word)| (word, before))
         } else {
-            parts.push(&rest[..at]);
-            rest = &rest[at..];
-        }
+            rest.split_once(is_space)
+        };
+        let (word, others) = split.unwrap_or((rest, ""));
+        parts.push(word);
+        rest = others;
     }
     if is_reversed {
         parts.reverse();

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -79,15 +78,13 @@ impl MeterDefinitions {
     }
 
     fn new(meters: Vec<MeterDefinition>, options: SampleOptions) -> Self {
-        let mut places: HashMap<String, usize> = HashMap::new();
         let mut patterns: Vec<(Pattern, Vec<usize>)> = Vec::new();
         for (at, meter) in meters.iter().enumerate() {
             for pattern in &meter.event_types {
-                let place = *places.entry(pattern.text().to_owned()).or_insert_with(|| {
-                    patterns.push((pattern.clone(), Vec::new()));
-                    patterns.len() - 1
-                });
-                patterns[place].1.push(at);
+                match patterns.iter_mut().find(|(known, _)| known.text() == pattern.text()) {
+                    Some((_, meters)) => meters.push(at),
+                    None => patterns.push((pattern.clone(), vec![at])),
+                }
             }
         }
         // As in Ceilometer. An alternative binds tighter than a dot, so the second name is looked up within the first.

@@ -12,15 +12,12 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
+use super::pollster::PollError;
+
 /// A command that prints more is killed.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// Interval of checking whether a command that closed its output has exited.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-
-/// Why a command failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CommandError(pub String);
 
 /// A command's output and exit status.
 #[derive(Debug)]
@@ -41,11 +38,11 @@ pub enum Errors {
 
 /// Runs a command to completion, without input. On timeout, or when the future is dropped, its whole process group is
 /// killed.
-pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Result<Ran, CommandError> {
+pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Result<Ran, PollError> {
     use std::os::unix::process::CommandExt as _;
 
     let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |error: std::io::Error| CommandError(format!("{name}: {error}"));
+    let failed = |error: std::io::Error| PollError(format!("{name}: {error}"));
     let (out_reader, out_writer) = std::io::pipe().map_err(failed)?;
     let (error_reader, error_writer) = std::io::pipe().map_err(failed)?;
     match errors {
@@ -62,7 +59,7 @@ pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Res
     let reader = |reader: std::io::PipeReader| pipe::Receiver::from_owned_fd(reader.into()).map_err(failed);
     let (mut out_reader, mut error_reader) = (reader(out_reader)?, reader(error_reader)?);
     let deadline = Instant::now() + timeout;
-    let late = |_| CommandError(format!("{name}: it takes more than {} s", timeout.as_secs_f64()));
+    let late = |_| PollError(format!("{name}: it takes more than {} s", timeout.as_secs_f64()));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let both = async {
         tokio::try_join!(whole(&mut out_reader, &mut stdout), whole(&mut error_reader, &mut stderr))

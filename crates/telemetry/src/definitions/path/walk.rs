@@ -88,10 +88,7 @@ impl<'a> Matches<'a> {
     }
 
     fn is_something(&self) -> bool {
-        match self {
-            Matches::Many(all) => !all.is_empty(),
-            Matches::Bare(_) => true,
-        }
+        !matches!(self, Matches::Many(all) if all.is_empty())
     }
 }
 

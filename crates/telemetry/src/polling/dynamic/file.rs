@@ -133,7 +133,11 @@ impl<'a> Entry<'a> {
             kind,
             unit: self.inherited("unit")?.to_owned(),
             source: self.source()?,
-            base_metadata: self.values("base_metadata")?.into_iter().collect(),
+            base_metadata: self
+                .pairs("base_metadata")?
+                .iter()
+                .map(|(name, value)| (key_text(name).to_owned(), value.json()))
+                .collect(),
             value,
             several,
             metadata_fields: self.metadata_fields()?,
@@ -221,12 +225,6 @@ impl<'a> Entry<'a> {
             return Err(wrong("an expression that is not understood here"));
         }
         Ok(template)
-    }
-
-    /// The values of a map, by key.
-    fn values(&self, key: &str) -> Result<Vec<(String, Value)>, YamlError> {
-        let pairs = self.pairs(key)?;
-        Ok(pairs.iter().map(|(name, value)| (key_text(name).to_owned(), value.json())).collect())
     }
 
     fn value_mapping(&self) -> Result<Vec<(Value, Value)>, YamlError> {

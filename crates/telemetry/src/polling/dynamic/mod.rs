@@ -25,7 +25,7 @@ pub use pollster::DynamicPollster;
 
 use self::gather::Gatherer;
 use super::{cloud::Cloud, pollster::Pollster};
-use crate::yaml;
+use crate::yaml::{self, YamlError};
 
 /// All pollsters of these namespaces in the directories' `*.yaml` files, sorted by name. Invalid and duplicate ones are
 /// logged and skipped. `cloud`: `None` without service credentials.
@@ -35,21 +35,10 @@ pub fn pollsters(
     cloud: Option<&Cloud>,
 ) -> Vec<Arc<dyn Pollster>> {
     let mut all: Vec<Arc<dyn Pollster>> = Vec::new();
-    let files = directories.iter().flat_map(|directory| {
-        yaml::files(directory).unwrap_or_else(|error| {
-            tracing::error!(%error, "dynamic pollsters are left out");
-            Vec::new()
-        })
-    });
-    for path in files {
-        let definitions = match yaml::text(&path).and_then(|text| parse(&path, &text)) {
-            Ok(definitions) => definitions,
-            Err(error) => {
-                tracing::error!(%error, "dynamic pollsters are left out");
-                continue;
-            }
-        };
-        for definition in definitions {
+    let files = directories.iter().map(|directory| yaml::files(directory));
+    for path in files.flat_map(|files| files.unwrap_or_else(|error| left_out(&error))) {
+        let definitions = yaml::text(&path).and_then(|text| parse(&path, &text));
+        for definition in definitions.unwrap_or_else(|error| left_out(&error)) {
             match definition {
                 Err(error) => tracing::error!(%error, "a dynamic pollster is skipped"),
                 Ok(definition) if !definition.is_for(namespaces) => {
@@ -73,4 +62,10 @@ pub fn pollsters(
         }
     }
     all
+}
+
+/// Nothing of a file or directory, for this error.
+fn left_out<T>(error: &YamlError) -> Vec<T> {
+    tracing::error!(%error, "dynamic pollsters are left out");
+    Vec::new()
 }

@@ -86,8 +86,7 @@ impl Sensors {
         };
         let mut ipmitool = Command::new(program);
         ipmitool.args(before).args(self.arguments).env("LC_ALL", "C");
-        let ran = command::run(ipmitool, Errors::Apart, self.options.timeout).await;
-        let ran = ran.map_err(|error| PollError(error.to_string()))?;
+        let ran = command::run(ipmitool, Errors::Apart, self.options.timeout).await?;
         if !ran.status.success() {
             let told = String::from_utf8_lossy(&ran.stderr);
             let told = told.lines().next().unwrap_or_default();
