@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Result, error};
+use super::{Result, error, methods::check_length};
 use crate::definitions::python::{self, Numeric};
 
 /// `text % values`: `%s`, `%d`, `%f` with decimal places, and `%%`. `is_alone`: the value is not in a tuple.
@@ -59,6 +59,8 @@ pub fn braces(text: &str, values: &[Value]) -> Result<String> {
         };
         let value = values.get(index).ok_or_else(|| error("not enough values for a text with braces"))?;
         out.push_str(&shown(value, digits)?);
+        // The text may name a value many times.
+        check_length("format", out.len())?;
     }
     Ok(out)
 }

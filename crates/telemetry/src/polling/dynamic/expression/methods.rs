@@ -36,6 +36,8 @@ callables! {
 
 /// Maximum length of a padded text.
 const FILLED_LENGTH_MAX: usize = 1 << 16;
+/// Maximum bytes of a text made of others.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl Method {
     pub fn call(self, of: &Value, arguments: &[Value]) -> Result<Value> {
@@ -166,7 +168,15 @@ fn lines(text: &str) -> Value {
 fn joined(separator: &str, items: &Value) -> Result<Value> {
     let items = super::functions::items(items)?;
     let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-    Ok(texts.ok_or_else(|| error("join: an item that is no text"))?.join(separator).into())
+    let texts = texts.ok_or_else(|| error("join: an item that is no text"))?;
+    let separators = separator.len().saturating_mul(texts.len().saturating_sub(1));
+    check_length("join", texts.iter().map(|text| text.len()).fold(separators, usize::saturating_add))?;
+    Ok(texts.join(separator).into())
+}
+
+/// Fails if a method makes a text of too many bytes.
+pub fn check_length(method: &str, bytes: usize) -> Result<()> {
+    if bytes > TEXT_BYTES_MAX { Err(error(format!("{method}: a result that is too long"))) } else { Ok(()) }
 }
 
 /// Whether it ends with a text, or with any of several.
@@ -182,14 +192,9 @@ fn ends(method: Method, text: &str, wanted: &Value) -> Result<bool> {
     }
 }
 
-/// Maximum bytes of a result.
-const REPLACED_BYTES_MAX: usize = 1 << 20;
-
 fn replaced(text: &str, from: &str, to: &str, times: Option<usize>) -> Result<String> {
     let matches = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
-    if text.len().saturating_add(matches.saturating_mul(to.len())) > REPLACED_BYTES_MAX {
-        return Err(error("replace: a result that is too long"));
-    }
+    check_length("replace", text.len().saturating_add(matches.saturating_mul(to.len())))?;
     Ok(times.map_or_else(|| text.replace(from, to), |times| text.replacen(from, to, times)))
 }
 

@@ -104,4 +104,10 @@ fn an_evaluation_is_bounded() {
     assert!(error.0.contains("too many steps"), "{error}");
     let error = made("[('x' * 1000000) for x in value]", &many).unwrap_err();
     assert!(error.0.contains("too many steps"), "{error}");
+    let few = Value::from(vec!["a"; 3]);
+    assert_eq!(made("('x' * 10).join(value)[:12]", &few), Ok(json!("axxxxxxxxxxa")));
+    for text in ["('x' * 1000000).join(value)", "('{0}' * 3).format('x' * 1000000)"] {
+        let error = made(text, &few).unwrap_err();
+        assert!(error.0.contains("a result that is too long"), "{text}: {error}");
+    }
 }
