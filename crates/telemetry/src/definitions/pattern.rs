@@ -65,7 +65,8 @@ impl Pattern {
             copied = whole.end();
             // After an empty match the search goes on at the next character.
             let is_empty = whole.start() == whole.end();
-            from = whole.end() + if is_empty { next_width(text, whole.end()) } else { 0 };
+            let next = text[whole.end()..].chars().next();
+            from = whole.end() + if is_empty { next.map_or(1, char::len_utf8) } else { 0 };
         }
         out.push_str(text.get(copied..).unwrap_or_default());
         Ok(out)
@@ -80,16 +81,9 @@ impl Pattern {
     }
 }
 
-/// Bytes of the character at `at`; 1 at the end.
-fn next_width(text: &str, at: usize) -> usize {
-    text[at..].chars().next().map_or(1, char::len_utf8)
-}
-
 /// A replacement template: texts and groups.
 #[derive(Clone, Debug)]
-pub struct Replacement {
-    parts: Vec<TemplatePart>,
-}
+pub struct Replacement(Vec<TemplatePart>);
 
 #[derive(Clone, Debug)]
 enum TemplatePart {
@@ -142,11 +136,11 @@ impl Replacement {
             });
         }
         parts.push(TemplatePart::Text(rest.to_owned()));
-        Ok(Replacement { parts })
+        Ok(Replacement(parts))
     }
 
     fn write(&self, captures: &Captures<'_, str>, out: &mut String) {
-        for part in &self.parts {
+        for part in &self.0 {
             match part {
                 TemplatePart::Text(text) => out.push_str(text),
                 TemplatePart::Group(number) => {

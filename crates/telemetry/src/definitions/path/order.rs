@@ -15,16 +15,13 @@ pub fn sort<T: Clone, E>(
     let middle = items.len() / 2;
     sort(&mut items[..middle], is_less)?;
     sort(&mut items[middle..], is_less)?;
-    let merged = {
-        let (mut left, mut right) = (items[..middle].iter().peekable(), items[middle..].iter().peekable());
-        let mut merged = Vec::with_capacity(items.len());
-        while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
-            let next = if is_less(second, first)? { right.next() } else { left.next() };
-            merged.extend(next.cloned());
-        }
-        merged.extend(left.chain(right).cloned());
-        merged
-    };
+    let (mut left, mut right) = (items[..middle].iter().peekable(), items[middle..].iter().peekable());
+    let mut merged = Vec::with_capacity(items.len());
+    while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
+        let next = if is_less(second, first)? { right.next() } else { left.next() };
+        merged.extend(next.cloned());
+    }
+    merged.extend(left.chain(right).cloned());
     items.clone_from_slice(&merged);
     Ok(())
 }

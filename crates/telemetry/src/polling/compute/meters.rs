@@ -217,13 +217,9 @@ impl Pollster for InstancePollster {
         }
         for instance in resources {
             let meter = self.meter.name;
-            let metadata = match instance::metadata(&instance.body, &self.reserved) {
-                Ok(metadata) => metadata,
-                Err(error) => {
-                    tracing::error!(error, meter, instance = %instance.id, "no sample");
-                    continue;
-                }
-            };
+            let metadata = instance::metadata(&instance.body, &self.reserved)
+                .inspect_err(|error| tracing::error!(error, meter, instance = %instance.id, "no sample"));
+            let Ok(metadata) = metadata else { continue };
             let (monotonic_time, parts) = match self.parts(cycle, instance).await {
                 Ok(parts) => parts,
                 Err(error @ (InspectError::NotFound | InspectError::ShutOff)) => {

@@ -56,18 +56,11 @@ async fn captured(
         }
         let values = [captured.clone().into(), by_name.clone().into(), sample.clone()];
         let names: Map<String, Value> = EXTRA_NAMES.map(str::to_owned).into_iter().zip(values).collect();
-        let found = match asked(gatherer, extra, &names).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(
-                    %error,
-                    meter = definition.name,
-                    extra = extra.definition.name,
-                    "a request for extra metadata failed"
-                );
-                continue;
-            }
-        };
+        let found = asked(gatherer, extra, &names).await.unwrap_or_else(|error| {
+            let (meter, extra) = (&definition.name, &extra.definition.name);
+            tracing::warn!(%error, meter, extra, "a request for extra metadata failed");
+            Vec::new()
+        });
         for (reading, metadata) in found {
             captured.insert(reading.name.clone(), reading.volume.clone());
             for (key, value) in &metadata {

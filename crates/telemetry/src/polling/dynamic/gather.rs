@@ -203,14 +203,10 @@ impl Pages<'_> {
             None | Some(Value::Null) => Vec::new(),
             Some(entry) => vec![entry],
         };
-        let with_ids = entries.into_iter().filter_map(|entry| match self.with_ids(entry) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                tracing::warn!(error, meter = self.definition.name, "no sample of an entry");
-                None
-            }
-        });
-        with_ids.collect()
+        let left_out = |error: &String| {
+            tracing::warn!(error, meter = self.definition.name, "no sample of an entry");
+        };
+        entries.into_iter().filter_map(|entry| self.with_ids(entry).inspect_err(left_out).ok()).collect()
     }
 
     /// Copies an entry's ids to their usual names, where Ceilometer puts them first. A usual name may be missing; one

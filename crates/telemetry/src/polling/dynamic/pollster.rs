@@ -65,15 +65,12 @@ impl Pollster for DynamicPollster {
                 self.gatherer.pages(definition, &definition.base_metadata, &endpoint.id, Duration::ZERO)?;
             while let Some(entries) = pages.next().await? {
                 for entry in entries {
-                    match self.samples(&entry).await {
-                        Ok(samples) => {
-                            for sample in samples {
-                                outlet.push(sample).await?;
-                            }
-                        }
-                        Err(error) => {
-                            tracing::warn!(error, meter = definition.name, "no sample of an entry");
-                        }
+                    let samples = self.samples(&entry).await.unwrap_or_else(|error| {
+                        tracing::warn!(error, meter = definition.name, "no sample of an entry");
+                        Vec::new()
+                    });
+                    for sample in samples {
+                        outlet.push(sample).await?;
                     }
                 }
             }

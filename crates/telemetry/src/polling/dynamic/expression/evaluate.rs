@@ -86,13 +86,10 @@ impl<'v> Scope<'v> {
                 format::percent(text, &values, false)?.into()
             }
             Tree::Compare(first, others) => self.compare(first, others)?.into(),
-            Tree::And(left, right) => {
+            Tree::And(left, right) | Tree::Or(left, right) => {
+                let decides = matches!(tree, Tree::Or(..));
                 let left = self.value(left)?;
-                return if python::is_true(&left) { self.value(right) } else { Ok(left) };
-            }
-            Tree::Or(left, right) => {
-                let left = self.value(left)?;
-                return if python::is_true(&left) { Ok(left) } else { self.value(right) };
+                return if python::is_true(&left) == decides { Ok(left) } else { self.value(right) };
             }
             Tree::Choice { condition, then, otherwise } => {
                 let is_true = self.is_true(condition)?;
