@@ -87,6 +87,11 @@ pub fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
+/// The place that an index means in a sequence of this length, maybe beyond its end; `None` before its beginning.
+pub fn place(index: i64, length: usize) -> Option<usize> {
+    usize::try_from(if index < 0 { index + length as i64 } else { index }).ok()
+}
+
 /// `text[:count]`
 pub fn first_characters(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])

@@ -46,7 +46,7 @@ pub struct MeterDefinition {
     metadata: Vec<(String, Field)>,
     user_metadata: Option<Field>,
     /// The fields with one value per sample; `None`: the notification makes one sample.
-    lookup: Option<Vec<String>>,
+    pub lookup: Option<Vec<String>>,
 }
 
 /// The sender of a notification, from its context.
@@ -97,11 +97,6 @@ impl MeterDefinition {
             user_metadata: field("user_metadata")?,
             lookup,
         })
-    }
-
-    /// Whether a notification may make several samples.
-    pub fn has_lookup(&self) -> bool {
-        self.lookup.is_some()
     }
 
     /// Appends the samples of a notification.

@@ -132,7 +132,7 @@ impl MeterDefinitions {
         for at in meters.iter() {
             let (meter, before) = (&self.meters[*at], made.samples.len());
             meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;
-            if meter.has_lookup() && made.samples.len() > before {
+            if meter.lookup.is_some() && made.samples.len() > before {
                 made.looked_up.push(before..made.samples.len());
             }
         }

@@ -226,13 +226,9 @@ impl Walk {
     }
 
     fn index<'a>(&self, index: i64, datum: &Datum<'a>) -> Result<Vec<Datum<'a>>> {
-        let place = |length: usize| {
-            let at = if index < 0 { index + length as i64 } else { index };
-            match usize::try_from(at) {
-                Ok(at) if at < length => Ok(Some(at)),
-                Ok(_) => Ok(None),
-                Err(_) => error("an index before the beginning"),
-            }
+        let place = |length: usize| match python::place(index, length) {
+            Some(at) => Ok(Some(at).filter(|at| *at < length)),
+            None => error("an index before the beginning"),
         };
         let value = match datum.value.as_ref() {
             Value::Array(items) => place(items.len())?.and_then(|at| datum.part(|value| value.get(at))),

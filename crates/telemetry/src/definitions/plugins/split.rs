@@ -34,8 +34,7 @@ impl Splitter {
     pub fn of(&self, value: &Value) -> Option<Value> {
         let text = python::text(value);
         let pieces = python::split(&text, self.separator.as_deref(), self.splits_max, false);
-        let at = if self.segment < 0 { self.segment + pieces.len() as i64 } else { self.segment };
-        pieces.get(usize::try_from(at).ok()?).map(|piece| Value::from(*piece))
+        pieces.get(python::place(self.segment, pieces.len())?).map(|piece| Value::from(*piece))
     }
 }
 

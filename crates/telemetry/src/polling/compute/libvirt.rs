@@ -456,25 +456,18 @@ fn interfaces(domain: &Element) -> Vec<Vnic> {
 }
 
 fn interface(interface: &Element) -> Option<Vnic> {
-    let name = interface.child("target")?.attribute("dev")?.to_owned();
+    let of = |path: &str, name: &str| interface.find(path).and_then(|part| part.attribute(name));
+    let name = of("target", "dev")?.to_owned();
     let mac = interface.child("mac")?.attribute("address").map(str::to_owned);
-    let filter = interface.child("filterref");
     let mut parameters = Map::new();
     for parameter in interface.all("filterref").flat_map(|filter| filter.all("parameter")) {
         let key = parameter.attribute("name").unwrap_or_default().to_lowercase();
         parameters.insert(key, parameter.attribute("value").into());
     }
-    let port = interface.find("virtualport/parameters");
-    parameters.insert("interfaceid".to_owned(), port.and_then(|port| port.attribute("interfaceid")).into());
-    let source = interface.child("source");
-    parameters.insert("bridge".to_owned(), source.and_then(|source| source.attribute("bridge")).into());
-    Some(Vnic {
-        name,
-        mac,
-        filter: filter.and_then(|filter| filter.attribute("filter")).map(str::to_owned),
-        parameters,
-        ..Vnic::default()
-    })
+    parameters.insert("interfaceid".to_owned(), of("virtualport/parameters", "interfaceid").into());
+    parameters.insert("bridge".to_owned(), of("source", "bridge").into());
+    let filter = of("filterref", "filter").map(str::to_owned);
+    Some(Vnic { name, mac, filter, parameters, ..Vnic::default() })
 }
 
 #[cfg(test)]

@@ -169,11 +169,7 @@ impl<'v> Scope<'v> {
             None => Ok(otherwise),
             Some(tree) => match &*self.value(tree)? {
                 Value::Null => Ok(otherwise),
-                value => {
-                    let place = whole(value)?;
-                    let place = if place < 0 { place + length as i64 } else { place };
-                    Ok(usize::try_from(place).unwrap_or(0).min(length))
-                }
+                value => Ok(python::place(whole(value)?, length).unwrap_or(0).min(length)),
             },
         };
         let (from, to) = (end(from, 0)?, end(to, length)?);
@@ -231,11 +227,7 @@ fn whole(value: &Value) -> Result<i64> {
 fn place<'a>(of: &'a Value, index: &Value) -> Result<&'a Value> {
     let found = match of {
         Value::Object(entries) => index.as_str().and_then(|key| entries.get(key)),
-        Value::Array(items) => {
-            let at = whole(index)?;
-            let at = if at < 0 { at + items.len() as i64 } else { at };
-            usize::try_from(at).ok().and_then(|at| items.get(at))
-        }
+        Value::Array(items) => python::place(whole(index)?, items.len()).and_then(|at| items.get(at)),
         _ => return Err(error("an item of what has none")),
     };
     found.ok_or_else(|| error(format!("there is no {}", python::text(index))))
