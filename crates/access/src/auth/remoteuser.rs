@@ -91,17 +91,12 @@ impl Network {
     }
 
     fn has(self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(mine), IpAddr::V4(other)) => {
-                let differing = mine.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= self.prefix_bits
-            }
-            (IpAddr::V6(mine), IpAddr::V6(other)) => {
-                let differing = mine.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= self.prefix_bits
-            }
-            _ => false,
-        }
+        let equal_bits = match (self.address, address) {
+            (IpAddr::V4(mine), IpAddr::V4(other)) => (mine.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V6(mine), IpAddr::V6(other)) => (mine.to_bits() ^ other.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        equal_bits >= self.prefix_bits
     }
 }
 

@@ -38,20 +38,10 @@ impl Policy {
         if self.sees_all(rule, caller, &[of_type]) {
             return Ok(None);
         }
-        let sees = |name, value| self.allows(rule, caller, Target::Given(&[of_type, (name, Some(value))]));
-        let scope = match (caller.has_token(), caller.project_id.as_deref()) {
-            (false, _) => Scope {
-                creators: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
-                ..Scope::default()
-            },
-            (true, Some(project)) => Scope {
-                creators: sees("created_by_project_id", project).then(|| Creators::Of(project.to_owned())),
-                owner: sees("project_id", project).then(|| project.to_owned()),
-                ..Scope::default()
-            },
-            (true, None) => Scope::default(),
+        let sees = |name: &str, value: &str| {
+            self.allows(rule, caller, Target::Given(&[of_type, (name, Some(value))]))
         };
-        scope.checked()
+        Scope::of(caller, "project_id", None, sees).map(Some)
     }
 
     /// The metrics that a caller may see.
@@ -71,23 +61,10 @@ impl Policy {
         if self.allows(rule, caller, Target::Given(&[])) {
             return Ok(None);
         }
-        let sees = |name, value| self.allows(rule, caller, Target::Given(&[(name, Some(value))]));
-        let scope = match (caller.has_token(), caller.project_id.as_deref()) {
-            (false, _) => Scope {
-                creators: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
-                ..Scope::default()
-            },
-            (true, Some(project)) => {
-                let created_by = |name| sees(name, project).then(|| Creators::Of(project.to_owned()));
-                Scope {
-                    creators: created_by("created_by_project_id"),
-                    owner: sees("resource.project_id", project).then(|| project.to_owned()),
-                    resource_creators: created_by("resource.created_by_project_id"),
-                }
-            }
-            (true, None) => Scope::default(),
-        };
-        let Scope { creators, owner, resource_creators } = scope.checked()?.unwrap_or_default();
+        let sees = |name: &str, value: &str| self.allows(rule, caller, Target::Given(&[(name, Some(value))]));
+        let resource_creator = Some("resource.created_by_project_id");
+        let scope = Scope::of(caller, "resource.project_id", resource_creator, sees)?;
+        let Scope { creators, owner, resource_creators } = scope;
         Ok(Some(MetricScope { creators, resource_project_id: owner, resource_creators }))
     }
 
@@ -97,8 +74,31 @@ impl Policy {
 }
 
 impl Scope {
-    fn checked(self) -> Result<Option<Self>, Forbidden> {
-        if self == Scope::default() { Err(Forbidden) } else { Ok(Some(self)) }
+    /// What a caller sees who does not see all: `sees` says whether it is allowed on a target with this attribute.
+    /// `owner` and `resource_creator` are the attributes of the project that an item belongs to, and of the one that
+    /// has created its resource.
+    fn of(
+        caller: &Caller,
+        owner: &str,
+        resource_creator: Option<&str>,
+        sees: impl Fn(&str, &str) -> bool,
+    ) -> Result<Self, Forbidden> {
+        let scope = match (caller.has_token(), caller.project_id.as_deref()) {
+            (false, _) => Scope {
+                creators: sees("creator", &caller.user).then(|| Creators::Is(caller.user.clone())),
+                ..Scope::default()
+            },
+            (true, Some(project)) => {
+                let created_by = |name: &str| sees(name, project).then(|| Creators::Of(project.to_owned()));
+                Scope {
+                    creators: created_by("created_by_project_id"),
+                    owner: sees(owner, project).then(|| project.to_owned()),
+                    resource_creators: resource_creator.and_then(created_by),
+                }
+            }
+            (true, None) => Scope::default(),
+        };
+        if scope == Scope::default() { Err(Forbidden) } else { Ok(scope) }
     }
 
     /// Adds this restriction to a filter.

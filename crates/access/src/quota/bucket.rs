@@ -39,6 +39,20 @@ impl Bucket {
     pub fn take(&mut self, amount: f64) {
         self.balance -= amount;
     }
+
+    /// Admits a request to a bucket, which is full at first, and charges it.
+    ///
+    /// # Errors
+    /// As [`Bucket::admit`].
+    pub fn charge(
+        bucket: &mut Option<Self>,
+        per_second: u64,
+        now: Timestamp,
+        amount: f64,
+    ) -> Result<(), Duration> {
+        let bucket = bucket.get_or_insert_with(|| Bucket::full(per_second, now));
+        bucket.admit(per_second, now).map(|()| bucket.take(amount))
+    }
 }
 
 #[cfg(test)]

@@ -202,16 +202,9 @@ impl Quotas {
         let rate = options.of(caller.project()).request_cost_per_second;
         self.with(caller.project(), now, |usage| {
             let Some(rate) = rate else { return Ok(()) };
-            let bucket = usage.cost.get_or_insert_with(|| Bucket::full(rate, now));
-            match bucket.admit(rate, now) {
-                Ok(()) => {
-                    bucket.take(REQUEST_COST);
-                    Ok(())
-                }
-                Err(wait) => {
-                    Err(usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait))
-                }
-            }
+            Bucket::charge(&mut usage.cost, rate, now, REQUEST_COST).map_err(|wait| {
+                usage.refuse(Limit::Cost, &format!("requests that cost {rate} a second"), wait)
+            })
         })
     }
 
@@ -230,22 +223,14 @@ impl Quotas {
         let cost = metrics as f64 / METRICS_PER_COST + bytes as f64 / BYTES_PER_COST;
         self.with(caller.project(), now, |usage| {
             usage.totals.requests += 1;
-            usage.totals.cost += REQUEST_COST + cost;
-            if let Some(bucket) = &mut usage.cost {
-                bucket.take(cost);
-            }
+            usage.totals.cost += REQUEST_COST;
+            usage.charge(cost);
         });
     }
 
     /// Charges a piece of a response whose size was not known before.
     pub fn charge_piece(&self, project: &str, now: Timestamp, bytes: u64) {
-        let cost = bytes as f64 / BYTES_PER_COST;
-        self.with(project, now, |usage| {
-            usage.totals.cost += cost;
-            if let Some(bucket) = &mut usage.cost {
-                bucket.take(cost);
-            }
-        });
+        self.with(project, now, |usage| usage.charge(bytes as f64 / BYTES_PER_COST));
     }
 
     /// Admits measures, or refuses them (429).
@@ -262,17 +247,9 @@ impl Quotas {
         let rate = options.of(caller.project()).measures_per_second;
         self.with(caller.project(), now, |usage| {
             if let Some(rate) = rate {
-                let bucket = usage.measures.get_or_insert_with(|| Bucket::full(rate, now));
-                match bucket.admit(rate, now) {
-                    Ok(()) => bucket.take(measures as f64),
-                    Err(wait) => {
-                        return Err(usage.refuse(
-                            Limit::Measures,
-                            &format!("{rate} measures a second"),
-                            wait,
-                        ));
-                    }
-                }
+                Bucket::charge(&mut usage.measures, rate, now, measures as f64).map_err(|wait| {
+                    usage.refuse(Limit::Measures, &format!("{rate} measures a second"), wait)
+                })?;
             }
             usage.totals.measures += measures;
             Ok(())
@@ -361,6 +338,14 @@ async fn count(caller: &Caller, indexer: &dyn Indexer) -> Result<u64, IndexerErr
 }
 
 impl Usage {
+    /// Charges what was admitted before its cost was known.
+    fn charge(&mut self, cost: f64) {
+        self.totals.cost += cost;
+        if let Some(bucket) = &mut self.cost {
+            bucket.take(cost);
+        }
+    }
+
     fn refuse(&mut self, limit: Limit, what: &str, wait: Duration) -> AccessError {
         self.totals.refused[limit as usize] += 1;
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

@@ -53,14 +53,10 @@ pub fn lists(lists: &[Vec<String>]) -> Result<Expression, String> {
     }
     let mut any = Vec::new();
     for list in lists.iter().filter(|list| !list.is_empty()) {
-        let mut all = list.iter().map(|text| check(text)).collect::<Result<Vec<_>, _>>()?;
-        any.push(if all.len() == 1 { all.remove(0) } else { Expression::All(all) });
+        let all = list.iter().map(|text| check(text)).collect::<Result<Vec<_>, _>>()?;
+        any.push(joined(all, Expression::All));
     }
-    Ok(match any.len() {
-        0 => Expression::Deny,
-        1 => any.remove(0),
-        _ => Expression::Any(any),
-    })
+    Ok(if any.is_empty() { Expression::Deny } else { joined(any, Expression::Any) })
 }
 
 fn check(text: &str) -> Result<Expression, String> {
@@ -120,21 +116,19 @@ impl Parser<'_> {
     }
 
     fn any(&mut self, depth: usize) -> Result<Expression, String> {
-        let first = self.all(depth)?;
-        let mut rest = Vec::new();
+        let mut any = vec![self.all(depth)?];
         while self.take(Token::Or) {
-            rest.push(self.all(depth)?);
+            any.push(self.all(depth)?);
         }
-        Ok(joined(first, rest, Expression::Any))
+        Ok(joined(any, Expression::Any))
     }
 
     fn all(&mut self, depth: usize) -> Result<Expression, String> {
-        let first = self.one(depth)?;
-        let mut rest = Vec::new();
+        let mut all = vec![self.one(depth)?];
         while self.take(Token::And) {
-            rest.push(self.one(depth)?);
+            all.push(self.one(depth)?);
         }
-        Ok(joined(first, rest, Expression::All))
+        Ok(joined(all, Expression::All))
     }
 
     fn one(&mut self, depth: usize) -> Result<Expression, String> {
@@ -156,16 +150,9 @@ impl Parser<'_> {
     }
 }
 
-fn joined(
-    first: Expression,
-    mut rest: Vec<Expression>,
-    join: fn(Vec<Expression>) -> Expression,
-) -> Expression {
-    if rest.is_empty() {
-        return first;
-    }
-    rest.insert(0, first);
-    join(rest)
+/// A single expression stays as it is.
+fn joined(mut parts: Vec<Expression>, join: fn(Vec<Expression>) -> Expression) -> Expression {
+    if parts.len() == 1 { parts.remove(0) } else { join(parts) }
 }
 
 fn shown(token: Token<'_>) -> String {
