@@ -20,7 +20,9 @@ pub trait ArchivePolicyRules {
 
     /// The policy of the first rule that matches the name. A damaged rule fails those names for which no rule before it
     /// matches, if it matches or its pattern is lost: a rule behind it could be the wrong one.
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String>;
+    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
+        first_match(&self.archive_policy_rules().await?, metric_name)
+    }
 }
 
 /// The policy of the first rule that matches; the rules must be in matching order.

@@ -3,7 +3,7 @@
 //! Gnocchi does so in each pass, and reads each metric's resource for it. Here the cache has the ends of measured
 //! resources; the index is queried only for others, and written only to revoke an end.
 
-use gnudi_model::{Timespan, Timestamp};
+use gnudi_model::{Timespan, Timestamp, python::datetime};
 use uuid::Uuid;
 
 use crate::{Indexer, Result};
@@ -32,7 +32,8 @@ pub async fn revive_measured(
     seen.retain_mut(|(_, time)| {
         let end = ends.next().expect("one answer each").flatten();
         end.is_some_and(|ended_at| {
-            *time = as_compared(*time);
+            // As Gnocchi compares it with an end.
+            *time = datetime(*time);
             ended_at <= *time
         })
     });
@@ -49,36 +50,12 @@ fn latest(mut measured: MeasuredResources) -> MeasuredResources {
     measured
 }
 
-/// The time as Gnocchi compares it with an end: as seconds in a double, rounded to microseconds.
-fn as_compared(time: Timestamp) -> Timestamp {
-    let seconds = time.0 as f64 / 1e9;
-    let micros = (seconds.fract() * 1e6).round_ties_even();
-    Timestamp((seconds.trunc() as i64).saturating_mul(1_000_000_000).saturating_add(micros as i64 * 1_000))
-}
-
 #[cfg(test)]
 mod tests {
     use gnudi_model::resource_type::GENERIC;
 
     use super::*;
     use crate::{MemoryIndexer, NewResource};
-
-    #[test]
-    fn times_are_rounded_to_microseconds() {
-        let cases = [
-            (1_700_000_000_000_000_000, 1_700_000_000_000_000_000),
-            (1_700_000_000_123_456_000, 1_700_000_000_123_456_000),
-            // datetime.utcfromtimestamp(numpy.int64(...) / 1e9) in Python.
-            (1_700_000_000_999_999_900, 1_700_000_001_000_000_000),
-            (1_700_000_000_999_999_400, 1_700_000_001_000_000_000),
-            (1_700_000_000_123_455_600, 1_700_000_000_123_456_000),
-            (1_700_000_000_000_000_600, 1_700_000_000_000_000_000),
-            (0, 0),
-        ];
-        for (time, compared) in cases {
-            assert_eq!(as_compared(Timestamp(time)), Timestamp(compared), "{time}");
-        }
-    }
 
     #[test]
     fn the_latest_of_each_is_kept() {

@@ -21,7 +21,6 @@ use crate::{
     MetricListing, MetricMarker, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange,
     PolicyConversion, Result, SortKey,
     archive_policy::begins_conversion,
-    archive_policy_rule::first_match,
     metric::{invalid_marker, named_metric_already_exists, order_of},
 };
 
@@ -215,10 +214,6 @@ impl ArchivePolicyRules for MemoryIndexer {
             Some(_) => Ok(()),
             None => Err(IndexerError::NoSuchArchivePolicyRule(name.to_owned())),
         }
-    }
-
-    async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
-        first_match(&self.archive_policy_rules().await?, metric_name)
     }
 }
 

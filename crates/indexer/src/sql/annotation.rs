@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use super::{
     Connection, Dialect, Row, SqlIndexer, Statement,
-    failure::{Failure, Refusals, execute_checked, text_of},
+    execute::{Execute, Refusals, execute_checked},
+    failure::{Failure, text_of},
     id_at,
     writer::{Applied, Change, Context},
 };
@@ -37,7 +38,13 @@ impl Annotations for SqlIndexer {
     }
 
     async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()> {
-        self.writer.change(DeleteAnnotation { resource_id, id }).await
+        let delete = self
+            .readers
+            .statement("DELETE FROM resource_annotation WHERE id = ? AND resource_id = ?")
+            .bind(id)
+            .bind(resource_id);
+        let missing = Some(IndexerError::NoSuchAnnotation(id));
+        self.writer.change(Execute { missing, ..Execute::new(delete) }).await.map(drop)
     }
 }
 
@@ -104,27 +111,6 @@ impl Change for CreateAnnotation {
         let taken = IndexerError::AnnotationAlreadyExists(*id);
         execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
         Ok(((), Touched::default()))
-    }
-}
-
-struct DeleteAnnotation {
-    resource_id: Uuid,
-    id: Uuid,
-}
-
-#[async_trait]
-impl Change for DeleteAnnotation {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let delete = connection
-            .statement("DELETE FROM resource_annotation WHERE id = ? AND resource_id = ?")
-            .bind(self.id)
-            .bind(self.resource_id);
-        match connection.execute(delete).await? {
-            0 => Err(Failure::Refused(IndexerError::NoSuchAnnotation(self.id))),
-            _ => Ok(((), Touched::default())),
-        }
     }
 }
 

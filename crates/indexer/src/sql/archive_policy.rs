@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::{
     Connection, Row, SqlIndexer, Statement,
     archive_policy_rule::CreateRule,
-    failure::{Failure, Refusals, damaged, execute_checked},
+    execute::{Execute, Refusals, execute_checked},
+    failure::{Failure, damaged},
     id_at, optional_id_at,
     writer::{Applied, Change, Context},
 };
@@ -59,11 +60,28 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn delete_archive_policy(&self, name: &str) -> Result<()> {
-        self.writer.change(DeletePolicy(name.to_owned())).await
+        let delete = self.readers.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
+        let in_use = IndexerError::ArchivePolicyInUse(name.to_owned());
+        let delete = Execute {
+            refusals: Refusals { foreign_key: Some(in_use), ..Refusals::default() },
+            missing: Some(IndexerError::NoSuchArchivePolicy(name.to_owned())),
+            touched: Touched::policies(),
+            ..Execute::new(delete)
+        };
+        self.writer.change(delete).await.map(drop)
     }
 
     async fn sweep_definitions(&self) -> Result<u64> {
-        self.writer.change(SweepDefinitions).await
+        let delete = self
+            .readers
+            .statement(
+                "DELETE FROM archive_policy WHERE name >= ? AND name < ? AND LENGTH(name) = 47 AND NOT EXISTS \
+                 (SELECT 1 FROM metric WHERE metric.archive_policy_name = archive_policy.name) AND NOT EXISTS \
+                 (SELECT 1 FROM archive_policy_rule WHERE archive_policy_rule.archive_policy_name = archive_policy.name)",
+            )
+            .bind("definition:")
+            .bind("definition;");
+        self.writer.change(Execute { touched: Touched::policies(), ..Execute::new(delete) }).await
     }
 
     async fn policy_conversions(&self) -> Result<Vec<PolicyConversion>> {
@@ -90,7 +108,16 @@ impl ArchivePolicies for SqlIndexer {
     }
 
     async fn advance_policy_conversion(&self, id: Uuid, to: Option<MetricId>) -> Result<()> {
-        self.writer.change(AdvanceConversion(id, to)).await
+        let advance = match to {
+            Some(to) => self
+                .readers
+                .statement("UPDATE archive_policy SET converted_to = ? WHERE conversion = ?")
+                .bind(to.0),
+            None => self.readers.statement(
+                "UPDATE archive_policy SET conversion = NULL, converted_to = NULL WHERE conversion = ?",
+            ),
+        };
+        self.writer.change(Execute::new(advance.bind(id))).await.map(drop)
     }
 }
 
@@ -191,65 +218,6 @@ impl Change for UpdatePolicy {
             .bind(name);
         connection.execute(update).await?;
         Ok((Arc::new(policy), Touched::policies()))
-    }
-}
-
-struct DeletePolicy(String);
-
-#[async_trait]
-impl Change for DeletePolicy {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let DeletePolicy(name) = self;
-        let delete = connection.statement("DELETE FROM archive_policy WHERE name = ?").bind(name);
-        let in_use = IndexerError::ArchivePolicyInUse(name.clone());
-        let refusals = Refusals { foreign_key: Some(in_use), ..Refusals::default() };
-        match execute_checked(connection, delete, refusals).await? {
-            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicy(name.clone()))),
-            _ => Ok(((), Touched::policies())),
-        }
-    }
-}
-
-struct SweepDefinitions;
-
-#[async_trait]
-impl Change for SweepDefinitions {
-    type Answer = u64;
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<u64> {
-        let delete = connection
-            .statement(
-                "DELETE FROM archive_policy WHERE name >= ? AND name < ? AND LENGTH(name) = 47 AND NOT EXISTS \
-                 (SELECT 1 FROM metric WHERE metric.archive_policy_name = archive_policy.name) AND NOT EXISTS \
-                 (SELECT 1 FROM archive_policy_rule WHERE archive_policy_rule.archive_policy_name = archive_policy.name)",
-            )
-            .bind("definition:")
-            .bind("definition;");
-        let deleted = connection.execute(delete).await?;
-        Ok((deleted, if deleted == 0 { Touched::default() } else { Touched::policies() }))
-    }
-}
-
-struct AdvanceConversion(Uuid, Option<MetricId>);
-
-#[async_trait]
-impl Change for AdvanceConversion {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let AdvanceConversion(id, to) = self;
-        let advance = match to {
-            Some(to) => connection
-                .statement("UPDATE archive_policy SET converted_to = ? WHERE conversion = ?")
-                .bind(to.0),
-            None => connection.statement(
-                "UPDATE archive_policy SET conversion = NULL, converted_to = NULL WHERE conversion = ?",
-            ),
-        };
-        connection.execute(advance.bind(*id)).await?;
-        Ok(((), Touched::default()))
     }
 }
 

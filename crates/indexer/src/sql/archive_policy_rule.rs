@@ -5,7 +5,8 @@ use gnudi_model::{ArchivePolicyRule, python::fnmatch::fnmatch};
 
 use super::{
     Connection, Row, SqlIndexer,
-    failure::{Failure, Refusals, execute_checked, text_of},
+    execute::{Execute, Refusals, execute_checked},
+    failure::{Failure, text_of},
     writer::{Applied, Change, Context},
 };
 use crate::{ArchivePolicyRules, IndexerError, Result, Touched};
@@ -36,7 +37,10 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 
     async fn delete_archive_policy_rule(&self, name: &str) -> Result<()> {
-        self.writer.change(DeleteRule(name.to_owned())).await
+        let delete = self.readers.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
+        let missing = Some(IndexerError::NoSuchArchivePolicyRule(name.to_owned()));
+        let delete = Execute { missing, touched: Touched::policies(), ..Execute::new(delete) };
+        self.writer.change(delete).await.map(drop)
     }
 
     async fn archive_policy_name_for_metric(&self, metric_name: &str) -> Result<String> {
@@ -98,22 +102,6 @@ impl Change for RenameRule {
         let taken = IndexerError::UnsupportedArchivePolicyRuleChange { name: name.clone(), message };
         execute_checked(connection, rename, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
         Ok((ArchivePolicyRule { name: new_name.clone(), ..rule }, Touched::policies()))
-    }
-}
-
-struct DeleteRule(String);
-
-#[async_trait]
-impl Change for DeleteRule {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let DeleteRule(name) = self;
-        let delete = connection.statement("DELETE FROM archive_policy_rule WHERE name = ?").bind(name);
-        match connection.execute(delete).await? {
-            0 => Err(Failure::Refused(IndexerError::NoSuchArchivePolicyRule(name.clone()))),
-            _ => Ok(((), Touched::policies())),
-        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use gnudi_sql::{Class, class, is_foreign_key_violation, is_unique_violation, reason};
+use gnudi_sql::{Class, class, reason};
 
-use super::{Connection, Row, Statement};
+use super::Row;
 use crate::IndexerError;
 
 /// Why a statement failed inside a transaction.
@@ -20,33 +20,6 @@ impl From<gnudi_sql::Error> for Failure {
     fn from(error: gnudi_sql::Error) -> Self {
         Failure::Broken(error.into())
     }
-}
-
-/// What violations of constraints mean; `None` where the statement cannot violate that one.
-#[derive(Default)]
-pub(super) struct Refusals {
-    pub(super) unique: Option<IndexerError>,
-    pub(super) foreign_key: Option<IndexerError>,
-}
-
-/// Executes a statement that may violate constraints, and returns the number of matched rows.
-pub(super) async fn execute_checked(
-    connection: &mut Connection,
-    statement: Statement,
-    refusals: Refusals,
-) -> Result<u64, Failure> {
-    let error = match connection.try_execute(statement).await {
-        Ok(rows) => return Ok(rows),
-        Err(error) => error,
-    };
-    let refusal = if is_unique_violation(&error) {
-        refusals.unique
-    } else if is_foreign_key_violation(&error) {
-        refusals.foreign_key
-    } else {
-        None
-    };
-    Err(refusal.map_or_else(|| error.into(), Failure::Refused))
 }
 
 /// The error for an item, given by its kind and name, whose row cannot be read.

@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::{
     Connection, Dialect, IDS_NAMED_MAX, Row, SqlIndexer, Statement, among,
     damage::Damage,
-    failure::{Failure, Refusals, execute_checked},
+    execute::{Refusals, execute_checked},
+    failure::Failure,
     filled_up, id_at,
     interner::Texts,
     listing, optional_id_at,

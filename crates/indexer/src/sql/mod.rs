@@ -11,6 +11,7 @@ mod archive_policy_rule;
 mod attribute;
 mod damage;
 mod decoding;
+mod execute;
 mod failure;
 mod feed;
 mod filter;

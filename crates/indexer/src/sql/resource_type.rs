@@ -7,7 +7,8 @@ use gnudi_model::{Attribute, AttributeValue, ResourceType, Text, resource_type::
 
 use super::{
     Connection, SqlIndexer, attribute,
-    failure::{Failure, Refusals, execute_checked},
+    execute::{Refusals, execute_checked},
+    failure::Failure,
     types,
     types::{Fill, StoredAttribute, StoredType},
     writer::{Applied, Change, Context},
