@@ -14,7 +14,7 @@ use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, NewRevision,
     ResourceChange, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
-    conformance::{new_metric, new_resource, with_back_window},
+    conformance::{named_metric, new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
 use gnudi_model::{
@@ -64,11 +64,7 @@ async fn until<T: PartialEq + std::fmt::Debug>(wanted: T, ask: impl AsyncFn() ->
 async fn changes_are_seen(url: &str) {
     let (one, two) = (cache(url, SEEN_WITHIN).await, cache(url, SEEN_WITHIN).await);
     create_default_archive_policies(&one, &ArchivePolicy::default_methods()).await.unwrap();
-    let of_resource = |number, resource| NewMetric {
-        resource_id: Some(Uuid::from_u128(resource)),
-        name: Some(format!("cpu{number}")),
-        ..new_metric(number)
-    };
+    let of_resource = |number, resource| named_metric(number, Some(resource), &format!("cpu{number}"));
     // New items are reported to subscribers.
     let subscriptions = [&one, &two].map(|cache| cache.change_log().unwrap().subscribe());
     one.create_resources(vec![NewResource {

@@ -18,10 +18,10 @@ use engines::{
 use fastrand::Rng;
 use futures_util::future::join_all;
 use gnudi_indexer::{
-    DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewMetric,
-    NewNamedMetric, NewResource, NewRevision, OpenError, Page, ResourceChange, ResourceTypeChange,
-    ResourceTypes, Resources, SqlIndexer,
-    conformance::{new_metric, new_resource},
+    DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewNamedMetric,
+    NewResource, NewRevision, OpenError, Page, ResourceChange, ResourceTypeChange, ResourceTypes, Resources,
+    SqlIndexer,
+    conformance::{named_metric, new_metric, new_resource},
     create_default_archive_policies,
 };
 use gnudi_model::{
@@ -411,11 +411,7 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
                 }
             }
             7..9 => {
-                let new = NewMetric {
-                    name: Some("net".to_owned()),
-                    resource_id: Some(resource_id),
-                    ..new_metric(metric)
-                };
+                let new = named_metric(metric, Some(number), "net");
                 match indexer.create_metrics(vec![new]).await.remove(0) {
                     Ok(_)
                     | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}

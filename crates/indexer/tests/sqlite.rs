@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -22,12 +22,21 @@ use gnudi_model::{
     ResourceType, Timestamp, resource_type::GENERIC,
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
 use uuid::Uuid;
 
 async fn open(path: &Path) -> SqlIndexer {
     let indexer = SqlIndexer::open(&SqliteOptions::new(path)).await.unwrap();
     create_default_archive_policies(&indexer, &ArchivePolicy::default_methods()).await.unwrap();
     indexer
+}
+
+/// A new index with the default policies, and its file.
+async fn fresh() -> (TempDir, PathBuf, SqlIndexer) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let indexer = open(&path).await;
+    (folder, path, indexer)
 }
 
 fn metric(number: u128, name: &str) -> NewMetric {
@@ -45,9 +54,7 @@ async fn raw(path: &Path) -> sqlx::SqliteConnection {
 
 #[tokio::test]
 async fn everything_is_there_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let created = indexer.create_metrics(vec![metric(1, "cpu"), metric(2, "disk")]).await;
     assert_eq!(indexer.delete_metrics(&[MetricId(Uuid::from_u128(2))]).await, [Ok(())]);
     let (policies, rules) = (indexer.archive_policies().await, indexer.archive_policy_rules().await);
@@ -63,9 +70,7 @@ async fn everything_is_there_after_a_restart() {
 
 #[tokio::test]
 async fn the_log_is_folded_into_the_file_while_it_is_open_and_gone_when_it_is_closed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (folder, path, indexer) = fresh().await;
     let bytes = |name: &str| std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len());
     for group in 0..40 {
         let metrics = (0..100).map(|number| metric(group * 100 + number + 1, &format!("{number:0>200}")));
@@ -104,8 +109,7 @@ async fn default_policies_come_only_to_an_empty_index() {
 /// A filter within all of its limits may have more values than a statement takes.
 #[tokio::test]
 async fn a_search_with_too_many_values_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let indexer = open(&folder.path().join("index")).await;
+    let (_folder, _, indexer) = fresh().await;
     let id = |number: u128| FilterValue::Text(Uuid::from_u128(number).to_string());
     let field = "original_resource_id";
     let many = Filter::In { field: field.to_owned(), values: (0..10_000).map(id).collect() };
@@ -213,9 +217,7 @@ async fn a_full_disk_changes_nothing_and_passes() {
 
 #[tokio::test]
 async fn a_damaged_resource_keeps_no_other_from_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let created = indexer.create_resources((1..=3).map(new_resource).collect()).await;
     assert!(created.iter().all(Result::is_ok), "{created:?}");
     let damage = "UPDATE resource SET attributes = '[' WHERE id = X'00000000000000000000000000000002'";
@@ -229,9 +231,7 @@ async fn a_damaged_resource_keeps_no_other_from_its_end() {
 
 #[tokio::test]
 async fn a_damaged_resource_is_named_and_left_out_of_listings() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let kind = AttributeKind::String { min_length: 0, max_length: 10 };
     let host = Attribute { kind, required: false, fill: None };
     let vm = ResourceType { name: "vm".into(), attributes: [("host".into(), host)].into() };
@@ -276,9 +276,7 @@ async fn damage(path: &Path, table: &str, column: &str, number: u128) {
 
 #[tokio::test]
 async fn a_damaged_metric_is_named_and_left_out_of_listings() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let id = |number| MetricId(Uuid::from_u128(number));
     let named = |number: u128| {
         let new = NewNamedMetric::new(id(number), "low");
@@ -317,9 +315,7 @@ async fn a_damaged_metric_is_named_and_left_out_of_listings() {
 /// The read ends.
 #[tokio::test]
 async fn a_metric_of_a_policy_that_does_not_exist_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let id = indexer.create_metrics(vec![metric(1, "cpu")]).await.remove(0).unwrap().id;
     let update = "PRAGMA foreign_keys = OFF; UPDATE metric SET archive_policy_name = 'lov'";
     raw(&path).await.execute(update).await.unwrap();
@@ -332,9 +328,7 @@ async fn a_metric_of_a_policy_that_does_not_exist_is_named() {
 
 #[tokio::test]
 async fn a_damaged_resource_keeps_no_other_from_listings_and_can_be_deleted() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let created = indexer.create_resources((1..=3).map(new_resource).collect()).await;
     assert!(created.iter().all(Result::is_ok), "{created:?}");
     damage(&path, "resource", "creator", 1).await;
@@ -355,9 +349,7 @@ async fn a_damaged_resource_keeps_no_other_from_listings_and_can_be_deleted() {
 
 #[tokio::test]
 async fn a_damaged_resource_keeps_no_other_from_a_deletion_by_filter() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let vm = ResourceType { name: "vm".into(), attributes: [].into() };
     indexer.create_resource_type(vm).await.unwrap();
     let new = |number| NewResource { resource_type: "vm".to_owned(), ..new_resource(number) };
@@ -381,15 +373,8 @@ async fn a_damaged_resource_keeps_no_other_from_a_deletion_by_filter() {
 
 #[tokio::test]
 async fn damaged_definitions_and_annotations_are_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
-    let rule = ArchivePolicyRule {
-        name: "all".to_owned(),
-        metric_pattern: "*".to_owned(),
-        archive_policy_name: "low".to_owned(),
-    };
-    indexer.create_archive_policy_rule(rule).await.unwrap();
+    let (_folder, path, indexer) = fresh().await;
+    indexer.create_archive_policy_rule(ArchivePolicyRule::new("all", "*", "low")).await.unwrap();
     assert!(indexer.create_resources(vec![new_resource(1)]).await[0].is_ok());
     let annotation = Annotation {
         id: Uuid::from_u128(7),
@@ -421,9 +406,7 @@ async fn damaged_definitions_and_annotations_are_named() {
 /// What a deleted attribute has left behind does not become the value of a later one.
 #[tokio::test]
 async fn a_repaired_file_gives_no_number_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let indexer = open(&path).await;
+    let (_folder, path, indexer) = fresh().await;
     let attribute = |kind| Attribute { kind, required: false, fill: None };
     let host = attribute(AttributeKind::String { min_length: 0, max_length: 10 });
     let vm = ResourceType { name: "vm".into(), attributes: [("host".into(), host)].into() };
@@ -475,8 +458,7 @@ async fn several_share_one_file() {
 /// A write whose caller is dropped is executed all the same, and the writer continues.
 #[tokio::test]
 async fn callers_may_go_away() {
-    let folder = tempfile::tempdir().unwrap();
-    let indexer = open(&folder.path().join("index")).await;
+    let (_folder, _, indexer) = fresh().await;
     for number in 0..20 {
         assert!(indexer.create_metrics(vec![metric(number, "cpu")]).now_or_never().is_none());
     }

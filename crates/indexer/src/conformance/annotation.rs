@@ -3,14 +3,13 @@
 use gnudi_model::{Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
-use super::{create_generic, resource::uuid};
+use super::{
+    create_generic,
+    resource::{at, uuid},
+};
 use crate::{
     Annotation, AnnotationListing, Filter, FilterValue, Indexer, IndexerError, annotation::ANNOTATIONS_MAX,
 };
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_secs(1_700_000_000 + second)
-}
 
 fn annotation(resource: u128, number: u128, second: i64) -> Annotation {
     Annotation {

@@ -4,19 +4,11 @@ use futures_util::future::join_all;
 use gnudi_model::{Metric, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use super::{create, create_generic, create_low, id, new_metric, new_resource, policy};
+use super::{create, create_generic, create_low, id, named_metric, new_metric, new_resource, policy};
 use crate::{
     Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
     NewResource, Page, ResourceChange,
 };
-
-fn named(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
-    NewMetric {
-        name: Some(name.to_owned()),
-        resource_id: resource.map(Uuid::from_u128),
-        ..new_metric(number)
-    }
-}
 
 fn taken(name: &str) -> IndexerError {
     IndexerError::NamedMetricAlreadyExists(name.to_owned())
@@ -113,22 +105,22 @@ pub(super) async fn names_are_unique_within_a_resource(indexer: &dyn Indexer) {
     let outcomes = create(
         indexer,
         vec![
-            named(1, Some(7), "cpu"),
-            named(2, Some(7), "cpu"),
-            named(3, Some(8), "cpu"),
-            named(4, Some(7), "CPU"),
-            named(5, None, "cpu"),
-            named(6, None, "cpu"),
+            named_metric(1, Some(7), "cpu"),
+            named_metric(2, Some(7), "cpu"),
+            named_metric(3, Some(8), "cpu"),
+            named_metric(4, Some(7), "CPU"),
+            named_metric(5, None, "cpu"),
+            named_metric(6, None, "cpu"),
             NewMetric { resource_id: Some(Uuid::from_u128(7)), ..new_metric(7) },
             NewMetric { resource_id: Some(Uuid::from_u128(7)), ..new_metric(8) },
         ],
     )
     .await;
     assert_eq!(outcomes, [None, Some(taken("cpu")), None, None, None, None, None, None]);
-    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [Some(taken("cpu"))]);
+    assert_eq!(create(indexer, vec![named_metric(9, Some(7), "cpu")]).await, [Some(taken("cpu"))]);
     // Deleting a metric frees its name.
     assert_eq!(indexer.delete_metrics(&[id(1)]).await, [Ok(())]);
-    assert_eq!(create(indexer, vec![named(9, Some(7), "cpu")]).await, [None]);
+    assert_eq!(create(indexer, vec![named_metric(9, Some(7), "cpu")]).await, [None]);
 }
 
 pub(super) async fn look_ups_answer_in_order(indexer: &dyn Indexer) {
@@ -187,7 +179,7 @@ pub(super) async fn many_callers_at_once(indexer: &dyn Indexer) {
     create_low(indexer).await;
     create_generic(indexer, &(0..50).collect::<Vec<_>>()).await;
     // Pairs of callers want the same name: one of each gets it.
-    let callers = (0..100).map(|number| create(indexer, vec![named(number, Some(number / 2), "cpu")]));
+    let callers = (0..100).map(|number| create(indexer, vec![named_metric(number, Some(number / 2), "cpu")]));
     let outcomes = join_all(callers).await.concat();
     assert_eq!(outcomes.len(), 100);
     for pair in outcomes.chunks(2) {
@@ -223,7 +215,7 @@ pub(super) async fn moves_to_another_policy(indexer: &dyn Indexer) {
     create_low(indexer).await;
     create_generic(indexer, &[0]).await;
     indexer.create_archive_policy(policy("high", &[1])).await.unwrap();
-    assert_eq!(create(indexer, vec![named(1, Some(0), "a"), new_metric(2)]).await, [None, None]);
+    assert_eq!(create(indexer, vec![named_metric(1, Some(0), "a"), new_metric(2)]).await, [None, None]);
     let before = indexer.metrics(&[id(1)]).await.unwrap()[0].clone().unwrap();
     let generic = indexer.resource("generic", Uuid::nil()).await.unwrap().unwrap();
     assert_eq!(generic.metrics[0].archive_policy_name, "low");

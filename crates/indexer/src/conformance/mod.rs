@@ -128,6 +128,12 @@ pub fn new_metric(number: u128) -> NewMetric {
     NewMetric::new(id(number), "admin", "low", Timestamp::from_secs(1_700_000_000))
 }
 
+/// The same with a name, of a resource if there is one.
+pub fn named_metric(number: u128, resource: Option<u128>, name: &str) -> NewMetric {
+    let resource_id = resource.map(Uuid::from_u128);
+    NewMetric { name: Some(name.to_owned()), resource_id, ..new_metric(number) }
+}
+
 async fn create_low(indexer: &dyn Indexer) {
     indexer.create_archive_policy(policy("low", &[300])).await.unwrap();
 }

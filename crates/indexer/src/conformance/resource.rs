@@ -10,10 +10,10 @@ use gnudi_model::{
 use uuid::Uuid;
 
 use super::resource_metric::named;
-use super::{create, create_low, create_type, id, instance, new_metric, new_resource, shown, text};
+use super::{create, create_low, create_type, id, instance, named_metric, new_resource, shown, text};
 use crate::{
-    Indexer, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource, NewRevision,
-    ResourceChange, ResourceListing, UpdatedResource,
+    Indexer, IndexerError, MetricsChange, NewNamedMetric, NewResource, NewRevision, ResourceChange,
+    ResourceListing, UpdatedResource,
 };
 
 pub(super) fn uuid(number: u128) -> Uuid {
@@ -415,8 +415,7 @@ pub(in crate::conformance) async fn an_end_stays(indexer: &dyn Indexer) {
     create_low(indexer).await;
     let ended = NewResource { ended_at: Some(at(5)), ..new_resource(1) };
     assert_eq!(create_resources(indexer, vec![ended]).await, [None]);
-    let named = NewMetric { name: Some("cpu".to_owned()), resource_id: Some(uuid(1)), ..new_metric(1) };
-    assert_eq!(create(indexer, vec![named]).await, [None]);
+    assert_eq!(create(indexer, vec![named_metric(1, Some(1), "cpu")]).await, [None]);
     assert_eq!(shown(indexer, 1).await.ended_at, Some(at(5)));
     updated(indexer, 1, metrics_change(9, true, &[("disk", creating(2))])).await;
     updated(indexer, 1, ResourceChange { user_id: Some(Some("u".to_owned())), ..change(9) }).await;

@@ -3,7 +3,7 @@
 use gnudi_model::{Metric, MetricId, resource_type::GENERIC};
 
 use super::{
-    create, create_low, id, new_metric, new_resource,
+    create, create_low, id, named_metric, new_metric, new_resource,
     resource::{
         at, attaching, create_resources, creating, metrics, metrics_change, refusal, revisions, updated,
         uuid, with_metrics,
@@ -66,11 +66,7 @@ pub(in crate::conformance) async fn come_along(indexer: &dyn Indexer) {
 
 pub(in crate::conformance) async fn need_their_resource(indexer: &dyn Indexer) {
     create_low(indexer).await;
-    let named = |number: u128, resource| NewMetric {
-        name: Some("cpu".to_owned()),
-        resource_id: Some(uuid(resource)),
-        ..new_metric(number)
-    };
+    let named = |number, resource| named_metric(number, Some(resource), "cpu");
     let missing = |resource| Some(IndexerError::NoSuchResource(uuid(resource)));
     assert_eq!(create_resources(indexer, vec![new_resource(1)]).await, [None]);
     let outcomes =
