@@ -9,6 +9,7 @@ use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef, Validator,
     ValidatorOptions,
 };
+use gnudi_model::Secret;
 
 use crate::config::Config;
 
@@ -80,7 +81,8 @@ pub fn credentials(config: &Config, section: &str, default_domain: Option<&str>)
     if text("auth_type").as_deref() == Some("v3applicationcredential") {
         return Ok(Credentials::ApplicationCredential {
             id: needed("application_credential_id", "auth_type = v3applicationcredential")?,
-            secret: needed("application_credential_secret", "auth_type = v3applicationcredential")?,
+            secret: needed("application_credential_secret", "auth_type = v3applicationcredential")
+                .map(Secret::new)?,
         });
     }
     let domain = |whose: &str| {
@@ -105,7 +107,8 @@ pub fn credentials(config: &Config, section: &str, default_domain: Option<&str>)
         (None, None) => None,
     };
     let scope = scope(config, section, project)?;
-    Ok(Credentials::Password { user, password: needed("password", "auth_type = password")?, scope })
+    let password = Secret::new(needed("password", "auth_type = password")?);
+    Ok(Credentials::Password { user, password, scope })
 }
 
 /// The scope of a section's login: `system_scope`, or its project.
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(user, UserRef::Name { name: "gnocchi".to_owned(), domain });
         let domain = DomainRef::Id("default".to_owned());
         assert_eq!(scope, Some(Scope::Project(ProjectRef::Name { name: "service".to_owned(), domain })));
-        assert_eq!(password, "hunter22");
+        assert_eq!(password.reveal(), "hunter22");
         let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n");
         let Credentials::Password { user, scope, .. } = credentials(&ids, SECTION, None).unwrap() else {
             panic!("a password was configured");
@@ -227,7 +230,7 @@ mod tests {
         assert!(error.contains("application_credential_secret: auth_type"), "{error}");
         let whole = load(&format!("{text}application_credential_secret = s\n"));
         let found = credentials(&whole, SECTION, None).unwrap();
-        assert_eq!(found, Credentials::ApplicationCredential { id: "a".to_owned(), secret: "s".to_owned() });
+        assert_eq!(found, Credentials::ApplicationCredential { id: "a".to_owned(), secret: "s".into() });
     }
 
     #[test]

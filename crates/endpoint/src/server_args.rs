@@ -9,6 +9,7 @@ use gnudi_client::{AssertedIdentity, Client, ClientIdentity, ClientOptions, Trus
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef,
 };
+use gnudi_model::Secret;
 use tokio::runtime::Builder;
 
 /// The default server.
@@ -349,8 +350,8 @@ impl KeystoneArgs {
         let auth_url = needed(&self.os_auth_url, "OS_AUTH_URL")?;
         let credentials = match kind {
             "v3applicationcredential" => {
-                let secret =
-                    needed(&self.os_application_credential_secret, "OS_APPLICATION_CREDENTIAL_SECRET")?;
+                let secret = &self.os_application_credential_secret;
+                let secret = needed(secret, "OS_APPLICATION_CREDENTIAL_SECRET").map(Secret::new)?;
                 let id = of(&self.os_application_credential_id, "OS_APPLICATION_CREDENTIAL_ID");
                 match (id, of(&self.os_application_credential_name, "OS_APPLICATION_CREDENTIAL_NAME")) {
                     (Some(id), _) => Credentials::ApplicationCredential { id, secret },
@@ -364,12 +365,12 @@ impl KeystoneArgs {
                 }
             }
             "token" | "v3token" => Credentials::Token {
-                token: needed(&self.os_token, "OS_TOKEN")?,
+                token: Secret::new(needed(&self.os_token, "OS_TOKEN")?),
                 scope: self.scope(variables),
             },
             _ => Credentials::Password {
                 user: self.user(variables)?,
-                password: needed(&self.os_password, "OS_PASSWORD")?,
+                password: Secret::new(needed(&self.os_password, "OS_PASSWORD")?),
                 scope: self.scope(variables),
             },
         };
@@ -485,7 +486,7 @@ mod tests {
         let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Name("Users".to_owned()) };
         let domain = DomainRef::Id("projects".to_owned());
         let scope = Some(Scope::Project(ProjectRef::Name { name: "demo project".to_owned(), domain }));
-        let credentials = Credentials::Password { user, password: "secret".to_owned(), scope };
+        let credentials = Credentials::Password { user, password: "secret".into(), scope };
         let (auth_url, interface) = ("http://k:5000".to_owned(), Interface::Internal);
         assert_eq!(login, Login { auth_url, credentials, region_name: None, interface });
         let with_default = [&variables[..], &[("OS_DEFAULT_DOMAIN_ID", "d")]].concat();
@@ -513,7 +514,7 @@ mod tests {
         let by_name = [&variables[..], &credential].concat();
         let Caller::Keystone(login) = caller(&nobody, &by_name).unwrap() else { panic!("a login") };
         let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::Name("Users".to_owned()) };
-        let (name, secret) = ("reader".to_owned(), "s".to_owned());
+        let (name, secret) = ("reader".to_owned(), "s".into());
         assert_eq!(login.credentials, Credentials::NamedApplicationCredential { name, user, secret });
         assert!(caller(&nobody, &[&variables[..], &credential[..2]].concat()).is_err());
         // The same with a missing or unknown option.
@@ -548,7 +549,7 @@ mod tests {
                 panic!("a login")
             };
             let scope = Some(Scope::Project(ProjectRef::Id("p".to_owned())));
-            assert_eq!(login.credentials, Credentials::Token { token: "gAAA".to_owned(), scope });
+            assert_eq!(login.credentials, Credentials::Token { token: "gAAA".into(), scope });
         }
         let named = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
         let as_it_is = Caller::Token("gAAA".to_owned());

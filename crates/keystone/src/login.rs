@@ -43,20 +43,20 @@ pub fn request_body(credentials: &Credentials) -> Value {
     match credentials {
         Credentials::Password { user, password, scope } => {
             let mut named = named(user);
-            named["password"] = password.as_str().into();
+            named["password"] = password.reveal().into();
             let identity = json!({ "methods": ["password"], "password": { "user": named } });
             scoped(&identity, scope.as_ref())
         }
         Credentials::Token { token, scope } => {
-            scoped(&json!({ "methods": ["token"], "token": { "id": token } }), scope.as_ref())
+            scoped(&json!({ "methods": ["token"], "token": { "id": token.reveal() } }), scope.as_ref())
         }
         Credentials::ApplicationCredential { id, secret } => json!({ "auth": { "identity": {
             "methods": ["application_credential"],
-            "application_credential": { "id": id, "secret": secret },
+            "application_credential": { "id": id, "secret": secret.reveal() },
         } } }),
         Credentials::NamedApplicationCredential { name, user, secret } => json!({ "auth": { "identity": {
             "methods": ["application_credential"],
-            "application_credential": { "name": name, "user": named(user), "secret": secret },
+            "application_credential": { "name": name, "user": named(user), "secret": secret.reveal() },
         } } }),
     }
 }

@@ -1,8 +1,9 @@
 //! Options of Keystone sessions: `[keystone_authtoken]` and `[service_credentials]`.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use gnudi_http::{ClientIdentity, Trust};
+use gnudi_model::Secret;
 
 /// A user, project or domain by its id, or by its name within a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,44 +33,21 @@ pub enum Scope {
     System,
 }
 
-/// Credentials of a login. Secrets are never shown.
-#[derive(Clone, PartialEq, Eq)]
+/// Credentials of a login.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     Password {
         user: UserRef,
-        password: String,
+        password: Secret,
         /// `None`: unscoped.
         scope: Option<Scope>,
     },
     /// Another token, for one in a scope and for the catalogue.
-    Token { token: String, scope: Option<Scope> },
+    Token { token: Secret, scope: Option<Scope> },
     /// An application credential has its own scope.
-    ApplicationCredential { id: String, secret: String },
+    ApplicationCredential { id: String, secret: Secret },
     /// The same by its name, of which its user has one.
-    NamedApplicationCredential { name: String, user: UserRef, secret: String },
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Credentials::Password { user, scope, .. } => formatter
-                .debug_struct("Password")
-                .field("user", user)
-                .field("scope", scope)
-                .finish_non_exhaustive(),
-            Credentials::Token { scope, .. } => {
-                formatter.debug_struct("Token").field("scope", scope).finish_non_exhaustive()
-            }
-            Credentials::ApplicationCredential { id, .. } => {
-                formatter.debug_struct("ApplicationCredential").field("id", id).finish_non_exhaustive()
-            }
-            Credentials::NamedApplicationCredential { name, user, .. } => formatter
-                .debug_struct("NamedApplicationCredential")
-                .field("name", name)
-                .field("user", user)
-                .finish_non_exhaustive(),
-        }
-    }
+    NamedApplicationCredential { name: String, user: UserRef, secret: Secret },
 }
 
 /// Which of a service's endpoints to use.
