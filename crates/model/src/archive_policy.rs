@@ -254,20 +254,15 @@ impl ArchivePolicy {
         const MINUTE: i64 = 60;
         const HOUR: i64 = 60 * MINUTE;
         const DAY: i64 = 24 * HOUR;
-        let policy = |name: &str, back_window, items: &[(i64, i64)], methods: &BTreeSet<_>| ArchivePolicy {
-            name: name.to_owned(),
-            back_window,
-            definition: items
-                .iter()
-                .map(|(granularity, timespan)| ArchivePolicyItem {
-                    granularity: Timespan::from_secs(*granularity),
-                    points: Some((timespan / granularity) as u64),
-                    timespan: Some(Timespan::from_secs(*timespan)),
-                })
-                .collect(),
-            aggregation_methods: methods.clone(),
-            raw_timespan: None,
-            recomputes_late: false,
+        let item = |(granularity, timespan): &(i64, i64)| {
+            let [granularity, timespan] =
+                [*granularity, *timespan].map(|span| Some(Timespan::from_secs(span)));
+            ArchivePolicyItem::new(granularity, None, timespan).expect("whole points")
+        };
+        let policy = |name: &str, back_window, items: &[(i64, i64)], methods: &BTreeSet<_>| {
+            let definition = items.iter().map(item).collect();
+            let policy = ArchivePolicy::new(name.to_owned(), back_window, definition, methods.clone());
+            policy.expect("granularities differ")
         };
         vec![
             policy(

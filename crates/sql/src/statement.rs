@@ -23,64 +23,29 @@ pub enum Value {
     BytesColumn(Vec<Option<Vec<u8>>>),
 }
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Value::Integer(Some(number))
-    }
+macro_rules! values {
+    ($($type:ty: $given:ident => $value:expr;)*) => {
+        $(
+            impl From<$type> for Value {
+                fn from($given: $type) -> Self {
+                    $value
+                }
+            }
+        )*
+    };
 }
 
-impl From<Option<i64>> for Value {
-    fn from(number: Option<i64>) -> Self {
-        Value::Integer(number)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Self {
-        Value::Real(number)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Value::Text(Some(text.into()))
-    }
-}
-
-impl From<Option<&str>> for Value {
-    fn from(text: Option<&str>) -> Self {
-        Value::Text(text.map(Into::into))
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Text(Some(text.into()))
-    }
-}
-
-impl From<&String> for Value {
-    fn from(text: &String) -> Self {
-        text.as_str().into()
-    }
-}
-
-impl From<Vec<u8>> for Value {
-    fn from(bytes: Vec<u8>) -> Self {
-        Value::Bytes(Some(bytes))
-    }
-}
-
-impl From<Uuid> for Value {
-    fn from(id: Uuid) -> Self {
-        Value::Bytes(Some(id.as_bytes().to_vec()))
-    }
-}
-
-impl From<Option<Uuid>> for Value {
-    fn from(id: Option<Uuid>) -> Self {
-        Value::Bytes(id.map(|id| id.as_bytes().to_vec()))
-    }
+values! {
+    i64: number => Value::Integer(Some(number));
+    Option<i64>: number => Value::Integer(number);
+    f64: number => Value::Real(number);
+    &str: text => Value::Text(Some(text.into()));
+    Option<&str>: text => Value::Text(text.map(Into::into));
+    String: text => Value::Text(Some(text.into()));
+    &String: text => text.as_str().into();
+    Vec<u8>: bytes => Value::Bytes(Some(bytes));
+    Uuid: id => Value::Bytes(Some(id.as_bytes().to_vec()));
+    Option<Uuid>: id => Value::Bytes(id.map(|id| id.as_bytes().to_vec()));
 }
 
 #[derive(Clone, Debug)]

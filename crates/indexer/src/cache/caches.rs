@@ -6,7 +6,10 @@ use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, ResourceType};
 use uuid::Uuid;
 
 use super::{
-    CacheOptions, ends::End, metrics::MetricCache, named::NamedCache, resource_table::ResourceCache,
+    CacheOptions,
+    metrics::MetricCache,
+    named::NamedCache,
+    resource_table::{End, ResourceCache},
     shards::Shards,
 };
 use crate::{ChangeLog, Touched, Which};

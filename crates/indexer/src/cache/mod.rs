@@ -16,10 +16,8 @@
 //! accepted, and dropped by the worker that removes the metric. Writes are checked by the database, never by
 //! the cache.
 
-mod annotation;
 mod caches;
 mod clock;
-mod ends;
 mod follower;
 mod loader;
 mod metrics;

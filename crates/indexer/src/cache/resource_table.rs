@@ -1,4 +1,4 @@
-//! Cache of resources, in two forms: under their own type, and as generic ones.
+//! Cache of resources, in two forms: under their own type, and as generic ones; and what is cached of their ends.
 //!
 //! A resource includes its metrics. If a metric is deleted or moved to another resource, its former resource is
 //! unknown: all cached resources are invalidated. This is rare; most metrics are deleted with their resource.
@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use gnudi_model::{Resource, resource_type::GENERIC};
+use gnudi_model::{Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
 use super::{
@@ -87,5 +87,25 @@ impl ResourceCache {
     /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
         self.shown.shut(is_shut);
+    }
+}
+
+/// An existing resource, and its end, which every pass needs that measures the resource. Separate from cached resources:
+/// an entry is small, and changes of a resource's metrics do not invalidate it.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) id: Uuid,
+    pub(super) ended_at: Option<Timestamp>,
+}
+
+impl Entry for End {
+    type Key = Uuid;
+
+    fn key(&self) -> Uuid {
+        self.id
+    }
+
+    fn hash(id: Uuid) -> u64 {
+        unpredictable_hash(id)
     }
 }

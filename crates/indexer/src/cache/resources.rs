@@ -1,6 +1,6 @@
-//! Resources and their types behind the cache.
+//! Resources, their types and their annotations behind the cache.
 //!
-//! Listings always read the index. Where the affected items are unknown, more is invalidated than necessary.
+//! Listings and annotations always read the index. Where the affected items are unknown, more is invalidated than necessary.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use gnudi_model::{MetricId, Resource, ResourceType, Timestamp};
 use uuid::Uuid;
 
-use super::{CachedIndexer, caches::Caches, ends::End};
+use super::{CachedIndexer, caches::Caches, resource_table::End};
 use crate::{
-    DeletedResources, Filter, Indexer, NewResource, ResourceChange, ResourceListing, ResourceTypeChange,
-    ResourceTypes, Resources, Result, Touched, UpdatedResource,
+    Annotation, AnnotationListing, Annotations, DeletedResources, Filter, Indexer, NewResource,
+    ResourceChange, ResourceListing, ResourceTypeChange, ResourceTypes, Resources, Result, Touched,
+    UpdatedResource,
     resource::{attached, created},
 };
 
@@ -212,5 +213,24 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
 
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
         self.index.list_resources(listing).await
+    }
+}
+
+#[async_trait]
+impl<I: Indexer> Annotations for CachedIndexer<I> {
+    async fn create_annotation(&self, annotation: Annotation) -> Result<()> {
+        self.index.create_annotation(annotation).await
+    }
+
+    async fn annotation(&self, resource_id: Uuid, id: Uuid) -> Result<Option<Annotation>> {
+        self.index.annotation(resource_id, id).await
+    }
+
+    async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
+        self.index.list_annotations(listing).await
+    }
+
+    async fn delete_annotation(&self, resource_id: Uuid, id: Uuid) -> Result<()> {
+        self.index.delete_annotation(resource_id, id).await
     }
 }
