@@ -82,6 +82,31 @@ pub enum SortKey {
     Status,
 }
 
+impl SortKey {
+    pub const ALL: [Self; 7] = [
+        Self::Id,
+        Self::Creator,
+        Self::Name,
+        Self::Unit,
+        Self::ArchivePolicyName,
+        Self::ResourceId,
+        Self::Status,
+    ];
+
+    /// Its name in the API, and its column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SortKey::Id => "id",
+            SortKey::Creator => "creator",
+            SortKey::Name => "name",
+            SortKey::Unit => "unit",
+            SortKey::ArchivePolicyName => "archive_policy_name",
+            SortKey::ResourceId => "resource_id",
+            SortKey::Status => "status",
+        }
+    }
+}
+
 /// The plain directions sort null as the least value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortDirection {
@@ -157,20 +182,10 @@ impl FromStr for MetricSort {
     /// Parses `key` or `key:direction` of a `sort` argument; errors are Gnocchi's.
     fn from_str(text: &str) -> Result<Self> {
         let (key, direction) = text.split_once(':').unwrap_or((text, ""));
-        let key = match key.trim() {
-            "id" => SortKey::Id,
-            "creator" => SortKey::Creator,
-            "name" => SortKey::Name,
-            "unit" => SortKey::Unit,
-            "archive_policy_name" => SortKey::ArchivePolicyName,
-            "resource_id" => SortKey::ResourceId,
-            "status" => SortKey::Status,
-            unknown => {
-                return Err(IndexerError::InvalidPagination(format!(
-                    "Sort key supplied is invalid: {unknown}"
-                )));
-            }
-        };
+        let name = key.trim();
+        let key = SortKey::ALL.into_iter().find(|key| key.name() == name).ok_or_else(|| {
+            IndexerError::InvalidPagination(format!("Sort key supplied is invalid: {name}"))
+        })?;
         Ok(MetricSort { key, direction: direction.parse()? })
     }
 }

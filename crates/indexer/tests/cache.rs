@@ -14,6 +14,7 @@ use gnudi_indexer::{
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, resource_type::GENERIC};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use support::Gated;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 type Cache = Arc<CachedIndexer<Gated>>;
@@ -27,6 +28,14 @@ async fn cache() -> (Cache, Gated) {
 
 fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
+}
+
+/// Begins a call of the cache.
+fn start<F: Future<Output: Send> + Send + 'static>(
+    cache: &Cache,
+    call: impl FnOnce(Cache) -> F,
+) -> JoinHandle<F::Output> {
+    tokio::spawn(call(cache.clone()))
 }
 
 /// Lets every task run until it blocks at a gate.
@@ -69,12 +78,10 @@ async fn those_who_miss_at_once_share_queries() {
     let (cache, gated) = cache().await;
     gated.index.create_metrics((0..10).map(new_metric).collect()).await;
     gated.behind_reads.close();
-    let calls: Vec<_> = (0..50u128)
-        .map(|call| {
-            let cache = cache.clone();
-            tokio::spawn(async move { cache.metrics(&[id(call % 10), id(100)]).await })
-        })
-        .collect();
+    let call = |number: u128| {
+        start(&cache, move |cache| async move { cache.metrics(&[id(number % 10), id(100)]).await })
+    };
+    let calls: Vec<_> = (0..50).map(call).collect();
     settle().await;
     gated.behind_reads.open();
     for (call, found) in join_all(calls).await.into_iter().enumerate() {
@@ -91,10 +98,7 @@ async fn a_load_that_overlaps_a_deletion_leaves_nothing() {
     let (cache, gated) = cache().await;
     gated.index.create_metrics(vec![new_metric(1)]).await;
     gated.behind_reads.close();
-    let load = tokio::spawn({
-        let cache = cache.clone();
-        async move { cache.metrics(&[id(1)]).await }
-    });
+    let load = start(&cache, |cache| async move { cache.metrics(&[id(1)]).await });
     settle().await;
     // The load has read the metric, and has not returned yet.
     assert_eq!(cache.delete_metrics(&[id(1)]).await, [Ok(())]);
@@ -110,10 +114,7 @@ async fn a_warming_that_overlaps_a_deletion_leaves_nothing() {
     gated.index.create_metrics(vec![new_metric(1), new_metric(2)]).await;
     // Policies and rules first, then the page that is blocked.
     gated.behind_reads.close();
-    let warming = tokio::spawn({
-        let cache = cache.clone();
-        async move { cache.warm().await }
-    });
+    let warming = start(&cache, |cache| async move { cache.warm().await });
     for _ in 0..2 {
         settle().await;
         gated.behind_reads.let_one_pass();
@@ -131,10 +132,7 @@ async fn a_deletion_whose_caller_went_away_is_seen() {
     let (cache, gated) = cache().await;
     cache.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     gated.before_writes.close();
-    let deletion = tokio::spawn({
-        let cache = cache.clone();
-        async move { cache.delete_metrics(&[id(1)]).await }
-    });
+    let deletion = start(&cache, |cache| async move { cache.delete_metrics(&[id(1)]).await });
     settle().await;
     deletion.abort();
     assert!(deletion.await.unwrap_err().is_cancelled());
@@ -152,10 +150,7 @@ async fn policies_read_before_a_change_are_not_kept() {
     let old = cache.archive_policy("low").await.unwrap().unwrap();
     cache.invalidate(&Touched::policies());
     gated.behind_reads.close();
-    let overlapping = tokio::spawn({
-        let cache = cache.clone();
-        async move { cache.archive_policy("low").await }
-    });
+    let overlapping = start(&cache, |cache| async move { cache.archive_policy("low").await });
     settle().await;
     let new = cache.update_archive_policy("low", with_back_window(&old, 7)).await.unwrap();
     assert_eq!(new.back_window, 7);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use engines::{Engine, EngineKind};
 use gnudi_indexer::{
     ArchivePolicies, MetricFilter, MetricListing, MetricMarker, MetricSort, Metrics, NewMetric, NewResource,
-    Page, Resources, SqlIndexer, conformance::new_resource,
+    Page, Resources, SortKey, SqlIndexer, conformance::new_resource,
 };
 use gnudi_model::{ArchivePolicy, Metric, MetricId, Timestamp};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -110,8 +110,8 @@ fn pages_are_the_sorted_whole_cut(kind: EngineKind, cases: u32) {
             indexer.create_metrics((0..250).map(metric).collect()).await.into_iter().collect();
         (indexer, metrics.unwrap())
     });
-    let keys = ["id", "creator", "name", "unit", "archive_policy_name", "resource_id", "status"];
-    let sort = (prop::sample::select(keys.to_vec()), any::<bool>(), any::<bool>());
+    let keys = SortKey::ALL.map(SortKey::name).to_vec();
+    let sort = (prop::sample::select(keys), any::<bool>(), any::<bool>());
     let creator = prop::option::of(0..4u32);
     let strategy = (prop::collection::vec(sort, 0..4), any::<bool>(), 1..60usize, creator);
     let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });

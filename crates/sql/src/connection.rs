@@ -13,7 +13,7 @@ use crate::{
     Dialect, Row, Statement,
     error::is_lost,
     mysql,
-    options::{DatabaseOptions, Server, ServerOptions},
+    options::{DatabaseOptions, Server},
     postgres, sqlite,
 };
 
@@ -48,16 +48,12 @@ impl Connector {
     pub fn new(options: &DatabaseOptions) -> Self {
         match options {
             DatabaseOptions::Sqlite(options) => Connector::Sqlite(Box::new(sqlite::connect_options(options))),
-            DatabaseOptions::Server(options) => Connector::server(options),
-        }
-    }
-
-    fn server(options: &ServerOptions) -> Self {
-        match options.server {
-            Server::Postgres => {
-                Connector::Postgres(Box::new(postgres::connect_options(options)), options.timeout)
-            }
-            Server::Mysql => Connector::Mysql(Box::new(mysql::connect_options(options)), options.timeout),
+            DatabaseOptions::Server(options) => match options.server {
+                Server::Postgres => {
+                    Connector::Postgres(Box::new(postgres::connect_options(options)), options.timeout)
+                }
+                Server::Mysql => Connector::Mysql(Box::new(mysql::connect_options(options)), options.timeout),
+            },
         }
     }
 
@@ -70,23 +66,18 @@ impl Connector {
     }
 
     pub async fn connect(&self, purpose: Purpose) -> Result<Connection, sqlx::Error> {
-        match self {
-            Connector::Sqlite(options) => Ok(Connection {
-                inner: Inner::Sqlite(options.connect().await?),
-                deadline: None,
-                is_lost: false,
-            }),
-            Connector::Postgres(options, limit) => {
-                let connection =
-                    Box::pin(within(Some(*limit), postgres::connect(options, purpose, *limit))).await?;
-                Ok(Connection::server(Inner::Postgres(connection), purpose, *limit))
+        let limit = self.limit();
+        let inner = match self {
+            Connector::Sqlite(options) => Inner::Sqlite(options.connect().await?),
+            Connector::Postgres(options, time) => {
+                Inner::Postgres(Box::pin(within(limit, postgres::connect(options, purpose, *time))).await?)
             }
-            Connector::Mysql(options, limit) => {
-                let connection =
-                    Box::pin(within(Some(*limit), mysql::connect(options, purpose, *limit))).await?;
-                Ok(Connection::server(Inner::Mysql(connection), purpose, *limit))
+            Connector::Mysql(options, time) => {
+                Inner::Mysql(Box::pin(within(limit, mysql::connect(options, purpose, *time))).await?)
             }
-        }
+        };
+        let deadline = limit.filter(|_| purpose != Purpose::Migrate);
+        Ok(Connection { inner, deadline, is_lost: false })
     }
 
     /// Whether a pooler executes the statements of several connections in one session of `PostgreSQL`, as `PgBouncer`
@@ -192,10 +183,6 @@ macro_rules! each {
 }
 
 impl Connection {
-    fn server(inner: Inner, purpose: Purpose, limit: Duration) -> Self {
-        Connection { inner, deadline: (purpose != Purpose::Migrate).then_some(limit), is_lost: false }
-    }
-
     pub fn dialect(&self) -> Dialect {
         match self.inner {
             Inner::Sqlite(_) => Dialect::Sqlite,

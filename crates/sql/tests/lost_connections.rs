@@ -3,22 +3,31 @@
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use gnudi_sql::{Class, Connector, DatabaseOptions, Purpose, class, is_lost};
 
+/// A server, and how to connect to it. What it returns is the result of its thread.
+fn start<T: Send + 'static>(
+    scheme: &str,
+    tls: &str,
+    serve: impl FnOnce(&TcpListener) -> T + Send + 'static,
+) -> (Connector, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("{scheme}://me@{}/index?sslmode={tls}", listener.local_addr().unwrap());
+    let connector = Connector::new(&DatabaseOptions::from_url(&url).unwrap());
+    (connector, thread::spawn(move || serve(&listener)))
+}
+
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.accept().unwrap().0
+}
+
 /// The class of the error with which a server answers a statement, and whether the connection is lost then.
 async fn outcome(scheme: &str, serve: impl FnOnce(&mut TcpStream) + Send + 'static) -> (Class, bool) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        serve(&mut client);
-    });
-    let url = format!("{scheme}://me@127.0.0.1:{port}/index?sslmode=disable");
-    let options = DatabaseOptions::from_url(&url).unwrap();
-    let mut connection = Connector::new(&options).connect(Purpose::Write).await.unwrap();
+    let (connector, server) = start(scheme, "disable", move |listener| serve(&mut accept(listener)));
+    let mut connection = connector.connect(Purpose::Write).await.unwrap();
     let error = connection.run("SELECT 1").await.unwrap_err();
     server.join().unwrap();
     assert_eq!(connection.is_lost(), is_lost(&error), "{error}");
@@ -142,11 +151,9 @@ async fn postgresqls_errors_that_end_a_connection() {
 /// Nodes of Galera apply each other's commits later; other servers do not know the setting.
 #[tokio::test]
 async fn mysql_coordinates_on_what_other_nodes_have_committed() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("mysql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
-    let server = thread::spawn(move || mysql(&mut listener.accept().unwrap().0, 1193, "HY000"));
-    let options = DatabaseOptions::from_url(&url).unwrap();
-    Connector::new(&options).connect(Purpose::Coordinate).await.unwrap();
+    let (connector, server) =
+        start("mysql", "disable", |listener| mysql(&mut accept(listener), 1193, "HY000"));
+    connector.connect(Purpose::Coordinate).await.unwrap();
     let setting = server.join().unwrap();
     assert!(setting.contains("wsrep_sync_wait = 7"), "{setting}");
 }
@@ -154,11 +161,9 @@ async fn mysql_coordinates_on_what_other_nodes_have_committed() {
 /// `PgBouncer` refuses connections that ask for more than it knows.
 #[tokio::test]
 async fn postgresql_is_asked_for_nothing_that_pgbouncer_refuses() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("postgresql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
-    let server = thread::spawn(move || greet_postgres(&mut listener.accept().unwrap().0));
-    let options = DatabaseOptions::from_url(&url).unwrap();
-    Connector::new(&options).connect(Purpose::Read).await.unwrap();
+    let (connector, server) =
+        start("postgresql", "disable", |listener| greet_postgres(&mut accept(listener)));
+    connector.connect(Purpose::Read).await.unwrap();
     let startup = server.join().unwrap();
     assert!(startup.contains("application_name") && !startup.contains("extra_float_digits"), "{startup}");
 }
@@ -181,11 +186,9 @@ fn answer_postgres(client: &mut TcpStream, process: u8) {
 #[tokio::test]
 async fn a_pooler_that_shares_sessions_is_known_by_their_processes() {
     for (processes, expected) in [([[1, 2], [3, 3], [1, 2]], true), ([[1, 2]; 3], false)] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("postgresql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
-        let server = thread::spawn(move || {
+        let (connector, server) = start("postgresql", "disable", move |listener| {
             let mut clients = [(); 2].map(|()| {
-                let mut client = listener.accept().unwrap().0;
+                let mut client = accept(listener);
                 greet_postgres(&mut client);
                 client
             });
@@ -195,7 +198,6 @@ async fn a_pooler_that_shares_sessions_is_known_by_their_processes() {
                 }
             }
         });
-        let connector = Connector::new(&DatabaseOptions::from_url(&url).unwrap());
         let mut connection = connector.connect(Purpose::Migrate).await.unwrap();
         assert_eq!(connector.shares_sessions(&mut connection).await.unwrap(), expected, "{processes:?}");
         server.join().unwrap();
@@ -206,20 +208,16 @@ async fn a_pooler_that_shares_sessions_is_known_by_their_processes() {
 #[tokio::test]
 async fn tls_that_fails_is_done_without_unless_it_is_required() {
     for (mode, connects) in [("prefer", true), ("require", false)] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = thread::spawn(move || {
-            let mut client = listener.accept().unwrap().0;
+        let (connector, server) = start("postgresql", mode, move |listener| {
+            let mut client = accept(listener);
             take_from_postgres(&mut client);
             // Yes, and the alert that they have no version in common.
             client.write_all(b"S\x15\x03\x03\0\x02\x02\x46").unwrap();
             if connects {
-                greet_postgres(&mut listener.accept().unwrap().0);
+                greet_postgres(&mut accept(listener));
             }
         });
-        let url = format!("postgresql://me@{address}/index?sslmode={mode}");
-        let options = DatabaseOptions::from_url(&url).unwrap();
-        let connected = Connector::new(&options).connect(Purpose::Read).await;
+        let connected = connector.connect(Purpose::Read).await;
         assert_eq!(connected.is_ok(), connects, "{mode}: {:?}", connected.err());
         server.join().unwrap();
     }

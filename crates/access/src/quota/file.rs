@@ -12,42 +12,24 @@ use crate::file::{self, FileError};
 /// The maximum size of the file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
+/// A limit in the file: `None` is the general one, `Some(None)` means no limit.
+type Limit = Option<Option<u64>>;
+
 /// A project's limits.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProjectEntry {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     metrics_max: Limit,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     measures_per_second: Limit,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     request_cost_per_second: Limit,
 }
 
-/// A limit in the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Limit {
-    #[default]
-    AsForAll,
-    /// `null`.
-    Unlimited,
-    Most(u64),
-}
-
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::deserialize(deserializer)?.map_or(Limit::Unlimited, Limit::Most))
-    }
-}
-
-impl Limit {
-    fn or(self, for_all: Option<u64>) -> Option<u64> {
-        match self {
-            Limit::AsForAll => for_all,
-            Limit::Unlimited => None,
-            Limit::Most(most) => Some(most),
-        }
-    }
+/// A limit that is there: a number or `null`.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// Per-project limits.
@@ -68,7 +50,7 @@ impl Overrides {
         let projects = projects.unwrap_or_default();
         for (project, given) in &projects {
             let rates = [given.measures_per_second, given.request_cost_per_second];
-            if rates.contains(&Limit::Most(0)) {
+            if rates.contains(&Some(Some(0))) {
                 return Err(format!(
                     "project \"{project}\": a rate of 0 would refuse every request: write null for no limit, or at least 1"
                 ));
@@ -80,9 +62,9 @@ impl Overrides {
     /// The limits by project; missing ones are taken from `others`.
     pub fn over(self, others: ProjectLimits) -> HashMap<String, ProjectLimits> {
         let limits = |given: ProjectEntry| ProjectLimits {
-            metrics_max: given.metrics_max.or(others.metrics_max),
-            measures_per_second: given.measures_per_second.or(others.measures_per_second),
-            request_cost_per_second: given.request_cost_per_second.or(others.request_cost_per_second),
+            metrics_max: given.metrics_max.unwrap_or(others.metrics_max),
+            measures_per_second: given.measures_per_second.unwrap_or(others.measures_per_second),
+            request_cost_per_second: given.request_cost_per_second.unwrap_or(others.request_cost_per_second),
         };
         self.0.into_iter().map(|(project, given)| (project, limits(given))).collect()
     }

@@ -9,16 +9,6 @@ use crate::{
     MetricSort, NewMetric, NewResource, Page, Pattern, SortDirection, SortKey,
 };
 
-const KEYS: [SortKey; 7] = [
-    SortKey::Id,
-    SortKey::Creator,
-    SortKey::Name,
-    SortKey::Unit,
-    SortKey::ArchivePolicyName,
-    SortKey::ResourceId,
-    SortKey::Status,
-];
-
 /// Metrics that share each attribute with some others, and lack optional ones.
 async fn populate(indexer: &dyn Indexer) {
     create_low(indexer).await;
@@ -173,11 +163,12 @@ pub(super) async fn filters(indexer: &dyn Indexer) {
 pub(super) async fn pages_follow_each_other(indexer: &dyn Indexer) {
     populate(indexer).await;
     let mut orders: Vec<Vec<MetricSort>> = vec![vec![]];
-    for (index, key) in KEYS.into_iter().enumerate() {
+    for (index, key) in SortKey::ALL.into_iter().enumerate() {
         for direction in SortDirection::ALL {
             let first = MetricSort { key, direction };
             // The second key varies with the first, so that each pair occurs in some direction.
-            let second = MetricSort { key: KEYS[(index + 2) % 7], direction: SortDirection::ALL[index % 6] };
+            let second =
+                MetricSort { key: SortKey::ALL[(index + 2) % 7], direction: SortDirection::ALL[index % 6] };
             orders.push(vec![first]);
             orders.push(vec![first, second]);
         }

@@ -4,10 +4,12 @@ use futures_util::future::join_all;
 use gnudi_model::{Metric, MetricStatus, Timestamp};
 use uuid::Uuid;
 
-use super::{create, create_generic, create_low, id, named_metric, new_metric, new_resource, policy};
+use super::{
+    create, create_generic, create_low, id, named_metric, new_metric, policy,
+    resource::{attaching, metrics_change, updated, with_metrics},
+};
 use crate::{
-    Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric,
-    NewResource, Page, ResourceChange,
+    Indexer, IndexerError, MetricFilter, MetricListing, MetricsChange, NewMetric, NewNamedMetric, Page,
 };
 
 fn taken(name: &str) -> IndexerError {
@@ -60,18 +62,9 @@ pub(super) async fn whole_names_live_as_long_as_their_metrics(indexer: &dyn Inde
     let refused = NewMetric { archive_policy_name: "none".to_owned(), ..cut(2) };
     let outcomes = create(indexer, vec![cut(1), refused, new_metric(3)]).await;
     assert_eq!(outcomes.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
-    let resource = NewResource {
-        metrics: vec![("a".to_owned(), created(4)), ("b".to_owned(), created(5))],
-        ..new_resource(8)
-    };
+    let resource = with_metrics(8, &[("a", created(4)), ("b", created(5))]);
     assert!(indexer.create_resources(vec![resource]).await[0].is_ok());
-    let change = ResourceChange {
-        metrics: Some(vec![("c".to_owned(), created(6)), ("d".to_owned(), MetricsChange::Attach(id(5)))]),
-        append_metrics: true,
-        now: Timestamp::from_secs(1_700_000_001),
-        ..ResourceChange::default()
-    };
-    indexer.update_resource("generic", Uuid::from_u128(8), change).await.unwrap();
+    updated(indexer, 8, metrics_change(1, true, &[("c", created(6)), ("d", attaching(5))])).await;
     let ids: Vec<_> = (1..=7).map(id).collect();
     let expected = [whole(1), None, None, whole(4), None, whole(6), None];
     assert_eq!(indexer.whole_names(&ids).await.unwrap(), expected, "one that gets another name loses it");

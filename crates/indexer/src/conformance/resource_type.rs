@@ -5,10 +5,8 @@ use gnudi_model::{
 };
 use uuid::Uuid;
 
-use super::{create_type, instance, new_resource, shown, text};
-use crate::{
-    Indexer, IndexerError, NewResource, NewRevision, ResourceChange, ResourceListing, ResourceTypeChange,
-};
+use super::{create_type, instance, new_resource, resource::change, shown, text};
+use crate::{Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceTypeChange};
 
 fn attribute(kind: AttributeKind) -> Attribute {
     Attribute { kind, required: false, fill: None }
@@ -49,12 +47,8 @@ async fn in_revisions(indexer: &dyn Indexer, number: u128, attribute: &str) -> V
 }
 
 async fn rename(indexer: &dyn Indexer, number: u128, name: &str) {
-    let change = ResourceChange {
-        attributes: [("display_name".into(), text(name))].into(),
-        revision: NewRevision::IfChanged,
-        now: Timestamp::from_secs(1_700_000_100),
-        ..ResourceChange::default()
-    };
+    let attributes = [("display_name".into(), text(name))].into();
+    let change = ResourceChange { attributes, ..change(100) };
     indexer.update_resource("instance", Uuid::from_u128(number), change).await.unwrap();
 }
 

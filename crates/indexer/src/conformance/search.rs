@@ -3,11 +3,15 @@
 use gnudi_model::{Attribute, AttributeKind, AttributeValue, Resource, Timestamp, resource_type::GENERIC};
 use uuid::Uuid;
 
-use super::{create_generic, create_type, instance, new_resource, text};
+use super::{
+    create_generic, create_type, instance, new_resource,
+    resource::{at, change},
+    text,
+};
 use crate::{
     Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual},
-    Filter, FilterValue, Indexer, IndexerError, NewResource, NewRevision, ResourceChange, ResourceListing,
-    ResourceMarker, ResourcePage, ResourceSort, ResourceTypeChange, SortDirection,
+    Filter, FilterValue, Indexer, IndexerError, NewResource, ResourceChange, ResourceListing, ResourceMarker,
+    ResourcePage, ResourceSort, ResourceTypeChange, SortDirection,
     filter::{FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX},
 };
 
@@ -297,15 +301,9 @@ async fn populate_history(indexer: &dyn Indexer) {
     let created = indexer.create_resources(vec![instance(1), instance(2)]).await;
     assert!(created.iter().all(Result::is_ok), "{created:?}");
     create_generic(indexer, &[3]).await;
-    let after = |second: i64| Timestamp::from_secs(1_700_000_000 + second);
-    let change = |second| ResourceChange {
-        revision: NewRevision::IfChanged,
-        now: after(second),
-        ..ResourceChange::default()
-    };
     let grow =
         ResourceChange { attributes: [("vcpus".into(), AttributeValue::Number(8.0))].into(), ..change(10) };
-    let end = ResourceChange { ended_at: Some(Some(after(20))), ..change(20) };
+    let end = ResourceChange { ended_at: Some(Some(at(20))), ..change(20) };
     for change in [grow, end] {
         indexer.update_resource("instance", Uuid::from_u128(1), change).await.unwrap();
     }

@@ -392,11 +392,7 @@ impl Tables {
 }
 
 fn compare(a: &Metric, b: &Metric, order: &[MetricSort]) -> Ordering {
-    order
-        .iter()
-        .map(|sort| compare_key(a, b, *sort))
-        .find(|ordering| ordering.is_ne())
-        .unwrap_or(Ordering::Equal)
+    order.iter().map(|sort| compare_key(a, b, *sort)).fold(Ordering::Equal, Ordering::then)
 }
 
 fn compare_key(a: &Metric, b: &Metric, sort: MetricSort) -> Ordering {

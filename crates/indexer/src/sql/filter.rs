@@ -397,18 +397,13 @@ pub(super) const VALUE: &str = "value";
 
 /// Appends an expression that is true for rows with a matching creator.
 fn push_created(query: &mut Query, rows: Rows, pattern: &Pattern) {
-    match rows {
-        Rows::Current => {
-            query.push("r.number IN (SELECT number FROM resource WHERE creator IN (");
-            push_creators(query, "resource", pattern);
-            query.push("))");
-        }
-        Rows::Past => {
-            query.push("r.creator IN (");
-            push_creators(query, "resource", pattern);
-            query.push(")");
-        }
-    }
+    let (before, behind) = match rows {
+        Rows::Current => ("r.number IN (SELECT number FROM resource WHERE creator IN (", "))"),
+        Rows::Past => ("r.creator IN (", ")"),
+    };
+    query.push(before);
+    push_creators(query, "resource", pattern);
+    query.push(behind);
 }
 
 /// Creators are few compared with what they created, so each is tested once, by skipping through their index. All

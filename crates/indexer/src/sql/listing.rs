@@ -93,7 +93,7 @@ fn statement(
         push_scope(&mut query, scope);
     }
     let push_key = |query: &mut Statement, at: usize| {
-        query.push(column_of(sorts[at].key));
+        query.push(sorts[at].key.name());
     };
     piece.push(&mut query, push_key, |query, _, value| {
         query.push_bind(value.clone());
@@ -106,19 +106,7 @@ fn statement(
 
 fn order_term(sort: MetricSort, dialect: Dialect) -> String {
     let MetricSort { key, direction } = sort;
-    dialect.order_term(column_of(key), direction.is_ascending(), is_nullable(key), direction.nulls_first())
-}
-
-const fn column_of(key: SortKey) -> &'static str {
-    match key {
-        SortKey::Id => "id",
-        SortKey::Creator => "creator",
-        SortKey::Name => "name",
-        SortKey::Unit => "unit",
-        SortKey::ArchivePolicyName => "archive_policy_name",
-        SortKey::ResourceId => "resource_id",
-        SortKey::Status => "status",
-    }
+    dialect.order_term(key.name(), direction.is_ascending(), is_nullable(key), direction.nulls_first())
 }
 
 const fn is_nullable(key: SortKey) -> bool {

@@ -258,6 +258,7 @@ mod tests {
         let indexer = SqlIndexer::open(&SqliteOptions::new(folder.path().join("index"))).await.unwrap();
         let ids = [Uuid::nil(), Uuid::max()];
         let values = [(1, vec![0], 1), (1, vec![1], 2)];
+        let naming = |statement: &str| among(Dialect::Sqlite, statement, ids.iter().copied());
         for (query, search) in [
             (
                 named_statement(Dialect::Sqlite, &[(ids[0], "a"), (ids[1], "b")]),
@@ -276,17 +277,10 @@ mod tests {
                 "PRIMARY KEY (attribute_number=? AND value=? AND revision=?)",
             ),
             (
-                among(
-                    Dialect::Sqlite,
-                    "DELETE FROM resource_annotation WHERE resource_id",
-                    ids.iter().copied(),
-                ),
+                naming("DELETE FROM resource_annotation WHERE resource_id"),
                 "ix_resource_annotation (resource_id=?)",
             ),
-            (
-                among(Dialect::Sqlite, "DELETE FROM resource_history WHERE id", ids.iter().copied()),
-                "ix_resource_history_id (id=?)",
-            ),
+            (naming("DELETE FROM resource_history WHERE id"), "ix_resource_history_id (id=?)"),
         ] {
             let plan = crate::sql::plan(&indexer, &query).await;
             assert!(plan.iter().any(|step| step.starts_with("SEARCH") && step.ends_with(search)), "{plan:?}");
