@@ -55,7 +55,7 @@ impl Checkpoints {
         let Some(log) = &self.log else { return };
         self.changes += changes as u64;
         let is_long = || std::fs::metadata(log).is_ok_and(|log| log.len() > LOG_BYTES_MAX);
-        if self.failed.is_some() || (self.changes < self.due && !is_long()) {
+        if self.changes < self.due && !is_long() {
             return;
         }
         // Does not wait for readers; what they block is left to the next checkpoint.
@@ -68,16 +68,12 @@ impl Checkpoints {
 
     /// Checkpoints as far as readers allow: the next transaction writes the log from its start again.
     pub async fn now(&mut self, connection: &mut Connection) {
-        if self.log.is_some() && self.failed.is_none() {
-            self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
-        }
+        self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
     }
 
     /// Checkpoints all of the log, empties it and closes the connection.
     pub async fn finish(mut self, mut connection: Connection) {
-        if self.log.is_some() && self.failed.is_none() {
-            self.fold(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
-        }
+        self.fold(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
         if self.failed.is_some() {
             // Closing the last connection would checkpoint once more and delete the log; leave that to the next start.
             std::mem::forget(connection);
@@ -86,8 +82,11 @@ impl Checkpoints {
         }
     }
 
-    /// The pages in the log; `None` if the checkpoint failed.
+    /// The pages in the log; `None` without a log, and if this checkpoint or one before failed.
     async fn fold(&mut self, connection: &mut Connection, pragma: &'static str) -> Option<u64> {
+        if self.log.is_none() || self.failed.is_some() {
+            return None;
+        }
         let folded = connection.fetch_one(connection.statement(pragma)).await;
         match folded.and_then(|row| row.try_get::<i64>(1)) {
             Ok(pages) => Some(pages.max(0) as u64),

@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Connection, Row, SqlIndexer, Statement,
-    archive_policy_rule::CreateRule,
-    execute::{Execute, Refusals, execute_checked},
+    Connection, Dialect, Row, SqlIndexer, Statement, archive_policy_rule,
+    execute::{Execute, Refusals},
     failure::{Failure, damaged},
     id_at, optional_id_at,
     writer::{Applied, Change, Context},
@@ -30,7 +29,7 @@ const SELECT_ONE: &str = "SELECT name, back_window, definition, aggregation_meth
 #[async_trait]
 impl ArchivePolicies for SqlIndexer {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
-        self.writer.change(CreatePolicy(policy)).await
+        self.writer.change(create(self.readers.dialect(), &policy)).await.map(drop)
     }
 
     async fn create_missing_policies(
@@ -121,29 +120,19 @@ impl ArchivePolicies for SqlIndexer {
     }
 }
 
-struct CreatePolicy(ArchivePolicy);
-
-#[async_trait]
-impl Change for CreatePolicy {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let CreatePolicy(policy) = self;
-        let insert = connection
-            .statement(
-                "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan, \
-                 recomputes_late) VALUES (?, ?, ?, ?, ?, ?)",
-            )
-            .bind(&policy.name)
-            .bind(policy.back_window as i64)
-            .bind(encode_definition(&policy.definition))
-            .bind(encode_methods(&policy.aggregation_methods))
-            .bind(policy.raw_timespan.map(|timespan| timespan.0))
-            .bind(i64::from(policy.recomputes_late));
-        let taken = IndexerError::ArchivePolicyAlreadyExists(policy.name.clone());
-        execute_checked(connection, insert, Refusals { unique: Some(taken), ..Refusals::default() }).await?;
-        Ok(((), Touched::default()))
-    }
+fn create(dialect: Dialect, policy: &ArchivePolicy) -> Execute {
+    let text = "INSERT INTO archive_policy (name, back_window, definition, aggregation_methods, raw_timespan, \
+                recomputes_late) VALUES (?, ?, ?, ?, ?, ?)";
+    let insert = Statement::whole(dialect, text)
+        .bind(&policy.name)
+        .bind(policy.back_window as i64)
+        .bind(encode_definition(&policy.definition))
+        .bind(encode_methods(&policy.aggregation_methods))
+        .bind(policy.raw_timespan.map(|timespan| timespan.0))
+        .bind(i64::from(policy.recomputes_late));
+    let taken = IndexerError::ArchivePolicyAlreadyExists(policy.name.clone());
+    let refusals = Refusals { unique: Some(taken), ..Refusals::default() };
+    Execute { refusals, ..Execute::new(insert) }
 }
 
 struct CreateMissing {
@@ -156,18 +145,18 @@ impl Change for CreateMissing {
     type Answer = ();
 
     async fn apply(&self, connection: &mut Connection, context: &Context) -> Applied<()> {
-        for policy in &self.policies {
-            unless_there(CreatePolicy(policy.clone()).apply(connection, context).await)?;
-        }
-        for rule in &self.rules {
-            unless_there(CreateRule(rule.clone()).apply(connection, context).await)?;
+        let dialect = connection.dialect();
+        let policies = self.policies.iter().map(|policy| create(dialect, policy));
+        let rules = self.rules.iter().map(|rule| archive_policy_rule::create(dialect, rule));
+        for create in policies.chain(rules).collect::<Vec<_>>() {
+            unless_there(create.apply(connection, context).await)?;
         }
         Ok(((), Touched::policies()))
     }
 }
 
 /// What exists is left as it is. Any other refusal fails the transaction.
-fn unless_there(created: Applied<()>) -> Result<(), Failure> {
+fn unless_there(created: Applied<u64>) -> Result<(), Failure> {
     match created {
         Ok(_)
         | Err(Failure::Refused(

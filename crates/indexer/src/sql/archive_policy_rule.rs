@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use gnudi_model::{ArchivePolicyRule, python::fnmatch::fnmatch};
 
 use super::{
-    Connection, Row, SqlIndexer,
+    Connection, Dialect, Row, SqlIndexer, Statement,
     execute::{Execute, Refusals, execute_checked},
     failure::{Failure, text_of},
     writer::{Applied, Change, Context},
@@ -19,7 +19,7 @@ const SELECT_ONE: &str =
 #[async_trait]
 impl ArchivePolicyRules for SqlIndexer {
     async fn create_archive_policy_rule(&self, rule: ArchivePolicyRule) -> Result<()> {
-        self.writer.change(CreateRule(rule)).await
+        self.writer.change(create(self.readers.dialect(), &rule)).await.map(drop)
     }
 
     async fn archive_policy_rule(&self, name: &str) -> Result<Option<ArchivePolicyRule>> {
@@ -54,28 +54,17 @@ impl ArchivePolicyRules for SqlIndexer {
     }
 }
 
-pub(super) struct CreateRule(pub(super) ArchivePolicyRule);
-
-#[async_trait]
-impl Change for CreateRule {
-    type Answer = ();
-
-    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
-        let CreateRule(rule) = self;
-        let insert = connection
-            .statement(
-                "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)",
-            )
-            .bind(&rule.name)
-            .bind(&rule.metric_pattern)
-            .bind(&rule.archive_policy_name);
-        let refusals = Refusals {
-            unique: Some(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())),
-            foreign_key: Some(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())),
-        };
-        execute_checked(connection, insert, refusals).await?;
-        Ok(((), Touched::policies()))
-    }
+pub(super) fn create(dialect: Dialect, rule: &ArchivePolicyRule) -> Execute {
+    let text = "INSERT INTO archive_policy_rule (name, metric_pattern, archive_policy_name) VALUES (?, ?, ?)";
+    let insert = Statement::whole(dialect, text)
+        .bind(&rule.name)
+        .bind(&rule.metric_pattern)
+        .bind(&rule.archive_policy_name);
+    let refusals = Refusals {
+        unique: Some(IndexerError::ArchivePolicyRuleAlreadyExists(rule.name.clone())),
+        foreign_key: Some(IndexerError::NoSuchArchivePolicy(rule.archive_policy_name.clone())),
+    };
+    Execute { refusals, touched: Touched::policies(), ..Execute::new(insert) }
 }
 
 struct RenameRule {

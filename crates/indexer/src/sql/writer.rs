@@ -362,16 +362,12 @@ impl WriteGroup {
         for change in self.changes {
             change.answer(committed.clone());
         }
-        let (outcomes, error) = match outcomes {
-            Ok(outcomes) => (Some(outcomes), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
         let Outcomes { resources, metrics, deleted_metrics, deleted_resources } =
             outcomes.unwrap_or_default();
-        self.resources.answer(error.clone().map(|()| resources));
-        self.metrics.answer(error.clone().map(|()| metrics));
-        self.deleted_metrics.answer(error.clone().map(|()| deleted_metrics));
-        self.deleted_resources.answer(error.map(|()| deleted_resources));
+        self.resources.answer(committed.clone().map(|()| resources));
+        self.metrics.answer(committed.clone().map(|()| metrics));
+        self.deleted_metrics.answer(committed.clone().map(|()| deleted_metrics));
+        self.deleted_resources.answer(committed.map(|()| deleted_resources));
     }
 }
 
