@@ -41,12 +41,9 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &ResourceListing) -> Res
 
 /// A listing resolved against the types.
 struct Plan<'a> {
-    history: bool,
+    listing: &'a ResourceListing,
     /// Whose attributes are shown.
     shown: Attributes,
-    metric_names: Option<&'a [String]>,
-    limit: Option<usize>,
-    marker: Option<&'a ResourceMarker>,
     stored: &'a StoredType,
     condition: Option<Condition>,
     order: Vec<FieldSort>,
@@ -56,23 +53,16 @@ impl<'a> Plan<'a> {
     fn read(types: &'a Types, listing: &'a ResourceListing) -> Result<Self> {
         let stored = types.named(&listing.resource_type)?;
         let has_none = listing.omits_attributes || (is_generic(stored) && !listing.details);
+        let shown = if has_none { Attributes::None } else { Attributes::All };
         let (condition, order) = listing.search(&stored.resource_type)?;
-        Ok(Plan {
-            history: listing.history,
-            shown: if has_none { Attributes::None } else { Attributes::All },
-            metric_names: listing.metric_names.as_deref(),
-            limit: listing.page.limit,
-            marker: listing.page.marker.as_ref(),
-            stored,
-            condition,
-            order,
-        })
+        Ok(Plan { listing, shown, stored, condition, order })
     }
 
     /// The common tests in current revisions, and in former ones if listed, and the version of the types if anything
     /// was counted.
     async fn common(&self, indexer: &SqlIndexer) -> Result<(Vec<Vec<&Test>>, Option<i64>)> {
-        let rows: &[Rows] = if self.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
+        let rows: &[Rows] =
+            if self.listing.history { &[Rows::Current, Rows::Past] } else { &[Rows::Current] };
         let (mut common, mut version) = (Vec::new(), None);
         for rows in rows {
             let found = common_tests(indexer, self.stored, *rows, self.condition.as_ref()).await?;
@@ -88,27 +78,26 @@ impl<'a> Plan<'a> {
         types: &Arc<Types>,
         common: &[Vec<&Test>],
     ) -> Result<Vec<Arc<Resource>>> {
-        let Plan { history, shown, metric_names, limit, marker, stored, condition, order } = self;
-        let (history, shown) = (*history, *shown);
-        let search = Search { indexer, types, stored, history, shown, order, common };
-        let pieces = match *marker {
+        let Plan { listing, shown, order, .. } = self;
+        let search = Search { indexer, types, plan: self, common };
+        let pieces = match &listing.page.marker {
             None => vec![Piece::default()],
             Some(ResourceMarker::Listed(resource)) => pieces_behind(resource, order),
-            Some(&ResourceMarker::Revision { id, revision }) => {
-                pieces_behind(&*search.marker(id, revision).await?, order)
+            Some(ResourceMarker::Revision { id, revision }) => {
+                pieces_behind(&*search.marker(*id, *revision).await?, order)
             }
         };
-        let limit = limit.unwrap_or(usize::MAX);
+        let limit = listing.page.limit.unwrap_or(usize::MAX);
         let mut page = Vec::new();
         for piece in &pieces {
             let missing = limit - page.len();
             if missing == 0 {
                 break;
             }
-            let fetch = |rows_max| search.fetch(search.statement(condition.as_ref(), piece, rows_max), shown);
+            let fetch = |rows_max| search.fetch(search.statement(piece, rows_max), *shown);
             page.append(&mut full_page(missing, fetch).await?);
         }
-        indexer.with_metrics(page, *metric_names).await
+        indexer.with_metrics(page, listing.metric_names.as_deref()).await
     }
 }
 
@@ -116,10 +105,7 @@ impl<'a> Plan<'a> {
 struct Search<'a> {
     indexer: &'a SqlIndexer,
     types: &'a Arc<Types>,
-    stored: &'a StoredType,
-    history: bool,
-    shown: Attributes,
-    order: &'a [FieldSort],
+    plan: &'a Plan<'a>,
     /// Common tests: for current revisions, and for former ones if listed.
     common: &'a [Vec<&'a Test>],
 }
@@ -131,11 +117,11 @@ fn pieces_behind(marker: &Resource, order: &[FieldSort]) -> Vec<Piece<Scalar>> {
 
 impl Search<'_> {
     async fn marker(&self, id: Uuid, revision: i64) -> Result<Arc<Resource>> {
-        let history = self.history;
+        let history = self.plan.listing.history;
         let mut query = Statement::new(self.dialect(), "");
         let rows = if history && revision != Resource::CURRENT { Rows::Past } else { Rows::Current };
         // Whatever the listing shows, the order may use attributes.
-        let has_attributes = self.order.iter().any(|sort| matches!(sort.field, Field::Attribute { .. }));
+        let has_attributes = self.plan.order.iter().any(|sort| matches!(sort.field, Field::Attribute { .. }));
         let shown = if has_attributes { Attributes::All } else { Attributes::None };
         self.push_select(&mut query, rows, shown, false, false);
         query.push(" AND r.id = ").push_bind(id);
@@ -166,21 +152,22 @@ impl Search<'_> {
         Ok((resources, left_out))
     }
 
-    fn statement(&self, condition: Option<&Condition>, piece: &Piece<Scalar>, limit: usize) -> Query {
+    fn statement(&self, piece: &Piece<Scalar>, limit: usize) -> Query {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut query = Statement::new(self.dialect(), "");
-        if !self.history {
-            self.push_part(&mut query, Rows::Current, condition, piece, limit);
+        if !self.plan.listing.history {
+            self.push_part(&mut query, Rows::Current, piece, limit);
             return query;
         }
         // MySQL orders a union by its columns only.
         let is_wrapped = self.dialect() == Dialect::Mysql;
         query.push(if is_wrapped { "SELECT * FROM (SELECT * FROM (" } else { "SELECT * FROM (" });
-        self.push_part(&mut query, Rows::Current, condition, piece, limit);
+        self.push_part(&mut query, Rows::Current, piece, limit);
         query.push(") AS present UNION ALL SELECT * FROM (");
-        self.push_part(&mut query, Rows::Past, condition, piece, limit);
+        self.push_part(&mut query, Rows::Past, piece, limit);
         query.push(if is_wrapped { ") AS past) AS both_times" } else { ") AS past" });
         let terms: Vec<_> = self
+            .plan
             .order
             .iter()
             .enumerate()
@@ -191,24 +178,18 @@ impl Search<'_> {
     }
 
     /// Up to this many rows of the piece, in the order of the listing.
-    fn push_part(
-        &self,
-        query: &mut Query,
-        rows: Rows,
-        condition: Option<&Condition>,
-        piece: &Piece<Scalar>,
-        limit: i64,
-    ) {
-        let columns = columns(rows, self.stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
-        let driven = condition.is_some_and(|condition| is_driven(columns, condition, false));
-        self.push_select(query, rows, self.shown, self.history, driven);
+    fn push_part(&self, query: &mut Query, rows: Rows, piece: &Piece<Scalar>, limit: i64) {
+        let Plan { listing, shown, stored, condition, order } = self.plan;
+        let columns = columns(rows, stored, self.common.get(rows as usize).map_or(&[], Vec::as_slice));
+        let driven = condition.as_ref().is_some_and(|condition| is_driven(columns, condition, false));
+        self.push_select(query, rows, *shown, listing.history, driven);
         if let Some(condition) = condition {
             query.push(" AND ");
             push_condition(query, columns, condition, false);
         }
-        let push_key = |query: &mut Query, at: usize| self.push_key(query, rows, &self.order[at].field);
-        piece.push(query, push_key, |query, at, value| bind_key(query, &self.order[at].field, value));
-        self.push_order(query, rows, &self.order[piece.from()..]);
+        let push_key = |query: &mut Query, at: usize| self.push_key(query, rows, &order[at].field);
+        piece.push(query, push_key, |query, at, value| bind_key(query, &order[at].field, value));
+        self.push_order(query, rows, &order[piece.from()..]);
         query.push(" LIMIT ").push_bind(limit);
     }
 
@@ -223,18 +204,18 @@ impl Search<'_> {
             Attributes::None => query.push(row::without_attributes(&columns)),
         };
         if with_keys {
-            for (at, sort) in self.order.iter().enumerate() {
+            for (at, sort) in self.plan.order.iter().enumerate() {
                 query.push(", ");
                 self.push_key(query, rows, &sort.field);
                 query.push(format_args!(" AS k{at}"));
             }
         }
-        push_rows(query, rows, self.stored, driven);
+        push_rows(query, rows, self.plan.stored, driven);
     }
 
     fn push_key(&self, query: &mut Query, rows: Rows, field: &Field) {
         match field {
-            Field::Attribute { name, .. } => push_attribute(query, rows, &self.stored.attributes[name]),
+            Field::Attribute { name, .. } => push_attribute(query, rows, &self.plan.stored.attributes[name]),
             field => drop(query.push(column_of(self.dialect(), field, rows))),
         }
     }

@@ -71,27 +71,15 @@ async fn populated() -> (tempfile::TempDir, SqlIndexer) {
 /// The query plans of a listing: of the pieces after a marker, and of the first page.
 async fn plans(indexer: &SqlIndexer, listing: &ResourceListing) -> Vec<String> {
     let types = indexer.types().await.unwrap();
-    let stored = types.named(&listing.resource_type).unwrap();
-    let (condition, order) = listing.search(&stored.resource_type).unwrap();
-    let mut common = Vec::new();
-    for rows in [Rows::Current, Rows::Past] {
-        common.push(common_tests(indexer, stored, rows, condition.as_ref()).await.unwrap().tests);
-    }
-    let search = Search {
-        indexer,
-        types: &types,
-        stored,
-        history: listing.history,
-        shown: Attributes::All,
-        order: &order,
-        common: &common,
-    };
+    let plan = Plan::read(&types, listing).unwrap();
+    let (common, _) = plan.common(indexer).await.unwrap();
+    let search = Search { indexer, types: &types, plan: &plan, common: &common };
     let marker = search.marker(resource(77).id, Resource::CURRENT).await.unwrap();
-    let mut pieces = pieces_behind(&marker, &order);
+    let mut pieces = pieces_behind(&marker, &plan.order);
     pieces.push(Piece::default());
     let mut plans = Vec::new();
     for piece in &pieces {
-        let query = search.statement(condition.as_ref(), piece, 100);
+        let query = search.statement(piece, 100);
         let steps = crate::sql::plan(indexer, &query).await;
         plans.push(format!("{}\n{}", query.sql(), steps.join("\n")));
     }
