@@ -90,23 +90,17 @@ fn domain(domain: &DomainRef) -> Value {
     }
 }
 
-/// Identifies a service by type, name or both.
-#[derive(Clone, Copy, Debug)]
-pub struct Service<'a> {
-    pub kind: Option<&'a str>,
-    pub name: Option<&'a str>,
-}
-
-/// The service's endpoint in a catalogue, in the region if given.
+/// The endpoint in a catalogue of a service, by its type, its name or both; in the region if given.
 pub fn find_endpoint<'a>(
     catalog: &'a [Endpoint],
-    service: Service<'_>,
+    service_type: Option<&str>,
+    name: Option<&str>,
     interface: Interface,
     region: Option<&str>,
 ) -> Option<&'a Endpoint> {
     catalog.iter().find(|endpoint| {
-        service.kind.is_none_or(|kind| &*endpoint.service_type == kind)
-            && service.name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
+        service_type.is_none_or(|service_type| &*endpoint.service_type == service_type)
+            && name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
             && &*endpoint.interface == interface.name()
             && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
     })
@@ -215,13 +209,12 @@ mod tests {
             endpoint("compute", "internal", None, "4"),
         ];
         let find = |service_type, interface, region| {
-            let service = Service { kind: Some(service_type), name: None };
-            find_endpoint(&catalog, service, interface, region).map(|endpoint| &*endpoint.url)
+            find_endpoint(&catalog, Some(service_type), None, interface, region)
+                .map(|endpoint| &*endpoint.url)
         };
-        let named = |kind, name| {
-            let found =
-                find_endpoint(&catalog, Service { kind, name: Some(name) }, Interface::Internal, None);
-            found.map(|endpoint| &*endpoint.url)
+        let named = |service_type, name| {
+            find_endpoint(&catalog, service_type, Some(name), Interface::Internal, None)
+                .map(|endpoint| &*endpoint.url)
         };
         assert_eq!(named(None, "the compute"), Some("4"));
         assert_eq!(named(Some("metric"), "the compute"), None);

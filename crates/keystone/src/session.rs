@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use crate::{
     KeystoneError, KeystoneOptions, Result,
     login::{
-        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, Service, find_endpoint, may_again, renew_after,
-        request_body, v3_url,
+        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, find_endpoint, may_again, renew_after, request_body,
+        v3_url,
     },
     token_document::{self, Endpoint},
 };
@@ -214,10 +214,9 @@ impl Session {
         name: Option<&str>,
     ) -> Result<Option<Arc<str>>> {
         let catalog = self.catalog().await?;
-        let service = Service { kind: service_type, name };
         let options = &self.0.options;
         let region = options.region_name.as_deref();
-        let found = find_endpoint(&catalog, service, options.interface, region);
+        let found = find_endpoint(&catalog, service_type, name, options.interface, region);
         Ok(found.map(|endpoint| endpoint.url.clone()))
     }
 

@@ -77,7 +77,7 @@ impl Metrics for SqlIndexer {
         let mut found = HashMap::with_capacity(names.len());
         for names in names.chunks(NAMES_LOOKED_UP_MAX) {
             for row in &self.readers.fetch_all(named_statement(self.readers.dialect(), names)).await? {
-                let metric = Arc::new(self.decode(row)?);
+                let metric = Arc::new(decode(row, &self.texts)?);
                 found.insert((metric.resource_id, metric.name.clone().unwrap_or_default()), metric);
             }
         }
@@ -152,7 +152,7 @@ impl SqlIndexer {
                 format!("SELECT {COLUMNS} FROM metric WHERE (status = 0 OR status = {status}) AND id");
             let query = among(self.readers.dialect(), select, ids.iter().map(|id| id.0));
             for row in &self.readers.fetch_all(query).await? {
-                let metric = self.decode(row)?;
+                let metric = decode(row, &self.texts)?;
                 found.insert(metric.id, Arc::new(metric));
             }
         }
@@ -172,11 +172,6 @@ impl SqlIndexer {
         select.push(" ORDER BY id LIMIT ").push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = self.readers.fetch_all(select).await?;
         rows.iter().map(|row| Ok(MetricId(id_at(row, 0)?))).collect()
-    }
-
-    /// Decodes a row of [`COLUMNS`].
-    pub(super) fn decode(&self, row: &Row) -> Result<Metric> {
-        decode(row, &self.texts)
     }
 }
 
@@ -302,15 +297,6 @@ pub(super) async fn insert_whole_names(
         connection.execute(insert).await?;
     }
     Ok(())
-}
-
-/// A renamed metric loses its full name.
-pub(super) async fn delete_whole_name(
-    connection: &mut Connection,
-    id: MetricId,
-) -> Result<(), gnudi_sql::Error> {
-    let delete = connection.statement("DELETE FROM metric_whole_name WHERE metric_id = ?").bind(id.0);
-    connection.execute(delete).await.map(|_| ())
 }
 
 async fn insert_metrics(

@@ -213,7 +213,10 @@ async fn attach(
         Ok(0) => Err(Failure::Refused(IndexerError::NoSuchMetric(id))),
         attached => {
             attached?;
-            Ok(metric::delete_whole_name(connection, id).await?)
+            // A renamed metric loses its full name.
+            let delete = connection.statement("DELETE FROM metric_whole_name WHERE metric_id = ?").bind(id.0);
+            connection.execute(delete).await?;
+            Ok(())
         }
     }
 }
