@@ -8,14 +8,13 @@ use futures_util::future::join_all;
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
     Metrics, Resources, SqlIndexer, SqliteOptions, Touched,
-    conformance::{new_metric, new_resource, with_back_window},
+    conformance::{id, new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, MetricId, resource_type::GENERIC};
+use gnudi_model::{ArchivePolicy, ArchivePolicyRule, resource_type::GENERIC};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use support::Gated;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 type Cache = Arc<CachedIndexer<Gated>>;
 
@@ -24,10 +23,6 @@ async fn cache() -> (Cache, Gated) {
     create_default_archive_policies(&*gated.index, &ArchivePolicy::default_methods()).await.unwrap();
     let options = CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 };
     (Arc::new(CachedIndexer::new(gated.clone(), &options)), gated)
-}
-
-fn id(number: u128) -> MetricId {
-    MetricId(Uuid::from_u128(number))
 }
 
 /// Begins a call of the cache.

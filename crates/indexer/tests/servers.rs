@@ -21,7 +21,7 @@ use gnudi_indexer::{
     DatabaseOptions, IndexerError, MetricFilter, MetricListing, Metrics, MetricsChange, NewNamedMetric,
     NewResource, NewRevision, OpenError, Page, ResourceChange, ResourceTypeChange, ResourceTypes, Resources,
     SqlIndexer,
-    conformance::{named_metric, new_metric, new_resource},
+    conformance::{id, named_metric, new_metric, new_resource},
     create_default_archive_policies,
 };
 use gnudi_model::{
@@ -43,10 +43,6 @@ async fn create(indexer: &SqlIndexer, number: u128) -> Result<(), IndexerError> 
 async fn all(indexer: &SqlIndexer) -> HashSet<MetricId> {
     let listing = MetricListing { filter: MetricFilter::default(), page: Page::first(1_000_000) };
     indexer.list_metrics(&listing).await.unwrap().iter().map(|metric| metric.id).collect()
-}
-
-fn id(number: u128) -> MetricId {
-    MetricId(Uuid::from_u128(number))
 }
 
 /// An empty database of a server of its own.
@@ -404,19 +400,11 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
                     now: Timestamp::from_secs(1_700_000_001),
                     ..ResourceChange::default()
                 };
-                match indexer.update_resource(GENERIC, resource_id, change).await {
-                    Ok(_)
-                    | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}
-                    Err(error) => panic!("{error:?}"),
-                }
+                tolerate(indexer.update_resource(GENERIC, resource_id, change).await);
             }
             7..9 => {
                 let new = named_metric(metric, Some(number), "net");
-                match indexer.create_metrics(vec![new]).await.remove(0) {
-                    Ok(_)
-                    | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}
-                    Err(error) => panic!("{error:?}"),
-                }
+                tolerate(indexer.create_metrics(vec![new]).await.remove(0));
             }
             _ => {
                 let flavor = vec![("flavor".into(), attribute())];
@@ -429,6 +417,14 @@ async fn change_at_random(indexer: &SqlIndexer, seed: u64, counts: &Counts) {
                 indexer.update_resource_type("instance", change).await.ok();
             }
         }
+    }
+}
+
+/// The other writer may have deleted the resource, or taken the name.
+fn tolerate<T>(outcome: Result<T, IndexerError>) {
+    match outcome {
+        Ok(_) | Err(IndexerError::NoSuchResource(_) | IndexerError::NamedMetricAlreadyExists(_)) => {}
+        Err(error) => panic!("{error:?}"),
     }
 }
 

@@ -379,6 +379,12 @@ mod tests {
         QuotaOptions { limits, ..QuotaOptions::default() }
     }
 
+    /// A caller that may have three metrics.
+    fn three_metrics() -> (QuotaOptions, Arc<Quotas>, Caller) {
+        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
+        (options, Arc::default(), named("a"))
+    }
+
     fn second(second: i64) -> Timestamp {
         Timestamp::from_secs(second)
     }
@@ -431,10 +437,8 @@ mod tests {
 
     #[tokio::test]
     async fn requests_at_once_do_not_exceed_the_limit_together() {
-        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Arc::<Quotas>::default();
+        let (options, quotas, caller) = three_metrics();
         let indexer = MemoryIndexer::default();
-        let caller = named("a");
         let admit = async |at| quotas.admit_metrics(&options, &caller, second(at), 2, &indexer).await;
         let first = admit(0).await.unwrap();
         assert!(first.is_some());
@@ -465,10 +469,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_created_during_a_count_is_not_counted_twice() {
-        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Arc::<Quotas>::default();
+        let (options, quotas, caller) = three_metrics();
         let (indexer, metric) = index_with_policy().await;
-        let caller = named("a");
         let admit = async |at, new| quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
         let first = admit(0, 2).await.unwrap();
         // They are in the index, and their request has not ended.
@@ -484,10 +486,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_not_created_leaves_room() {
-        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Arc::<Quotas>::default();
+        let (options, quotas, caller) = three_metrics();
         let indexer = MemoryIndexer::default();
-        let caller = named("a");
         let admit =
             async |at, new| quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await.ok();
         // Another request has created both before this one, which looks again.
@@ -505,11 +505,9 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_are_counted_by_the_index_and_remembered() {
-        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Arc::<Quotas>::default();
+        let (options, quotas, caller) = three_metrics();
         let (indexer, metric) = index_with_policy().await;
         assert!(indexer.create_metrics(vec![metric(1), metric(2)]).await.iter().all(Result::is_ok));
-        let caller = named("a");
         let admit = async |at, new| {
             let admitted = quotas.admit_metrics(&options, &caller, second(at), new, &indexer).await;
             admitted.map(drop).map_err(retry_after_seconds)
@@ -529,8 +527,7 @@ mod tests {
 
     #[tokio::test]
     async fn projects_that_share_a_count_have_their_own_metrics() {
-        let options = limited(ProjectLimits { metrics_max: Some(3), ..ProjectLimits::default() });
-        let quotas = Arc::<Quotas>::default();
+        let (options, quotas, _) = three_metrics();
         for project in 0..PROJECTS_MAX {
             let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(0), 1);
         }

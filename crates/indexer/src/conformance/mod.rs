@@ -113,7 +113,7 @@ fn policy(name: &str, seconds: &[i64]) -> ArchivePolicy {
     ArchivePolicy::new(name.to_owned(), 0, definition, ArchivePolicy::default_methods()).unwrap()
 }
 
-fn id(number: u128) -> MetricId {
+pub fn id(number: u128) -> MetricId {
     MetricId(Uuid::from_u128(number))
 }
 

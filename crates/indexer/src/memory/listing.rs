@@ -1,34 +1,15 @@
-//! Lists resources in memory, and deletes those that match a filter: scans all.
+//! Lists resources in memory: scans all.
 
 use std::sync::Arc;
 
-use gnudi_model::{Resource, Timestamp};
+use gnudi_model::Resource;
 use uuid::Uuid;
 
 use super::{MemoryIndexer, Tables, resource::is_of_type};
 use crate::{
-    DeletedResources, Filter, ResourceListing, ResourceMarker, Result,
-    filter::{Condition, Scope, compare, invalid_marker},
+    ResourceListing, ResourceMarker, Result,
+    filter::{compare, invalid_marker},
 };
-
-pub(super) fn delete_matching(
-    indexer: &MemoryIndexer,
-    resource_type: &str,
-    filter: &Filter,
-    now: Timestamp,
-) -> Result<DeletedResources> {
-    let mut tables = indexer.tables.lock();
-    let known = tables.resource_type(resource_type)?;
-    let condition = Condition::read(filter, Scope { resource_type: &known, history: false, now })?;
-    let mut deleted = DeletedResources::default();
-    for resource in tables.listed(resource_type, false) {
-        if condition.evaluate(&resource) == Some(true) {
-            deleted.metrics.extend(tables.delete_resource(resource.id)?);
-            deleted.ids.push(resource.id);
-        }
-    }
-    Ok(deleted)
-}
 
 pub(super) fn list(indexer: &MemoryIndexer, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>> {
     let tables = indexer.tables.lock();
@@ -72,7 +53,7 @@ fn find(all: &[Resource], id: Uuid, revision: i64, history: bool) -> Result<&Res
 }
 
 impl Tables {
-    fn listed(&self, resource_type: &str, history: bool) -> Vec<Resource> {
+    pub(super) fn listed(&self, resource_type: &str, history: bool) -> Vec<Resource> {
         let past = self.history.values().filter(|_| history);
         self.resources
             .values()

@@ -10,6 +10,7 @@ use super::{MemoryIndexer, Tables, listing};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewMetric, NewNamedMetric, NewResource,
     ResourceChange, ResourceListing, Resources, Result, UpdatedResource,
+    filter::{Condition, Scope},
     metric::{named_metric_already_exists, sort_by_name},
     resource::{changed, check_attributes, check_revision, check_times, goes_on, is_over},
 };
@@ -68,7 +69,17 @@ impl Resources for MemoryIndexer {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<DeletedResources> {
-        listing::delete_matching(self, resource_type, filter, now)
+        let mut tables = self.tables.lock();
+        let known = tables.resource_type(resource_type)?;
+        let condition = Condition::read(filter, Scope { resource_type: &known, history: false, now })?;
+        let mut deleted = DeletedResources::default();
+        for resource in tables.listed(resource_type, false) {
+            if condition.evaluate(&resource) == Some(true) {
+                deleted.metrics.extend(tables.delete_resource(resource.id)?);
+                deleted.ids.push(resource.id);
+            }
+        }
+        Ok(deleted)
     }
 
     async fn sweep_values(&self, _limit: usize) -> Result<usize> {
@@ -242,7 +253,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>> {
+    fn delete_resource(&mut self, id: Uuid) -> Result<Vec<MetricId>> {
         self.resources.remove(&id).ok_or(IndexerError::NoSuchResource(id))?;
         self.history.retain(|_, revision| revision.id != id);
         self.annotations.retain(|_, annotation| annotation.resource_id != id);

@@ -106,9 +106,7 @@ struct DateReader<'t> {
 impl DateReader<'_> {
     fn read(mut self) -> Option<i128> {
         self.skip_space();
-        if matches!(self.rest.first(), Some(b'+' | b'-')) {
-            self.rest = &self.rest[1..];
-        }
+        self.expect(b"+-");
         if self.rest.is_empty() {
             return None;
         }
@@ -146,6 +144,7 @@ impl DateReader<'_> {
         Some(i64::from(digit - b'0'))
     }
 
+    /// Takes one of these bytes; `None` if another or none follows.
     fn expect(&mut self, any_of: &[u8]) -> Option<()> {
         any_of.contains(self.rest.first()?).then(|| self.rest = &self.rest[1..])
     }
@@ -167,19 +166,14 @@ impl DateReader<'_> {
     /// Nanoseconds since midnight.
     fn time(&mut self) -> Option<i128> {
         let mut seconds = self.two_digits(0..=23)? * 3600;
-        if self.rest.first() != Some(&b':') {
-            return Some(i128::from(seconds) * 1_000_000_000);
+        for unit_seconds in [60, 1] {
+            if self.expect(b":").is_none() {
+                return Some(i128::from(seconds) * 1_000_000_000);
+            }
+            seconds += self.two_digits(0..=59)? * unit_seconds;
         }
-        self.expect(b":")?;
-        seconds += self.two_digits(0..=59)? * 60;
-        if self.rest.first() != Some(&b':') {
-            return Some(i128::from(seconds) * 1_000_000_000);
-        }
-        self.expect(b":")?;
-        seconds += self.two_digits(0..=59)?;
         let mut fraction = 0;
-        if self.rest.first() == Some(&b'.') {
-            self.rest = &self.rest[1..];
+        if self.expect(b".").is_some() {
             // numpy parses down to attoseconds, and keeps nanoseconds.
             for place in 0..18 {
                 let Some(digit) = self.take_digit() else { break };
@@ -201,9 +195,7 @@ impl DateReader<'_> {
                 self.rest = &self.rest[1..];
                 offset = self.two_digits(0..=23)? * 60;
                 if !self.rest.is_empty() {
-                    if self.rest[0] == b':' {
-                        self.rest = &self.rest[1..];
-                    }
+                    self.expect(b":");
                     offset += self.two_digits(0..=59)?;
                 }
                 offset *= sign;
