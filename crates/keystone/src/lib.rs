@@ -21,4 +21,4 @@ pub use error::{KeystoneError, Result};
 pub use identity::Identity;
 pub use options::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, UserRef};
 pub use session::Session;
-pub use validator::{TOKEN_BYTES_MAX, Validator, ValidatorOptions};
+pub use validator::{ExpiryRule, TOKEN_BYTES_MAX, Validator, ValidatorOptions};

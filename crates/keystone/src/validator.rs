@@ -91,10 +91,11 @@ pub struct Validator {
 
 /// Which tokens are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ExpiryRule {
+pub enum ExpiryRule {
     /// Those that are valid now.
     Strict,
-    /// Also those that have expired recently.
+    /// Also those that have expired recently, within Keystone's `allow_expired_window`: a token that a service forwards
+    /// may have expired during a long operation.
     Lenient,
 }
 
@@ -118,24 +119,10 @@ impl Validator {
     pub async fn validate(
         &self,
         token: &str,
+        ends: ExpiryRule,
         peer: Option<IpAddr>,
         now: i64,
     ) -> Result<Option<Arc<Identity>>> {
-        self.find_out(token, ExpiryRule::Strict, peer, now).await
-    }
-
-    /// As [`Validator::validate`], for a token that a service forwards: it may have expired during a long operation,
-    /// within Keystone's `allow_expired_window`.
-    pub async fn validate_passed_on(
-        &self,
-        token: &str,
-        peer: Option<IpAddr>,
-        now: i64,
-    ) -> Result<Option<Arc<Identity>>> {
-        self.find_out(token, ExpiryRule::Lenient, peer, now).await
-    }
-
-    async fn find_out(&self, token: &str, ends: ExpiryRule, peer: Option<IpAddr>, now: i64) -> Outcome {
         let is_plausible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_plausible || token.len() > TOKEN_BYTES_MAX {
             return Ok(None);
@@ -348,6 +335,12 @@ mod tests {
     const NOW: i64 = 1_795_300_000;
     const LATER: &str = "2026-11-21T23:53:03Z";
 
+    impl Validator {
+        async fn strict(&self, token: &str, now: i64) -> Outcome {
+            self.validate(token, ExpiryRule::Strict, None, now).await
+        }
+    }
+
     fn validator(script: &Script) -> Validator {
         Validator::new(script.session(), ValidatorOptions::default())
     }
@@ -363,7 +356,7 @@ mod tests {
         let asks: Vec<_> = (0..1000)
             .map(|_| {
                 let validator = validator.clone();
-                tokio::spawn(async move { validator.validate("good", None, NOW).await.unwrap().unwrap() })
+                tokio::spawn(async move { validator.strict("good", NOW).await.unwrap().unwrap() })
             })
             .collect();
         for ask in asks {
@@ -372,10 +365,10 @@ mod tests {
         assert_eq!((script.count("validate"), script.count("login")), (1, 1));
         assert!(validator.flights.lock().is_empty());
         for _ in 0..3 {
-            assert!(validator.validate("bad", None, NOW).await.unwrap().is_none());
+            assert!(validator.strict("bad", NOW).await.unwrap().is_none());
         }
         assert_eq!(script.count("validate"), 2);
-        assert!(validator.validate("bad", None, NOW + VOID_SECONDS).await.unwrap().is_none());
+        assert!(validator.strict("bad", NOW + VOID_SECONDS).await.unwrap().is_none());
         assert_eq!(script.count("validate"), 3);
     }
 
@@ -387,7 +380,7 @@ mod tests {
         })
         .await;
         let validator = validator(&script);
-        let ask = async |token, now| validator.validate(token, None, now).await.unwrap().is_some();
+        let ask = async |token, now| validator.strict(token, now).await.unwrap().is_some();
         assert!(ask("lasts", NOW).await && ask("lasts", NOW + 299).await);
         assert_eq!(script.count("validate"), 1);
         assert!(ask("lasts", NOW + 300).await);
@@ -395,7 +388,7 @@ mod tests {
         let end = crate::instant::seconds_since_epoch("2026-11-21T22:28:00Z").unwrap();
         assert!(ask("ends", end - 1).await);
         assert!(!ask("ends", end).await, "whatever Keystone's clock says");
-        let passed_on = validator.validate_passed_on("ends", None, end + 100).await.unwrap();
+        let passed_on = validator.validate("ends", ExpiryRule::Lenient, None, end + 100).await.unwrap();
         assert!(passed_on.is_some());
         assert!(script.requests().last().unwrap().target.contains("allow_expired=1"));
     }
@@ -408,15 +401,15 @@ mod tests {
         })
         .await;
         let validator = validator(&script);
-        assert!(validator.validate("good", None, NOW).await.unwrap().is_some());
+        assert!(validator.strict("good", NOW).await.unwrap().is_some());
         assert_eq!((script.count("login"), script.count("validate")), (2, 2));
         let never = Script::start(|_| Reply::status(401)).await;
         let refused = super::Validator::new(never.session(), ValidatorOptions::default());
-        assert!(matches!(refused.validate("good", None, NOW).await, Err(KeystoneError::Refused(_))));
+        assert!(matches!(refused.strict("good", NOW).await, Err(KeystoneError::Refused(_))));
         assert_eq!((never.count("login"), never.count("validate")), (2, 2));
         let forbidden = Script::start(|_| Reply::status(403)).await;
         let validator = super::Validator::new(forbidden.session(), ValidatorOptions::default());
-        let error = validator.validate("good", None, NOW).await.unwrap_err().to_string();
+        let error = validator.strict("good", NOW).await.unwrap_err().to_string();
         assert!(error.contains("admin or service"), "{error}");
     }
 
@@ -424,17 +417,17 @@ mod tests {
     async fn what_is_known_goes_on_while_keystone_is_away() {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
         let validator = validator(&script);
-        assert!(validator.validate("good", None, NOW).await.unwrap().is_some());
+        assert!(validator.strict("good", NOW).await.unwrap().is_some());
         script.answer_all_with(503);
-        assert!(matches!(validator.validate("new", None, NOW).await, Err(KeystoneError::Unavailable(_))));
-        assert!(validator.validate("good", None, NOW + 1).await.unwrap().is_some());
+        assert!(matches!(validator.strict("new", NOW).await, Err(KeystoneError::Unavailable(_))));
+        assert!(validator.strict("good", NOW + 1).await.unwrap().is_some());
         let asked = script.count("validate");
-        assert!(validator.validate("newer", None, NOW).await.is_err());
+        assert!(validator.strict("newer", NOW).await.is_err());
         assert_eq!(script.count("validate"), asked, "others share the answer");
         script.answer_as_before();
         // Only the pause itself must pass.
         let answered = async {
-            while validator.validate("new", None, NOW).await.is_err() {
+            while validator.strict("new", NOW).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -453,21 +446,21 @@ mod tests {
         let tokens = ["400", "405", "410", "413", "431", "500", "502", "504", "302", "unreadable"];
         for token in tokens {
             let validator = validator(&script);
-            let odd = validator.validate(token, None, NOW).await;
+            let odd = validator.strict(token, NOW).await;
             if token.starts_with('4') {
                 assert_eq!(odd, Ok(None), "{token}");
                 let asked = script.count("validate");
-                assert_eq!(validator.validate(token, None, NOW).await, Ok(None));
+                assert_eq!(validator.strict(token, NOW).await, Ok(None));
                 assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
             } else {
                 assert!(matches!(odd, Err(KeystoneError::InvalidResponse(_))), "{token}: {odd:?}");
             }
-            assert!(validator.validate("good", None, NOW).await.unwrap().is_some(), "after {token}");
+            assert!(validator.strict("good", NOW).await.unwrap().is_some(), "after {token}");
         }
         for token in ["503", "429", "408"] {
             let validator = validator(&script);
             for token in [token, "other"] {
-                let away = validator.validate(token, None, NOW).await;
+                let away = validator.strict(token, NOW).await;
                 assert!(matches!(away, Err(KeystoneError::Unavailable(_))), "{token}: {away:?}");
             }
         }
@@ -497,7 +490,7 @@ mod tests {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER))).await;
         let validator = validator(&script);
         for token in ["", "a b", "a\r\nX-Auth-Token: x", "é", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
-            assert_eq!(validator.validate(token, None, NOW).await, Ok(None));
+            assert_eq!(validator.strict(token, NOW).await, Ok(None));
         }
         assert!(script.requests().is_empty());
     }
@@ -506,7 +499,7 @@ mod tests {
     async fn a_flight_that_all_have_left_is_forgotten() {
         let script = Script::start(|_| Reply::ok(token_body("u1", LATER)).after_ms(60_000)).await;
         let validator = validator(&script);
-        let ask = validator.validate("slow", None, NOW);
+        let ask = validator.strict("slow", NOW);
         assert!(tokio::time::timeout(Duration::from_millis(50), ask).await.is_err());
         assert!(validator.flights.lock().is_empty());
     }
@@ -522,12 +515,15 @@ mod tests {
         let [one, other] = [1_u8, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
         for number in 0..2 * QUESTIONS_MAX {
             let validator = validator.clone();
-            tokio::spawn(async move { validator.validate(&number.to_string(), one, NOW).await });
+            tokio::spawn(async move {
+                validator.validate(&number.to_string(), ExpiryRule::Strict, one, NOW).await
+            });
         }
         while script.count("validate") < QUESTIONS_OF_PEER_MAX {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let asked = tokio::time::timeout(Duration::from_secs(10), validator.validate("good", other, NOW));
+        let asked = validator.validate("good", ExpiryRule::Strict, other, NOW);
+        let asked = tokio::time::timeout(Duration::from_secs(10), asked);
         assert!(asked.await.unwrap().unwrap().is_some());
         assert_eq!(script.count("validate"), QUESTIONS_OF_PEER_MAX + 1);
         let peers: Vec<_> = validator.turns_of_peers.lock().keys().copied().map(Some).collect();
@@ -538,7 +534,7 @@ mod tests {
     async fn tokens_show_nowhere() {
         let script = Script::start(|_| Reply::status(500)).await;
         let validator = validator(&script);
-        let error = validator.validate("hunter2", None, NOW).await.unwrap_err();
+        let error = validator.strict("hunter2", NOW).await.unwrap_err();
         let shown = format!("{error} {error:?} {validator:?} {:?}", script.session());
         for secret in ["hunter2", "own-1", "the password"] {
             assert!(!shown.contains(secret), "{shown}");

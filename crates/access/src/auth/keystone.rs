@@ -4,7 +4,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use gnudi_keystone::{Identity, KeystoneError, Validator};
+use gnudi_keystone::{ExpiryRule, Identity, KeystoneError, Validator};
 use gnudi_model::{
     Timestamp,
     python::{quote, unquote},
@@ -76,10 +76,8 @@ impl KeystoneAuth {
         let Some(token) = token(headers, USER_TOKEN).or_else(|| token(headers, STORAGE_TOKEN)) else {
             return self.own.caller(headers).ok_or_else(|| self.refuse());
         };
-        let found = match service {
-            Some(Service::OfRole) => self.validator.validate_passed_on(token, peer, now).await,
-            Some(Service::OfAnyRole) | None => self.validator.validate(token, peer, now).await,
-        };
+        let ends = service.unwrap_or(ExpiryRule::Strict);
+        let found = self.validator.validate(token, ends, peer, now).await;
         let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         let service_type = self.options.service_type.as_deref();
         if service.is_none() && !is_within_rules(&identity, service_type, &parts.method, parts.uri.path()) {
@@ -89,16 +87,16 @@ impl KeystoneAuth {
     }
 
     /// Validates the token in `X-Service-Token`. An invalid one, or one without a required role, refuses the
-    /// request.
-    async fn service(&self, token: &str, peer: Option<IpAddr>, now: i64) -> Result<Service, AccessError> {
-        let found = self.validator.validate(token, peer, now).await;
+    /// request. With a service role, the user's token may have expired in the meantime.
+    async fn service(&self, token: &str, peer: Option<IpAddr>, now: i64) -> Result<ExpiryRule, AccessError> {
+        let found = self.validator.validate(token, ExpiryRule::Strict, peer, now).await;
         let identity = found.map_err(|error| unavailable(&error))?.ok_or_else(|| self.refuse())?;
         if self.options.service_token_roles.iter().any(|role| identity.has_role(role)) {
-            Ok(Service::OfRole)
+            Ok(ExpiryRule::Lenient)
         } else if self.options.service_token_roles_required {
             Err(self.refuse())
         } else {
-            Ok(Service::OfAnyRole)
+            Ok(ExpiryRule::Strict)
         }
     }
 
@@ -108,14 +106,6 @@ impl KeystoneAuth {
             challenge: Some(Challenge::Keystone(self.challenge.clone())),
         }
     }
-}
-
-/// The kind of a service token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Service {
-    /// It has a service role: the user's token may have expired in the meantime.
-    OfRole,
-    OfAnyRole,
 }
 
 /// Callers get no details; the validator logs them.

@@ -74,14 +74,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    fn at(self, place: &str) -> Self {
-        match self {
-            OpenError::Database { reason, .. } => OpenError::Database { path: place.to_owned(), reason },
-            other @ (OpenError::SchemaTooNew { .. }
-            | OpenError::SchemaTooOld { .. }
-            | OpenError::SharedSessions
-            | OpenError::OtherProgram { .. }) => other,
+    fn at(mut self, place: &str) -> Self {
+        if let OpenError::Database { path, .. } = &mut self {
+            place.clone_into(path);
         }
+        self
     }
 }
 

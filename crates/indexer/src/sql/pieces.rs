@@ -13,16 +13,8 @@ use crate::SortDirection;
 #[derive(Debug)]
 pub(super) struct Piece<V> {
     equal: Vec<Option<V>>,
-    /// The bound of the next key.
-    bound: Option<Bound<V>>,
-}
-
-#[derive(Debug)]
-enum Bound<V> {
-    Above(V),
-    Below(V),
-    IsNull,
-    IsNotNull,
+    /// The operator for the next key, and its operand if it has one.
+    bound: Option<(&'static str, Option<V>)>,
 }
 
 /// A key of an order: the marker's value, the direction, and whether it is nullable.
@@ -41,12 +33,11 @@ impl<V: Clone> Piece<V> {
         let mut pieces = Vec::new();
         for (from, (value, direction, is_nullable)) in keys.iter().enumerate().rev() {
             let bounds = match (value.clone(), direction.nulls_first()) {
-                (None, true) => vec![Bound::IsNotNull],
+                (None, true) => vec![(" IS NOT NULL", None)],
                 (None, false) => vec![],
-                (Some(value), nulls_first) => {
-                    let behind =
-                        if direction.is_ascending() { Bound::Above(value) } else { Bound::Below(value) };
-                    if nulls_first || !is_nullable { vec![behind] } else { vec![behind, Bound::IsNull] }
+                (value, nulls_first) => {
+                    let behind = (if direction.is_ascending() { " > " } else { " < " }, value);
+                    if nulls_first || !is_nullable { vec![behind] } else { vec![behind, (" IS NULL", None)] }
                 }
             };
             let equal: Vec<_> = keys[..from].iter().map(|(value, ..)| value.clone()).collect();
@@ -78,12 +69,8 @@ impl<V: Clone> Piece<V> {
         for (at, value) in self.equal.iter().enumerate() {
             compare(query, at, if value.is_some() { " = " } else { " IS NULL" }, value.as_ref());
         }
-        match &self.bound {
-            None => {}
-            Some(Bound::IsNull) => compare(query, self.from(), " IS NULL", None),
-            Some(Bound::IsNotNull) => compare(query, self.from(), " IS NOT NULL", None),
-            Some(Bound::Above(value)) => compare(query, self.from(), " > ", Some(value)),
-            Some(Bound::Below(value)) => compare(query, self.from(), " < ", Some(value)),
+        if let Some((operator, value)) = &self.bound {
+            compare(query, self.from(), operator, value.as_ref());
         }
     }
 }
