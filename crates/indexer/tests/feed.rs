@@ -67,13 +67,8 @@ async fn changes_are_seen(url: &str) {
     let of_resource = |number, resource| named_metric(number, Some(resource), &format!("cpu{number}"));
     // New items are reported to subscribers.
     let subscriptions = [&one, &two].map(|cache| cache.change_log().unwrap().subscribe());
-    one.create_resources(vec![NewResource {
-        metrics: vec![("new".to_owned(), created(901))],
-        ..new_resource(900)
-    }])
-    .await
-    .remove(0)
-    .unwrap();
+    let new = NewResource { metrics: vec![("new".to_owned(), created(901))], ..new_resource(900) };
+    one.create_resources(vec![new]).await.remove(0).unwrap();
     one.create_metrics(vec![new_metric(902)]).await.remove(0).unwrap();
     for subscription in &subscriptions {
         let mut seen = BTreeSet::new();
@@ -89,14 +84,10 @@ async fn changes_are_seen(url: &str) {
     }
 
     // A metric that is deleted, by itself and with its resource.
-    one.create_resources(vec![new_resource(1), new_resource(2)])
-        .await
-        .into_iter()
-        .for_each(|new| drop(new.unwrap()));
-    one.create_metrics(vec![new_metric(1), of_resource(2, 1)])
-        .await
-        .into_iter()
-        .for_each(|new| drop(new.unwrap()));
+    let resources = one.create_resources(vec![new_resource(1), new_resource(2)]).await;
+    assert!(resources.iter().all(Result::is_ok), "{resources:?}");
+    let metrics = one.create_metrics(vec![new_metric(1), of_resource(2, 1)]).await;
+    assert!(metrics.iter().all(Result::is_ok), "{metrics:?}");
     assert!(two.metrics(&[metric(1), metric(2)]).await.unwrap().iter().all(Option::is_some));
     assert!(two.cached_metric(metric(1)).is_some() && two.cached_metric(metric(2)).is_some());
     one.delete_metrics(&[metric(1)]).await.remove(0).unwrap();

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions, Executor, MySql, MySqlConnection,
-    mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow, MySqlSslMode},
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlSslMode},
     query::Query,
 };
 
 use crate::{
-    Purpose, Row, Statement, Value,
+    Purpose, Statement, Value,
     error::is_handshake,
     options::{Host, ServerOptions, TlsMode, with_options},
 };
+
+pub(crate) use crate::Row::Mysql as row;
 
 /// Maximum steps of a recursive query, the highest that there is. Beyond the default of 1000 `MariaDB` leaves out the
 /// other rows, with no more than a warning, and `MySQL` fails.
@@ -104,8 +106,4 @@ pub(crate) fn query(statement: Statement) -> Query<'static, MySql, MySqlArgument
         added.expect("plain values can be bound");
     }
     sqlx::query_with(sql, arguments).persistent(is_kept)
-}
-
-pub(crate) fn row(row: MySqlRow) -> Row {
-    Row::Mysql(row)
 }

@@ -4,15 +4,17 @@ use std::{fmt::Write, time::Duration};
 
 use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions, Executor, PgConnection, Postgres, Row as _,
-    postgres::{PgArguments, PgConnectOptions, PgRow, PgSslMode},
+    postgres::{PgArguments, PgConnectOptions, PgSslMode},
     query::Query,
 };
 
 use crate::{
-    Purpose, Row, Statement, Value,
+    Purpose, Statement, Value,
     error::is_handshake,
     options::{Host, ServerOptions, TlsMode, with_options},
 };
+
+pub(crate) use crate::Row::Postgres as row;
 
 pub(crate) fn connect_options(options: &ServerOptions) -> PgConnectOptions {
     // PgBouncer refuses a connection that begins with this setting: it is set later.
@@ -106,10 +108,6 @@ fn numbered(sql: &str, marks: usize) -> String {
         text.push_str(part);
     }
     text
-}
-
-pub(crate) fn row(row: PgRow) -> Row {
-    Row::Postgres(row)
 }
 
 #[cfg(test)]

@@ -11,17 +11,19 @@ use std::{
 use sqlx::{
     Arguments as _, ConnectOptions as _, Connection as _, Sqlite,
     query::Query,
-    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
+    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Connection, Connector, Purpose, Row, Statement, Value,
+    Connection, Connector, Purpose, Statement, Value,
     checkpoint::CHECKPOINT_PAGES,
     connection::STATEMENTS_MAX,
     error::{is_busy, reason},
     options::SqliteOptions,
 };
+
+pub(crate) use crate::Row::Sqlite as row;
 
 /// `SQLite`'s page size; [`SqliteOptions::bytes_max`] is rounded down to whole pages.
 pub(crate) const PAGE_BYTES: u32 = 4096;
@@ -189,8 +191,4 @@ pub(crate) fn query(statement: Statement) -> Query<'static, Sqlite, SqliteArgume
         added.expect("plain values can be bound");
     }
     sqlx::query_with(sql, arguments).persistent(is_kept)
-}
-
-pub(crate) fn row(row: SqliteRow) -> Row {
-    Row::Sqlite(row)
 }
