@@ -33,19 +33,19 @@ pub const TOKEN_BYTES_MAX: usize = 3072;
 
 /// Cache lifetime of invalid tokens. A token seconds old may be unknown yet if several Keystones share a replicated
 /// database, so this is short.
-const VOID_SECONDS: i64 = 10;
+const INVALID_SECONDS: i64 = 10;
 
 /// Maximum number of cached invalid tokens. They have their own cache, so that made-up tokens cannot evict valid ones.
-const VOID_TOKENS_MAX: usize = 10_000;
+const INVALID_TOKENS_MAX: usize = 10_000;
 
 /// Concurrent requests to Keystone; further ones wait.
-const QUESTIONS_MAX: usize = 64;
+const REQUESTS_MAX: usize = 64;
 
 /// Of these, those of one client. It may be a proxy for many.
-const QUESTIONS_OF_PEER_MAX: usize = QUESTIONS_MAX / 2;
+const REQUESTS_OF_PEER_MAX: usize = REQUESTS_MAX / 2;
 
 /// Minimum time between log lines about invalid responses: any caller can provoke them.
-const ODD_LOG_PAUSE: Duration = Duration::from_mins(1);
+const INVALID_LOG_PAUSE: Duration = Duration::from_mins(1);
 
 /// Maximum causes logged per outage: a response text may be different each time.
 const CAUSES_MAX: usize = 16;
@@ -76,12 +76,12 @@ type Flight = OnceCell<Outcome>;
 pub struct Validator {
     session: Session,
     options: ValidatorOptions,
-    known: RwLock<Cache<Arc<Identity>>>,
-    void: RwLock<Cache<()>>,
+    valid: RwLock<Cache<Arc<Identity>>>,
+    invalid: RwLock<Cache<()>>,
     flights: Mutex<HashMap<TokenHash, Arc<Flight>>>,
-    turns: Semaphore,
-    /// The turns of each client that has requests in progress.
-    turns_of_peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
+    permits: Semaphore,
+    /// The permits of each client that has requests in progress.
+    permits_of_peers: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
     failed: Mutex<Option<(Instant, KeystoneError)>>,
     /// Causes logged since Keystone last responded: each is logged once, not with each request.
     causes_logged: Mutex<BTreeSet<String>>,
@@ -102,13 +102,13 @@ pub enum ExpiryRule {
 impl Validator {
     pub fn new(session: Session, options: ValidatorOptions) -> Self {
         Validator {
-            known: RwLock::new(Cache::new(options.tokens_max)),
-            void: RwLock::new(Cache::new(VOID_TOKENS_MAX.min(options.tokens_max))),
+            valid: RwLock::new(Cache::new(options.tokens_max)),
+            invalid: RwLock::new(Cache::new(INVALID_TOKENS_MAX.min(options.tokens_max))),
             session,
             options,
             flights: Mutex::default(),
-            turns: Semaphore::new(QUESTIONS_MAX),
-            turns_of_peers: Mutex::default(),
+            permits: Semaphore::new(REQUESTS_MAX),
+            permits_of_peers: Mutex::default(),
             failed: Mutex::default(),
             causes_logged: Mutex::default(),
             invalid_logged: Mutex::default(),
@@ -138,12 +138,12 @@ impl Validator {
             if let Some(known) = self.cached(&hash, now) {
                 return known;
             }
-            let turns = peer.map(|peer| {
-                let new = || Semaphore::new(QUESTIONS_OF_PEER_MAX);
-                SharedEntry::new(&self.turns_of_peers, peer, new)
+            let permits = peer.map(|peer| {
+                let new = || Semaphore::new(REQUESTS_OF_PEER_MAX);
+                SharedEntry::new(&self.permits_of_peers, peer, new)
             });
-            let _turn_of_peer = match &turns {
-                Some(turns) => Some(turn(turns.value()).await),
+            let _permit_of_peer = match &permits {
+                Some(permits) => Some(acquire(permits.value()).await),
                 None => None,
             };
             self.request_and_cache(token, &hash, ends, now).await
@@ -153,10 +153,10 @@ impl Validator {
 
     /// The cached result.
     fn cached(&self, hash: &TokenHash, now: Moment) -> Option<Outcome> {
-        if let Some(identity) = self.known.read().get(hash, now) {
+        if let Some(identity) = self.valid.read().get(hash, now) {
             return Some(Ok(Some(identity.clone())));
         }
-        self.void.read().get(hash, now).map(|()| Ok(None))
+        self.invalid.read().get(hash, now).map(|()| Ok(None))
     }
 
     async fn request_and_cache(
@@ -166,7 +166,7 @@ impl Validator {
         ends: ExpiryRule,
         now: Moment,
     ) -> Outcome {
-        let _turn = turn(&self.turns).await;
+        let _permit = acquire(&self.permits).await;
         if let Some((at, error)) = &*self.failed.lock()
             && !may_again(Some(*at), FAILED_PAUSE, Instant::now())
         {
@@ -182,13 +182,13 @@ impl Validator {
                 let cache_seconds = i64::try_from(self.options.cache_time.as_secs()).unwrap_or(i64::MAX);
                 let until = now.seconds.saturating_add(cache_seconds);
                 let until = if ends == ExpiryRule::Strict { until.min(identity.expires_at) } else { until };
-                self.known.write().put(*hash, identity.clone(), until, now);
+                self.valid.write().put(*hash, identity.clone(), until, now);
                 // Keystone's clock may be behind ours.
                 if ends == ExpiryRule::Strict && identity.expires_at <= now.seconds {
                     return Ok(None);
                 }
             }
-            Ok(None) => self.void.write().put(*hash, (), now.seconds + VOID_SECONDS, now),
+            Ok(None) => self.invalid.write().put(*hash, (), now.seconds + INVALID_SECONDS, now),
             Err(_) => {}
         }
         outcome
@@ -213,7 +213,7 @@ impl Validator {
     fn log_invalid_response(&self, why: &str) {
         let mut told = self.invalid_logged.lock();
         let now = Instant::now();
-        if may_again(*told, ODD_LOG_PAUSE, now) {
+        if may_again(*told, INVALID_LOG_PAUSE, now) {
             *told = Some(now);
             tracing::warn!(why, "unexpected response of Keystone to a token");
         }
@@ -295,8 +295,8 @@ fn hash(token: &str, ends: ExpiryRule) -> TokenHash {
     digest.finalize().into()
 }
 
-async fn turn(turns: &Semaphore) -> SemaphorePermit<'_> {
-    turns.acquire().await.expect("the semaphore is never closed")
+async fn acquire(permits: &Semaphore) -> SemaphorePermit<'_> {
+    permits.acquire().await.expect("the semaphore is never closed")
 }
 
 /// An entry that several callers share. The last one to leave removes it, also if all are cancelled.
@@ -368,7 +368,7 @@ mod tests {
             assert!(validator.strict("bad", NOW).await.unwrap().is_none());
         }
         assert_eq!(script.count("validate"), 2);
-        assert!(validator.strict("bad", NOW + VOID_SECONDS).await.unwrap().is_none());
+        assert!(validator.strict("bad", NOW + INVALID_SECONDS).await.unwrap().is_none());
         assert_eq!(script.count("validate"), 3);
     }
 
@@ -513,20 +513,20 @@ mod tests {
         .await;
         let validator = Arc::new(validator(&script));
         let [one, other] = [1_u8, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
-        for number in 0..2 * QUESTIONS_MAX {
+        for number in 0..2 * REQUESTS_MAX {
             let validator = validator.clone();
             tokio::spawn(async move {
                 validator.validate(&number.to_string(), ExpiryRule::Strict, one, NOW).await
             });
         }
-        while script.count("validate") < QUESTIONS_OF_PEER_MAX {
+        while script.count("validate") < REQUESTS_OF_PEER_MAX {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let asked = validator.validate("good", ExpiryRule::Strict, other, NOW);
         let asked = tokio::time::timeout(Duration::from_secs(10), asked);
         assert!(asked.await.unwrap().unwrap().is_some());
-        assert_eq!(script.count("validate"), QUESTIONS_OF_PEER_MAX + 1);
-        let peers: Vec<_> = validator.turns_of_peers.lock().keys().copied().map(Some).collect();
+        assert_eq!(script.count("validate"), REQUESTS_OF_PEER_MAX + 1);
+        let peers: Vec<_> = validator.permits_of_peers.lock().keys().copied().map(Some).collect();
         assert_eq!(peers, [one]);
     }
 

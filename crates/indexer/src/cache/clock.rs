@@ -16,13 +16,13 @@ use std::{
 };
 
 const FREE: u8 = 0;
-const TAKEN: u8 = 0x40;
-const ASKED_FOR: u8 = 0x80;
+const USED: u8 = 0x40;
+const READ: u8 = 0x80;
 /// The bits of a mark that must match: used, and part of the hash.
-const KIND: u8 = 0x7f;
+const TAG: u8 = 0x7f;
 
-const PLACES_MIN: usize = 8;
-const VISITED_AT_ONCE: usize = 16;
+const SLOTS_MIN: usize = 8;
+const GROUP_MAX: usize = 16;
 
 /// An entry, with its key.
 pub(super) trait Entry: Debug {
@@ -44,34 +44,34 @@ pub(super) fn unpredictable_hash(key: impl hash::Hash) -> u64 {
 pub(super) struct ClockTable<E> {
     /// A power of two of them, or none.
     marks: Vec<AtomicU8>,
-    places: Vec<Option<Arc<E>>>,
+    slots: Vec<Option<Arc<E>>>,
     len: usize,
     hand: usize,
 }
 
 impl<E> Default for ClockTable<E> {
     fn default() -> Self {
-        ClockTable { marks: Vec::new(), places: Vec::new(), len: 0, hand: 0 }
+        ClockTable { marks: Vec::new(), slots: Vec::new(), len: 0, hand: 0 }
     }
 }
 
 /// Part of the hash other than the bits that select the slot (lowest) or the shard (highest).
-const fn kind_of(hash: u64) -> u8 {
-    TAKEN | (hash >> 48) as u8 & 0x3f
+const fn tag_of(hash: u64) -> u8 {
+    USED | (hash >> 48) as u8 & 0x3f
 }
 
 impl<E: Entry> ClockTable<E> {
     pub(super) fn get(&self, key: E::Key, hash: u64) -> Option<&Arc<E>> {
-        self.asked_for(self.find(key, hash)?)
+        self.mark_read(self.find(key, hash)?)
     }
 
     /// The entry of a used slot, which is marked as read.
-    fn asked_for(&self, place: usize) -> Option<&Arc<E>> {
-        let mark = self.marks[place].load(Ordering::Relaxed);
-        if mark & ASKED_FOR == 0 {
-            self.marks[place].store(mark | ASKED_FOR, Ordering::Relaxed);
+    fn mark_read(&self, slot: usize) -> Option<&Arc<E>> {
+        let mark = self.marks[slot].load(Ordering::Relaxed);
+        if mark & READ == 0 {
+            self.marks[slot].store(mark | READ, Ordering::Relaxed);
         }
-        self.places[place].as_ref()
+        self.slots[slot].as_ref()
     }
 
     /// Passes the entries of the keys that are there to `visit`, each with the key's index.
@@ -86,29 +86,29 @@ impl<E: Entry> ClockTable<E> {
         if self.marks.is_empty() {
             return;
         }
-        let mut group = [None; VISITED_AT_ONCE];
+        let mut group = [None; GROUP_MAX];
         loop {
             let mut count = 0;
-            for (place, key) in group.iter_mut().zip(&mut *keys) {
-                *place = Some(key);
+            for (item, key) in group.iter_mut().zip(&mut *keys) {
+                *item = Some(key);
                 count += 1;
             }
             let group = || group[..count].iter().flatten().copied();
-            let mut first = [None; VISITED_AT_ONCE];
+            let mut first = [None; GROUP_MAX];
             for (first, (_, _, hash)) in first.iter_mut().zip(group()) {
-                *first = self.places[hash as usize & self.mask()].as_ref();
+                *first = self.slots[hash as usize & self.mask()].as_ref();
             }
-            let mut is_first = [false; VISITED_AT_ONCE];
+            let mut is_first = [false; GROUP_MAX];
             for ((is_first, first), (_, key, _)) in is_first.iter_mut().zip(first).zip(group()) {
                 *is_first = first.is_some_and(|entry| entry.key() == key);
             }
             for (is_first, (index, key, hash)) in is_first.into_iter().zip(group()) {
-                let place = if is_first { Some(hash as usize & self.mask()) } else { self.find(key, hash) };
-                if let Some(entry) = place.and_then(|place| self.asked_for(place)) {
+                let slot = if is_first { Some(hash as usize & self.mask()) } else { self.find(key, hash) };
+                if let Some(entry) = slot.and_then(|slot| self.mark_read(slot)) {
                     visit(index, entry);
                 }
             }
-            if count < VISITED_AT_ONCE {
+            if count < GROUP_MAX {
                 return;
             }
         }
@@ -117,25 +117,25 @@ impl<E: Entry> ClockTable<E> {
     /// Inserts or replaces an entry; returns whether it is new.
     pub(super) fn insert(&mut self, entry: Arc<E>) -> bool {
         let hash = E::hash(entry.key());
-        if let Some(place) = self.find(entry.key(), hash) {
-            self.places[place] = Some(entry);
+        if let Some(slot) = self.find(entry.key(), hash) {
+            self.slots[slot] = Some(entry);
             return false;
         }
         // Runs of used slots stay short up to four fifths.
         if (self.len + 1) * 5 > self.marks.len() * 4 {
             self.grow();
         }
-        self.put(entry, kind_of(hash), hash);
+        self.put(entry, tag_of(hash), hash);
         self.len += 1;
         true
     }
 
     pub(super) fn remove(&mut self, key: E::Key) -> bool {
-        let place = self.find(key, E::hash(key));
-        if let Some(place) = place {
-            self.take(place);
+        let slot = self.find(key, E::hash(key));
+        if let Some(slot) = slot {
+            self.take(slot);
         }
-        place.is_some()
+        slot.is_some()
     }
 
     /// Evicts one entry, if there is any.
@@ -144,13 +144,13 @@ impl<E: Entry> ClockTable<E> {
             return false;
         }
         loop {
-            let place = self.hand;
+            let slot = self.hand;
             self.hand = (self.hand + 1) & self.mask();
-            let mark = self.marks[place].get_mut();
-            if *mark & ASKED_FOR != 0 {
-                *mark &= !ASKED_FOR;
+            let mark = self.marks[slot].get_mut();
+            if *mark & READ != 0 {
+                *mark &= !READ;
             } else if *mark != FREE {
-                self.take(place);
+                self.take(slot);
                 return true;
             }
         }
@@ -168,56 +168,56 @@ impl<E: Entry> ClockTable<E> {
         if self.marks.is_empty() {
             return None;
         }
-        let kind = kind_of(hash);
-        let mut place = hash as usize & self.mask();
+        let tag = tag_of(hash);
+        let mut slot = hash as usize & self.mask();
         loop {
-            let mark = self.marks[place].load(Ordering::Relaxed);
-            if mark & KIND == kind && self.places[place].as_ref().is_some_and(|entry| entry.key() == key) {
-                return Some(place);
+            let mark = self.marks[slot].load(Ordering::Relaxed);
+            if mark & TAG == tag && self.slots[slot].as_ref().is_some_and(|entry| entry.key() == key) {
+                return Some(slot);
             }
             if mark == FREE {
                 return None;
             }
-            place = (place + 1) & self.mask();
+            slot = (slot + 1) & self.mask();
         }
     }
 
     /// Inserts a new entry into the first free slot.
     fn put(&mut self, entry: Arc<E>, mark: u8, hash: u64) {
-        let mut place = hash as usize & self.mask();
-        while self.places[place].is_some() {
-            place = (place + 1) & self.mask();
+        let mut slot = hash as usize & self.mask();
+        while self.slots[slot].is_some() {
+            slot = (slot + 1) & self.mask();
         }
-        *self.marks[place].get_mut() = mark;
-        self.places[place] = Some(entry);
+        *self.marks[slot].get_mut() = mark;
+        self.slots[slot] = Some(entry);
     }
 
     /// Empties a slot, and moves up later entries of the same run.
-    fn take(&mut self, place: usize) {
+    fn take(&mut self, slot: usize) {
         let mask = self.mask();
-        let mut hole = place;
-        let mut next = place;
+        let mut hole = slot;
+        let mut next = slot;
         loop {
             next = (next + 1) & mask;
-            let Some(entry) = &self.places[next] else { break };
+            let Some(entry) = &self.slots[next] else { break };
             let home = E::hash(entry.key()) as usize & mask;
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                self.places.swap(hole, next);
+                self.slots.swap(hole, next);
                 self.marks.swap(hole, next);
                 hole = next;
             }
         }
         *self.marks[hole].get_mut() = FREE;
-        self.places[hole] = None;
+        self.slots[hole] = None;
         self.len -= 1;
     }
 
     fn grow(&mut self) {
-        let size = (self.marks.len() * 2).max(PLACES_MIN);
+        let size = (self.marks.len() * 2).max(SLOTS_MIN);
         let marks = mem::replace(&mut self.marks, (0..size).map(|_| AtomicU8::new(FREE)).collect());
-        let places = mem::replace(&mut self.places, (0..size).map(|_| None).collect());
+        let slots = mem::replace(&mut self.slots, (0..size).map(|_| None).collect());
         self.hand = 0;
-        for (mark, entry) in marks.into_iter().zip(places) {
+        for (mark, entry) in marks.into_iter().zip(slots) {
             if let Some(entry) = entry {
                 let hash = E::hash(entry.key());
                 self.put(entry, mark.into_inner(), hash);
@@ -297,7 +297,7 @@ mod tests {
                 });
                 prop_assert_eq!(&visited, &model);
                 for (id, metric) in &model {
-                    prop_assert_eq!(table.find(*id, Metric::hash(*id)).and_then(|place| table.places[place].as_ref()), Some(metric));
+                    prop_assert_eq!(table.find(*id, Metric::hash(*id)).and_then(|slot| table.slots[slot].as_ref()), Some(metric));
                 }
             }
         }
