@@ -70,7 +70,7 @@ impl Caches {
 
     pub(super) fn invalidate(&self, touched: &Touched) {
         match &touched.metrics {
-            Which::All => self.metrics.invalidate_all(),
+            Which::All => self.metrics.by_id.invalidate_all(),
             Which::These(ids) => {
                 self.metrics.invalidate(&ids.iter().copied().map(MetricId).collect::<Vec<_>>());
             }
@@ -93,7 +93,7 @@ impl Caches {
 
     /// Clears everything, and caches nothing while shut.
     pub(super) fn shut(&self, is_shut: bool) {
-        self.metrics.shut(is_shut);
+        self.metrics.by_id.shut(is_shut);
         self.policies.shut(is_shut);
         self.rules.shut(is_shut);
         self.resources.shut(is_shut);

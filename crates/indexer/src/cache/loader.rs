@@ -77,7 +77,7 @@ async fn load_groups<I: Indexer>(index: Arc<I>, caches: Arc<Caches>, mut waiting
 }
 
 async fn load<I: Indexer>(index: &I, caches: &Caches, ids: &[MetricId]) -> Result<Vec<Option<Arc<Metric>>>> {
-    let epochs: Vec<_> = ids.iter().map(|id| caches.metrics.epoch(*id)).collect();
+    let epochs: Vec<_> = ids.iter().map(|id| caches.metrics.by_id.epoch(*id)).collect();
     let metrics = index.metrics(ids).await?;
     for (metric, epoch) in metrics.iter().zip(epochs) {
         if let Some(metric) = metric {

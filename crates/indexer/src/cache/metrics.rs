@@ -29,54 +29,43 @@ impl Entry for Metric {
 
 #[derive(Debug)]
 pub(super) struct MetricCache {
-    metrics: Shards<Metric>,
+    /// [`MetricCache::insert`] adds entries, since it keeps their names as well.
+    pub(super) by_id: Shards<Metric>,
     names: Names,
 }
 
 impl MetricCache {
     pub(super) fn new(len_max: usize) -> Self {
-        MetricCache { metrics: Shards::new(len_max), names: Names::new(len_max) }
-    }
-
-    pub(super) fn get(&self, id: MetricId) -> Option<Arc<Metric>> {
-        self.metrics.get(id)
+        MetricCache { by_id: Shards::new(len_max), names: Names::new(len_max) }
     }
 
     /// The cached ones of some metrics, in order.
     pub(super) fn get_all(&self, ids: &[MetricId]) -> Vec<Option<Arc<Metric>>> {
         // Most requests look up a single metric.
         if let [id] = ids {
-            return vec![self.get(*id)];
+            return vec![self.by_id.get(*id)];
         }
         let mut found = vec![None; ids.len()];
-        self.metrics.visit(ids, &mut |place, metric| found[place] = Some(Arc::clone(metric)));
+        self.by_id.visit(ids, &mut |place, metric| found[place] = Some(Arc::clone(metric)));
         let missing = ids.iter().zip(&found).filter(|(_, metric)| metric.is_none());
-        self.metrics.count_misses(missing.map(|(id, _)| *id));
+        self.by_id.count_misses(missing.map(|(id, _)| *id));
         found
     }
 
     /// See [`crate::Indexer::visit_cached_metrics`].
     pub(super) fn visit(&self, ids: &[MetricId], visit: &mut dyn FnMut(usize, &Metric)) {
-        self.metrics.visit(ids, &mut |place, metric| visit(place, metric));
+        self.by_id.visit(ids, &mut |place, metric| visit(place, metric));
     }
 
     /// A resource's metric with this name.
     pub(super) fn named(&self, resource: Uuid, name: &str) -> Option<Arc<Metric>> {
-        let metric = self.metrics.get(self.names.get(resource, name)?)?;
+        let metric = self.by_id.get(self.names.get(resource, name)?)?;
         (metric.resource_id == Some(resource) && metric.name.as_deref() == Some(name)).then_some(metric)
-    }
-
-    pub(super) fn epoch(&self, id: MetricId) -> Epoch {
-        self.metrics.epoch(id)
-    }
-
-    pub(super) fn epochs(&self) -> Epochs {
-        self.metrics.epochs()
     }
 
     /// Caches a metric that was read since `epoch`, unless something changed meanwhile.
     pub(super) fn insert(&self, metric: &Arc<Metric>, epoch: Epoch) {
-        self.metrics.insert(metric, epoch);
+        self.by_id.insert(metric, epoch);
         if let (Some(resource), Some(name)) = (metric.resource_id, &metric.name) {
             self.names.insert(resource, name, metric.id);
         }
@@ -91,28 +80,7 @@ impl MetricCache {
 
     /// Invalidates metrics that were changed or deleted, and reads of their shards in progress.
     pub(super) fn invalidate(&self, ids: &[MetricId]) {
-        self.metrics.invalidate(ids.iter().copied());
-    }
-
-    pub(super) fn invalidate_all(&self) {
-        self.metrics.invalidate_all();
-    }
-
-    /// Clears everything, and caches nothing while shut.
-    pub(super) fn shut(&self, is_shut: bool) {
-        self.metrics.shut(is_shut);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.metrics.len()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.metrics.is_full()
-    }
-
-    pub(super) fn hits_and_misses(&self) -> (u64, u64) {
-        self.metrics.hits_and_misses()
+        self.by_id.invalidate(ids.iter().copied());
     }
 }
 

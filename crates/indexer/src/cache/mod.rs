@@ -99,12 +99,12 @@ impl<I: Indexer> CachedIndexer<I> {
             }
         }
         let mut pages = MetricPages::new(METRICS_WARMED_AT_ONCE);
-        while !self.caches.metrics.is_full() {
-            let epochs = self.caches.metrics.epochs();
+        while !self.caches.metrics.by_id.is_full() {
+            let epochs = self.caches.metrics.by_id.epochs();
             let Some(page) = pages.next(&*self.index).await? else { break };
             self.caches.metrics.insert_all(&page, &epochs);
         }
-        Ok(self.caches.metrics.len())
+        Ok(self.caches.metrics.by_id.len())
     }
 
     /// Must be called if something was changed bypassing the cache.
@@ -113,8 +113,8 @@ impl<I: Indexer> CachedIndexer<I> {
     }
 
     pub fn figures(&self) -> CacheFigures {
-        let (hits, misses) = self.caches.metrics.hits_and_misses();
-        CacheFigures { hits, misses, metrics: self.caches.metrics.len() }
+        let (hits, misses) = self.caches.metrics.by_id.hits_and_misses();
+        CacheFigures { hits, misses, metrics: self.caches.metrics.by_id.len() }
     }
 
     async fn load_rules(&self) -> Result<Arc<[ArchivePolicyRule]>> {
@@ -150,7 +150,7 @@ impl<I: Indexer> CachedIndexer<I> {
 
 impl<I: Indexer> Indexer for CachedIndexer<I> {
     fn cached_metric(&self, id: MetricId) -> Option<Arc<Metric>> {
-        self.caches.metrics.get(id)
+        self.caches.metrics.by_id.get(id)
     }
 
     fn visit_cached_metrics(&self, ids: &[MetricId], visit: &mut dyn FnMut(usize, &Metric)) {
@@ -187,7 +187,8 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
 #[async_trait]
 impl<I: Indexer> Metrics for CachedIndexer<I> {
     async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>>> {
-        let epochs: Vec<_> = metrics.iter().map(|metric| self.caches.metrics.epoch(metric.id)).collect();
+        let epochs: Vec<_> =
+            metrics.iter().map(|metric| self.caches.metrics.by_id.epoch(metric.id)).collect();
         let of_resources: Vec<Uuid> = metrics.iter().filter_map(|metric| metric.resource_id).collect();
         let write = |index: Arc<I>| async move { index.create_metrics(metrics).await };
         let note = |caches: &Caches, outcomes: &Vec<Result<Arc<Metric>, _>>| {
@@ -222,7 +223,7 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         let missing: Vec<usize> = (0..names.len()).filter(|index| found[*index].is_none()).collect();
         if !missing.is_empty() {
             let wanted: Vec<_> = missing.iter().map(|index| names[*index]).collect();
-            let epochs = self.caches.metrics.epochs();
+            let epochs = self.caches.metrics.by_id.epochs();
             let loaded = self.index.named_metrics(&wanted).await?;
             self.caches.metrics.insert_all(loaded.iter().flatten(), &epochs);
             for (index, metric) in missing.into_iter().zip(loaded) {

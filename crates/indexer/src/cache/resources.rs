@@ -69,7 +69,7 @@ fn named(resource_type: &Arc<ResourceType>) -> (String, Arc<ResourceType>) {
 impl<I: Indexer> Resources for CachedIndexer<I> {
     async fn create_resources(&self, resources: Vec<NewResource>) -> Vec<Result<Arc<Resource>>> {
         let attached: Vec<_> = attached(resources.iter().flat_map(|new| &new.metrics)).collect();
-        let epochs = self.caches.metrics.epochs();
+        let epochs = self.caches.metrics.by_id.epochs();
         let of_resources: Vec<_> =
             resources.iter().map(|new| self.caches.resources.epoch(&new.resource_type, new.id)).collect();
         let write = |index: Arc<I>| async move { index.create_resources(resources).await };

@@ -355,9 +355,7 @@ impl Tables {
         self.whole_names.extend(new.whole_name.map(|whole_name| (metric.id, whole_name)));
         Ok(metric)
     }
-}
 
-impl Tables {
     fn is_in(&self, scope: Option<&MetricScope>, metric: &Metric) -> bool {
         let Some(scope) = scope else { return true };
         let resource = metric.resource_id.and_then(|id| self.resources.get(&id));

@@ -283,8 +283,7 @@ impl Batch<'_> {
             // Nothing can reject them any more.
             let rows: Vec<&Ready> = ready.iter().map(|(_, ready)| *ready).collect();
             let closing = if is_last { COMMIT } else { "" };
-            let inserted = self.insert_resources(connection, "", &rows, closing).await;
-            inserted?;
+            self.insert_resources(connection, "", &rows, closing).await?;
         } else {
             self.insert_with_metrics(connection, drafts, &ready, &mut refused).await?;
         }
@@ -337,25 +336,22 @@ impl Batch<'_> {
     ) -> Result<(), gnudi_sql::Error> {
         let used = self.known.numbers_used;
         let metrics: Vec<_> = rows.iter().flat_map(|ready| ready.resource.metrics.iter().cloned()).collect();
-        let mut inserted = match self.insert_resources(connection, SAVEPOINT, rows, "").await {
-            Ok(()) => metric::insert_active(connection, &metrics).await,
-            Err(error) => Err(error),
-        };
+        let whole_names = rows.iter().flat_map(|ready| &ready.whole_names);
+        let whole_names: Vec<_> = whole_names.map(|(id, whole_name)| (*id, whole_name.as_str())).collect();
+        let mut inserted = self.insert_resources(connection, SAVEPOINT, rows, "").await;
         if inserted.is_ok() {
-            let whole_names = rows.iter().flat_map(|ready| &ready.whole_names);
-            let whole_names: Vec<_> =
-                whole_names.map(|(id, whole_name)| (*id, whole_name.as_str())).collect();
+            inserted = metric::insert_active(connection, &metrics).await;
+        }
+        if inserted.is_ok() {
             inserted = metric::insert_whole_names(connection, &whole_names).await;
         }
-        if let Err(error) = &inserted
-            && is_constraint(error)
-        {
-            self.known.numbers_used = used;
-            connection.run("ROLLBACK TO SAVEPOINT run; RELEASE SAVEPOINT run").await?;
-            return inserted;
-        }
-        if inserted.is_ok() {
-            connection.run("RELEASE SAVEPOINT run").await?;
+        match &inserted {
+            Ok(()) => connection.run("RELEASE SAVEPOINT run").await?,
+            Err(error) if is_constraint(error) => {
+                self.known.numbers_used = used;
+                connection.run("ROLLBACK TO SAVEPOINT run; RELEASE SAVEPOINT run").await?;
+            }
+            Err(_) => {}
         }
         inserted
     }
