@@ -14,7 +14,7 @@ use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheOptions, CachedIndexer, DatabaseOptions, FollowOptions,
     Indexer, IndexerError, Metrics, MetricsChange, NewMetric, NewNamedMetric, NewResource, NewRevision,
     ResourceChange, ResourceTypeChange, ResourceTypes, Resources, SqlIndexer, Touched, Which,
-    conformance::{named_metric, new_metric, new_resource, with_back_window},
+    conformance::{id as metric, named_metric, new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
 use gnudi_model::{
@@ -37,10 +37,6 @@ async fn cache(url: &str, unseen_max: Duration) -> Cache {
     let cache = Cache::new(index, &CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 });
     cache.follow(FollowOptions { poll_interval: POLL, unseen_max }).await.unwrap();
     cache
-}
-
-fn metric(number: u128) -> MetricId {
-    MetricId(Uuid::from_u128(number))
 }
 
 fn created(number: u128) -> MetricsChange {

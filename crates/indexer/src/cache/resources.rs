@@ -1,6 +1,7 @@
 //! Resources, their types and their annotations behind the cache.
 //!
-//! Listings and annotations always read the index. Where the affected items are unknown, more is invalidated than necessary.
+//! Listings and annotations always read the index. Where the affected items are unknown, more is invalidated than
+//! necessary.
 
 use std::sync::Arc;
 

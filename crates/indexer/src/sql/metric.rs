@@ -20,7 +20,7 @@ use super::{
     interner::Texts,
     listing, optional_id_at,
     scope::count_statement,
-    writer::{Applied, Change, Context},
+    writer::{Applied, Change, Context, Work},
 };
 use crate::{
     ArchivePolicies, Creators, IndexerError, MetricListing, Metrics, NewMetric, NewNamedMetric, Result,
@@ -65,7 +65,7 @@ impl Metrics for SqlIndexer {
         let metrics: Vec<_> = metrics.iter().map(|new| Arc::new(metric(new))).collect();
         let rows = metrics.iter().zip(whole_names);
         let rows = rows.map(|(metric, whole_name)| NewRow { metric: metric.clone(), whole_name }).collect();
-        let outcomes = self.writer.create_metrics(rows).await;
+        let outcomes = self.writer.bulk(rows, Work::CreateMetrics).await;
         metrics.into_iter().zip(outcomes).map(|(metric, outcome)| outcome.map(|()| metric)).collect()
     }
 
@@ -125,7 +125,7 @@ impl Metrics for SqlIndexer {
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
-        self.writer.delete_metrics(ids.to_vec()).await
+        self.writer.bulk(ids.to_vec(), Work::DeleteMetrics).await
     }
 
     async fn deleted_metrics(&self, after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>> {

@@ -85,11 +85,13 @@ pub(super) struct Bulk<T, A> {
     answer: oneshot::Sender<Answers<A>>,
 }
 
-enum Work {
+/// Work of one call.
+pub(super) enum Work {
     Change(Box<dyn Step>),
     CreateResources(Bulk<Draft, Arc<Resource>>),
     CreateMetrics(Bulk<NewRow, ()>),
     DeleteMetrics(Bulk<MetricId, ()>),
+    /// Answers the metrics of each resource.
     DeleteResources(Bulk<Uuid, Vec<MetricId>>),
 }
 
@@ -119,24 +121,12 @@ impl Writer {
         self.ask(Work::Change(Box::new(step)), answered).await?
     }
 
-    pub(super) async fn create_resources(&self, drafts: Vec<Draft>) -> Answers<Arc<Resource>> {
-        self.bulk(drafts, Work::CreateResources).await
-    }
-
-    pub(super) async fn create_metrics(&self, metrics: Vec<NewRow>) -> Answers<()> {
-        self.bulk(metrics, Work::CreateMetrics).await
-    }
-
-    pub(super) async fn delete_metrics(&self, ids: Vec<MetricId>) -> Answers<()> {
-        self.bulk(ids, Work::DeleteMetrics).await
-    }
-
-    /// Returns the metrics of each resource.
-    pub(super) async fn delete_resources(&self, ids: Vec<Uuid>) -> Answers<Vec<MetricId>> {
-        self.bulk(ids, Work::DeleteResources).await
-    }
-
-    async fn bulk<T, A: Clone>(&self, items: Vec<T>, work: fn(Bulk<T, A>) -> Work) -> Answers<A> {
+    /// One result for each item, in order.
+    pub(super) async fn bulk<T, A: Clone>(
+        &self,
+        items: Vec<T>,
+        work: fn(Bulk<T, A>) -> Work,
+    ) -> Vec<Result<A>> {
         let count = items.len();
         let (answer, answered) = oneshot::channel();
         match self.ask(work(Bulk { items, answer }), answered).await {
@@ -181,7 +171,7 @@ fn stopped() -> IndexerError {
 
 /// A [`Change`] of any kind, with its result between the statements and the commit.
 #[async_trait]
-trait Step: Send {
+pub(super) trait Step: Send {
     /// Fails only if the transaction is lost.
     async fn apply(&mut self, connection: &mut Connection, context: &Context) -> Result<()>;
 

@@ -23,7 +23,12 @@ use gnudi_model::{Metric, MetricId, Resource, Timestamp, resource_type::GENERIC}
 use gnudi_sql::is_unique_violation;
 use uuid::Uuid;
 
-use super::{Connection, IDS_NAMED_MAX, SqlIndexer, among, failure::Failure, id_at, metric, writer::Context};
+use super::{
+    Connection, IDS_NAMED_MAX, SqlIndexer, among,
+    failure::Failure,
+    id_at, metric,
+    writer::{Context, Work},
+};
 use crate::{
     DeletedResources, Filter, IndexerError, MetricsChange, NewResource, ResourceChange, ResourceListing,
     Resources, Result, UpdatedResource,
@@ -52,7 +57,7 @@ impl Resources for SqlIndexer {
             },
         };
         let drafts = resources.into_iter().map(|new| Draft::new(new, &types, &self.texts)).collect();
-        self.writer.create_resources(drafts).await
+        self.writer.bulk(drafts, Work::CreateResources).await
     }
 
     async fn resource(&self, resource_type: &str, id: Uuid) -> Result<Option<Arc<Resource>>> {
@@ -107,7 +112,7 @@ impl Resources for SqlIndexer {
     async fn delete_resources(&self, ids: &[Uuid]) -> Vec<Result<Vec<MetricId>>> {
         let mut outcomes = Vec::with_capacity(ids.len());
         for ids in ids.chunks(DELETED_AT_ONCE_MAX) {
-            outcomes.append(&mut self.writer.delete_resources(ids.to_vec()).await);
+            outcomes.append(&mut self.writer.bulk(ids.to_vec(), Work::DeleteResources).await);
         }
         outcomes
     }
