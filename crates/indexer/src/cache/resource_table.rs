@@ -90,8 +90,8 @@ impl ResourceCache {
     }
 }
 
-/// An existing resource, and its end, which every pass needs that measures the resource. Separate from cached resources:
-/// an entry is small, and changes of a resource's metrics do not invalidate it.
+/// An existing resource, and its end, which every pass that measures the resource needs. Separate from cached
+/// resources: an entry is small, and changes of a resource's metrics do not invalidate it.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) id: Uuid,
