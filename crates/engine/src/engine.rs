@@ -12,23 +12,19 @@ use gnudi_drivers::{
     incoming::{Batch, Incoming, IncomingError},
 };
 use gnudi_indexer::{Indexer, IndexerError};
-use gnudi_model::{ArchivePolicy, Fault, MetricId, Numbering, Sack, SackId, Timestamp};
-use gnudi_series::{
-    cross::{CrossMeasures, CrossSeries},
-    points,
-};
+use gnudi_model::{Fault, MetricId, Numbering, Sack, SackId, Timestamp};
+use gnudi_series::points;
 use tokio::time::Instant;
 
 use crate::{
-    cross::{self, Bulk, CrossMeasuresError, CrossMeasuresQuery, HeldPoints, MetricRead},
+    cross::Bulk,
     damage::OnDamage,
     figures::Figures,
     metricd::scheduler::SackQueue,
     outage::Outage,
     processor::{Fold, Processor},
-    reader::{self, Measures, MeasuresQuery, ReadStore},
+    reader::ReadStore,
     refresh::Watcher,
-    sampled::{SampleQuery, SampledMetric, Samples},
     status::{ProcessingStatus, StatusCache},
     tasks::Tasks,
     units::Units,
@@ -90,7 +86,7 @@ pub struct Engine {
     pub(crate) coordinator: Option<Arc<dyn Coordinator>>,
     pub(crate) outage: Outage,
     watcher: Arc<Watcher>,
-    bulk: Bulk,
+    pub(crate) bulk: Bulk,
     status: StatusCache,
     /// The name of this process's workers, once they run.
     pub(crate) workers: OnceLock<String>,
@@ -127,7 +123,7 @@ impl Engine {
     /// Sets how damaged metrics are read.
     #[must_use]
     pub fn on_damage(mut self, on_damage: OnDamage) -> Self {
-        self.bulk.on_damage = on_damage;
+        self.bulk.store.on_damage = on_damage;
         self
     }
 
@@ -174,7 +170,7 @@ impl Engine {
 
     /// Counters of this process's workers.
     pub fn figures(&self) -> &Figures {
-        self.processor.figures()
+        &self.processor.figures
     }
 
     /// Accepts measures; `Ok` means durable.
@@ -291,70 +287,9 @@ impl Engine {
         self.owns(Sack { count: self.incoming.numbering().units(), id: SackId(0) })
     }
 
-    /// The points of each aggregation of the query, in its order, without waiting measures: see
-    /// [`Engine::refresh`].
-    pub async fn measures(
-        &self,
-        metric: MetricId,
-        policy: &ArchivePolicy,
-        query: &MeasuresQuery,
-    ) -> Result<Vec<Measures>> {
-        reader::measures(self.readers(), self.bulk.on_damage, metric, policy, query).await
-    }
-
-    /// A metric's raw points in `start..stop`, as far as its policy keeps them; the granularity is 0.
-    pub async fn raw_points(
-        &self,
-        metric: MetricId,
-        policy: &ArchivePolicy,
-        start: Option<Timestamp>,
-        stop: Option<Timestamp>,
-    ) -> Result<Measures> {
-        reader::raw_points(self.readers(), self.bulk.on_damage, metric, policy, start, stop).await
-    }
-
-    /// Aggregates across metrics, one result per granularity, coarsest first, without waiting measures.
-    pub async fn cross_measures(
-        &self,
-        query: CrossMeasuresQuery,
-    ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
-        cross::measures(&self.bulk, query).await
-    }
-
-    /// The points of each aggregation of many metrics, in their order; none for a metric without measures. At
-    /// most `points_max`, and at most [`cross::POINTS_MAX`]. The guard counts the points of running queries: keep it
-    /// with them.
-    pub async fn measures_of_many(
-        &self,
-        reads: Vec<MetricRead>,
-        start: Option<Timestamp>,
-        stop: Option<Timestamp>,
-        points_max: usize,
-    ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
-        self.bulk.read(reads, start, stop, points_max.min(cross::POINTS_MAX)).await
-    }
-
-    /// Evaluates the samples of many metrics, each right after it was read. `evaluate` returns its result and
-    /// how many points that holds: at most `points_max` in all. Results are in the order of the metrics; the
-    /// guard counts their points while held. Without waiting measures.
-    pub async fn samples<T: Send + 'static>(
-        &self,
-        metrics: Vec<SampledMetric>,
-        query: Arc<SampleQuery>,
-        points_max: usize,
-        evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
-    ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError> {
-        self.bulk.samples(metrics, query, points_max.min(cross::POINTS_MAX), evaluate).await
-    }
-
     /// The number of processors, as it was at the start.
     pub fn processor_count(&self) -> usize {
         self.bulk.processors
-    }
-
-    /// Runs CPU-bound work outside the threads that serve requests.
-    pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.bulk.compute(work).await
     }
 
     /// Faults of this process: parts that refuse work, tasks that ended.

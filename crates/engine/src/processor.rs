@@ -130,10 +130,6 @@ impl Processor {
         (self.clock)()
     }
 
-    pub(crate) fn figures(&self) -> &Figures {
-        &self.figures
-    }
-
     /// Processes the unit until everything accepted before the call is folded or deferred; false if this process
     /// does not own it, or the sacks are renumbered.
     pub async fn process_all(&self, unit: Sack) -> Result<bool> {

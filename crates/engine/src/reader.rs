@@ -13,18 +13,19 @@ use gnudi_series::{
 
 pub use gnudi_series::{read::Series as Measures, resample::Resample};
 
-use crate::{EngineError, Result, damage::OnDamage, processor::Processor};
+use crate::{Engine, EngineError, Result, damage::OnDamage, processor::Processor};
 
 /// The aggregates as readers see them: with all that passes have taken up.
 #[derive(Clone)]
 pub struct ReadStore {
     store: Arc<dyn AggregateStore>,
     processor: Arc<Processor>,
+    pub(crate) on_damage: OnDamage,
 }
 
 impl ReadStore {
     pub(crate) fn new(store: Arc<dyn AggregateStore>, processor: Arc<Processor>) -> Self {
-        ReadStore { store, processor }
+        ReadStore { store, processor, on_damage: OnDamage::default() }
     }
 
     /// [`AggregateStore::read_heads`], after what is deferred of the metrics is folded.
@@ -33,8 +34,35 @@ impl ReadStore {
         self.store.read_heads(metrics).await
     }
 
-    async fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
-        self.store.read_blocks(ranges).await
+    /// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in
+    /// between are then seen twice, which joining resolves, and never missed.
+    pub(crate) async fn heads(&self, metrics: &[MetricId]) -> Result<Vec<Option<Head>>> {
+        let stored = self.read_heads(metrics).await;
+        metrics.iter().zip(&stored).map(|(metric, head)| self.on_damage.head(*metric, head)).collect()
+    }
+
+    /// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
+    /// not read from the store.
+    pub(crate) async fn blocks(&self, wanted: &[(BlockRange, &Head)]) -> Result<Vec<Vec<(BlockKey, Bytes)>>> {
+        let may_exist = |range: &BlockRange, head: &Head| {
+            head.blocks_end_before(range.granularity).is_none_or(|end| range.from < end)
+        };
+        let stored: Vec<BlockRange> =
+            wanted.iter().filter(|(range, head)| may_exist(range, head)).map(|(range, _)| *range).collect();
+        let mut found = match &stored[..] {
+            [] => Vec::new(),
+            stored => self.store.read_blocks(stored).await,
+        }
+        .into_iter();
+        let blocks = |(range, head): &(BlockRange, &Head)| {
+            let found = if may_exist(range, head) {
+                found.next().expect("one answer per range")
+            } else {
+                Ok(Blocks::default())
+            };
+            self.on_damage.blocks(range, head, found)
+        };
+        wanted.iter().map(blocks).collect()
     }
 }
 
@@ -50,89 +78,52 @@ pub struct MeasuresQuery {
     pub resample: Option<Resample>,
 }
 
-pub(crate) async fn measures(
-    store: &ReadStore,
-    on_damage: OnDamage,
-    metric: MetricId,
-    policy: &ArchivePolicy,
-    query: &MeasuresQuery,
-) -> Result<Vec<Measures>> {
-    let head = heads(store, on_damage, &[metric]).await?.pop().expect("one answer per metric");
-    let Some(head) = head else {
-        let empty = |granularity| Measures { granularity, ..Measures::default() };
-        return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
-    };
-    let layout = Layout::of(policy);
-    let ranges: Vec<BlockRange> =
-        query.aggregations.iter().map(|aggregation| block_range(metric, *aggregation, query)).collect();
-    let wanted: Vec<_> = ranges.iter().map(|range| (*range, &head)).collect();
-    let mut answers = Vec::with_capacity(ranges.len());
-    for (aggregation, blocks) in query.aggregations.iter().zip(blocks(store, on_damage, &wanted).await?) {
-        answers.push(assemble(metric, &blocks, &head, &layout, *aggregation, query)?);
-    }
-    Ok(answers)
-}
-
-/// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in
-/// between are then seen twice, which joining resolves, and never missed.
-pub(crate) async fn heads(
-    store: &ReadStore,
-    on_damage: OnDamage,
-    metrics: &[MetricId],
-) -> Result<Vec<Option<Head>>> {
-    let stored = store.read_heads(metrics).await;
-    metrics.iter().zip(&stored).map(|(metric, head)| on_damage.head(*metric, head)).collect()
-}
-
-/// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
-/// not read from the store.
-pub(crate) async fn blocks(
-    store: &ReadStore,
-    on_damage: OnDamage,
-    wanted: &[(BlockRange, &Head)],
-) -> Result<Vec<Vec<(BlockKey, Bytes)>>> {
-    let may_exist = |range: &BlockRange, head: &Head| {
-        head.blocks_end_before(range.granularity).is_none_or(|end| range.from < end)
-    };
-    let stored: Vec<BlockRange> =
-        wanted.iter().filter(|(range, head)| may_exist(range, head)).map(|(range, _)| *range).collect();
-    let mut found = match &stored[..] {
-        [] => Vec::new(),
-        stored => store.read_blocks(stored).await,
-    }
-    .into_iter();
-    let blocks = |(range, head): &(BlockRange, &Head)| {
-        let found = if may_exist(range, head) {
-            found.next().expect("one answer per range")
-        } else {
-            Ok(Blocks::default())
+impl Engine {
+    /// The points of each aggregation of the query, in its order, without waiting measures: see
+    /// [`Engine::refresh`].
+    pub async fn measures(
+        &self,
+        metric: MetricId,
+        policy: &ArchivePolicy,
+        query: &MeasuresQuery,
+    ) -> Result<Vec<Measures>> {
+        let head = self.readers().heads(&[metric]).await?.pop().expect("one answer per metric");
+        let Some(head) = head else {
+            let empty = |granularity| Measures { granularity, ..Measures::default() };
+            return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
         };
-        on_damage.blocks(range, head, found)
-    };
-    wanted.iter().map(blocks).collect()
-}
+        let layout = Layout::of(policy);
+        let range = |aggregation: &Aggregation| (block_range(metric, *aggregation, query), &head);
+        let wanted: Vec<_> = query.aggregations.iter().map(range).collect();
+        let blocks = self.readers().blocks(&wanted).await?;
+        let answers = query.aggregations.iter().zip(&blocks);
+        answers
+            .map(|(aggregation, blocks)| assemble(metric, blocks, &head, &layout, *aggregation, query))
+            .collect()
+    }
 
-/// A metric's raw points in `start..stop`, as far as its policy keeps them.
-pub(crate) async fn raw_points(
-    store: &ReadStore,
-    on_damage: OnDamage,
-    metric: MetricId,
-    policy: &ArchivePolicy,
-    start: Option<Timestamp>,
-    stop: Option<Timestamp>,
-) -> Result<Measures> {
-    let head = heads(store, on_damage, &[metric]).await?.pop().expect("one answer per metric");
-    let Some(head) = head else {
-        return Ok(Measures { granularity: raw::GRANULARITY, ..Measures::default() });
-    };
-    let oldest = policy.raw_timespan.zip(head.last()).map(|(timespan, last)| last.saturating_sub(timespan));
-    let from = start.max(oldest).unwrap_or(Timestamp::EPOCH);
-    let to = stop.unwrap_or(Timestamp::MAX).max(from);
-    let range = BlockRange { metric, granularity: raw::GRANULARITY, from, to };
-    let blocks = blocks(store, on_damage, &[(range, &head)]).await?.pop().expect("one answer per range");
-    let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
-    read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
-        .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
+    /// A metric's raw points in `start..stop`, as far as its policy keeps them; the granularity is 0.
+    pub async fn raw_points(
+        &self,
+        metric: MetricId,
+        policy: &ArchivePolicy,
+        start: Option<Timestamp>,
+        stop: Option<Timestamp>,
+    ) -> Result<Measures> {
+        let head = self.readers().heads(&[metric]).await?.pop().expect("one answer per metric");
+        let Some(head) = head else {
+            return Ok(Measures { granularity: raw::GRANULARITY, ..Measures::default() });
+        };
+        let oldest =
+            policy.raw_timespan.zip(head.last()).map(|(timespan, last)| last.saturating_sub(timespan));
+        let from = start.max(oldest).unwrap_or(Timestamp::EPOCH);
+        let to = stop.unwrap_or(Timestamp::MAX).max(from);
+        let range = BlockRange { metric, granularity: raw::GRANULARITY, from, to };
+        let blocks = self.readers().blocks(&[(range, &head)]).await?.pop().expect("one answer per range");
+        let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
+        read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
+            .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
+    }
 }
 
 /// The range of blocks that an aggregation of the query needs.

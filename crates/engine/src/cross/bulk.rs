@@ -23,8 +23,7 @@ use tokio::{
 
 use super::CrossMeasuresError;
 use crate::{
-    Result,
-    damage::OnDamage,
+    Engine, Result,
     reader::{self, MeasuresQuery, ReadStore},
 };
 
@@ -54,7 +53,6 @@ pub struct Bulk {
     pub(crate) store: ReadStore,
     /// Metrics of one sack were mostly written together.
     sacks: SackCount,
-    pub(crate) on_damage: OnDamage,
     /// How many there are. The standard library reads several files to find out.
     pub(crate) processors: usize,
     free_processors: Arc<Semaphore>,
@@ -88,36 +86,49 @@ impl Drop for HeldPoints {
     }
 }
 
-impl Bulk {
-    pub(crate) fn new(store: ReadStore, sacks: SackCount) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Bulk {
-            store,
-            sacks,
-            on_damage: OnDamage::default(),
-            processors,
-            free_processors: Arc::new(Semaphore::new(processors)),
-            points_held: Arc::default(),
-        }
-    }
-
-    /// The series of each aggregation of each metric, in their order, and a guard that counts their points.
-    /// Empty for a metric without measures.
-    pub async fn read(
+impl Engine {
+    /// The points of each aggregation of many metrics, in their order; none for a metric without measures. At
+    /// most `points_max`, and at most [`POINTS_MAX`]. The guard counts the points of running queries: keep it
+    /// with them.
+    pub async fn measures_of_many(
         &self,
         reads: Vec<MetricRead>,
         start: Option<Timestamp>,
         stop: Option<Timestamp>,
         points_max: usize,
     ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
-        let (order, reads) = self.as_written(reads, |read| read.metric);
+        let bulk = &self.bulk;
+        let (order, reads) = bulk.as_written(reads, |read| read.metric);
         let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
         let read = |range: Range<usize>| {
-            let (reads, query, store) = (reads.clone(), query.clone(), self.store.clone());
-            let on_damage = self.on_damage;
-            async move { read_chunk(&store, on_damage, &reads[range], &query).await }
+            let (reads, query, store) = (reads.clone(), query.clone(), bulk.store.clone());
+            async move { read_chunk(&store, &reads[range], &query).await }
         };
-        self.in_chunks(&order, points_max, |from| chunk_end(&reads, from, &query), read).await
+        let chunk_end = |from| chunk_end(&reads, from, &query);
+        bulk.in_chunks(&order, points_max.min(POINTS_MAX), chunk_end, read).await
+    }
+
+    /// Runs CPU-bound work outside the threads that serve requests.
+    pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let permit = self.bulk.permit().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        done.await.expect("the work does not panic")
+    }
+}
+
+impl Bulk {
+    pub(crate) fn new(store: ReadStore, sacks: SackCount) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Bulk {
+            store,
+            sacks,
+            processors,
+            free_processors: Arc::new(Semaphore::new(processors)),
+            points_held: Arc::default(),
+        }
     }
 
     /// Sorts `reads` in the order of passes, so that a chunk reads neighbours; also returns their original
@@ -181,16 +192,6 @@ impl Bulk {
         Ok((answers.collect(), held))
     }
 
-    /// Runs CPU-bound work.
-    pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let permit = self.permit().await;
-        let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        done.await.expect("the work does not panic")
-    }
-
     async fn permit(&self) -> tokio::sync::OwnedSemaphorePermit {
         self.free_processors.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
@@ -223,12 +224,11 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
 
 async fn read_chunk(
     store: &ReadStore,
-    on_damage: OnDamage,
     reads: &[MetricRead],
     query: &MeasuresQuery,
 ) -> Result<Vec<(Vec<CrossSeries>, usize)>> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
-    let heads = reader::heads(store, on_damage, &metrics).await?;
+    let heads = store.heads(&metrics).await?;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
     for (read, head) in reads.iter().zip(&heads) {
         let Some(head) = head else { continue };
@@ -240,7 +240,7 @@ async fn read_chunk(
             }
         }
     }
-    let found = reader::blocks(store, on_damage, &ranges).await?;
+    let found = store.blocks(&ranges).await?;
     let mut times = SharedTimes::default();
     let mut layout: Option<(&Arc<ArchivePolicy>, Layout)> = None;
     let mut answers = Vec::with_capacity(reads.len());

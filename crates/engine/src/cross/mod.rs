@@ -14,7 +14,7 @@ use gnudi_series::{
     operations::{MetricName, Operation},
 };
 
-use crate::EngineError;
+use crate::{Engine, EngineError};
 
 pub use bulk::{Bulk, HeldPoints, MetricRead, POINTS_MAX};
 
@@ -68,19 +68,21 @@ pub enum CrossMeasuresError {
     TooManyHeld,
 }
 
-/// Computes a query's results; coarsest granularity first.
-pub(crate) async fn measures(
-    bulk: &Bulk,
-    query: CrossMeasuresQuery,
-) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
-    assert!(!query.references.is_empty(), "a query has a reference");
-    let plan::Plan { granularities, reads, places } = plan::plan(&query)?;
-    let (series, held) = bulk.read(reads, query.start, query.stop, POINTS_MAX).await?;
-    let compute = move || {
-        let _held = held;
-        evaluate(query, &granularities, &places, series)
-    };
-    bulk.compute(compute).await
+impl Engine {
+    /// Aggregates across metrics, one result per granularity, coarsest first, without waiting measures.
+    pub async fn cross_measures(
+        &self,
+        query: CrossMeasuresQuery,
+    ) -> Result<Vec<CrossMeasures>, CrossMeasuresError> {
+        assert!(!query.references.is_empty(), "a query has a reference");
+        let plan::Plan { granularities, reads, places } = plan::plan(&query)?;
+        let (series, held) = self.measures_of_many(reads, query.start, query.stop, POINTS_MAX).await?;
+        let evaluating = move || {
+            let _held = held;
+            evaluate(query, &granularities, &places, series)
+        };
+        self.compute(evaluating).await
+    }
 }
 
 /// `series` are indexed by read and aggregation.

@@ -17,9 +17,8 @@ use super::{
     segments::{Segment, candidates, segments},
 };
 use crate::{
-    EngineError, Result,
-    cross::{Bulk, CrossMeasuresError, HeldPoints},
-    damage::OnDamage,
+    Engine, EngineError, Result,
+    cross::{CrossMeasuresError, HeldPoints, POINTS_MAX},
     reader::{self, MeasuresQuery, ReadStore},
 };
 
@@ -31,29 +30,30 @@ const CHUNK_METRICS_MIN: usize = 4;
 const CHUNK_SAMPLES: i64 = 1 << 17;
 const ASSUMED_INTERVAL_MS: i64 = 10_000;
 
-impl Bulk {
-    /// Passes each metric's samples to `evaluate`, which returns its result and how many points that holds.
-    /// Results are in the order of the metrics; the guard counts their points while held.
-    pub(crate) async fn samples<T: Send + 'static>(
+impl Engine {
+    /// Evaluates the samples of many metrics, each right after it was read. `evaluate` returns its result and
+    /// how many points that holds: at most `points_max` in all. Results are in the order of the metrics; the
+    /// guard counts their points while held. Without waiting measures.
+    pub async fn samples<T: Send + 'static>(
         &self,
         metrics: Vec<SampledMetric>,
         query: Arc<SampleQuery>,
         points_max: usize,
         evaluate: impl Fn(Samples) -> (T, usize) + Send + Sync + 'static,
     ) -> Result<(Vec<T>, HeldPoints), CrossMeasuresError> {
-        let evaluate = Arc::new(evaluate);
-        let (order, metrics) = self.as_written(metrics, |metric| metric.metric);
+        let (bulk, evaluate) = (&self.bulk, Arc::new(evaluate));
+        let (order, metrics) = bulk.as_written(metrics, |metric| metric.metric);
         let span_ms = query.end_ms.saturating_sub(query.start_ms).max(0);
         let fitting = CHUNK_SAMPLES / (span_ms / ASSUMED_INTERVAL_MS + 1);
-        let share = metrics.len().div_ceil(self.processors);
+        let share = metrics.len().div_ceil(bulk.processors);
         let size = (fitting as usize).min(share).clamp(CHUNK_METRICS_MIN, CHUNK_METRICS_MAX);
         let chunk_end = |from: usize| metrics.len().min(from + size);
         let read = |range: Range<usize>| {
-            let (metrics, query, store) = (metrics.clone(), query.clone(), self.store.clone());
-            let (on_damage, evaluate) = (self.on_damage, evaluate.clone());
-            async move { read_chunk(&store, on_damage, &metrics[range], &query, &*evaluate).await }
+            let (metrics, query) = (metrics.clone(), query.clone());
+            let (store, evaluate) = (bulk.store.clone(), evaluate.clone());
+            async move { read_chunk(&store, &metrics[range], &query, &*evaluate).await }
         };
-        self.in_chunks(&order, points_max, chunk_end, read).await
+        bulk.in_chunks(&order, points_max.min(POINTS_MAX), chunk_end, read).await
     }
 }
 
@@ -83,13 +83,12 @@ struct Reading<'a> {
 
 async fn read_chunk<T>(
     store: &ReadStore,
-    on_damage: OnDamage,
     metrics: &[SampledMetric],
     query: &SampleQuery,
     evaluate: &(impl Fn(Samples) -> T + Sync),
 ) -> Result<Vec<T>> {
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
-    let heads = reader::heads(store, on_damage, &ids).await?;
+    let heads = store.heads(&ids).await?;
     // Most metrics of a chunk have the same policy.
     let mut last: Option<(&Arc<ArchivePolicy>, Option<Arc<PolicyReading>>)> = None;
     let mut ranges: Vec<(BlockRange, &Head)> = Vec::new();
@@ -114,7 +113,7 @@ async fn read_chunk<T>(
         ranges.extend(segments.iter().map(|segment| (block_range(metric, segment, value), head)));
         readings.push(Some(Reading { metric, head, of_policy, segments, first_range }));
     }
-    let found = reader::blocks(store, on_damage, &ranges).await?;
+    let found = store.blocks(&ranges).await?;
     let mut answers = Vec::with_capacity(metrics.len());
     for reading in readings {
         let Some(reading) = reading else {
