@@ -6,7 +6,7 @@ use gnudi_drivers::coordination::{Member, Ownership, Session};
 use gnudi_model::{Sack, SackId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, ProcessStatus, Result, process_status::ProcessKind};
+use crate::{Engine, ProcessStatus, Result, process_status};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterStatus {
@@ -84,10 +84,7 @@ impl Engine {
         let Some(coordinator) = &self.coordinator else {
             return Ok(self.workers().map(str::to_owned).into_iter().collect());
         };
-        let members = coordinator.members().await?.into_iter();
-        let with_workers =
-            members.filter(|member| ProcessStatus::read(&member.about).kind == ProcessKind::Metricd);
-        Ok(with_workers.map(|member| member.name).collect())
+        Ok(process_status::workers(coordinator.members().await?))
     }
 
     /// Queries the coordinator and the incoming store, in a few calls however many sacks there are.

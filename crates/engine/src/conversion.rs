@@ -7,7 +7,7 @@
 //! converted one by one, each with its own calls to the store: it is rare.
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite, StoreError};
+use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite};
 use gnudi_model::Timespan;
 use gnudi_series::{
     head::{BlockSpan, Conversion, Head, Layout},
@@ -15,7 +15,8 @@ use gnudi_series::{
 };
 
 use crate::{
-    EngineError, Result, damage,
+    EngineError, Result,
+    damage::{self, StoredHead},
     figures::Figures,
     folding::{attempt, writing},
     late::{Names, refer},
@@ -30,17 +31,14 @@ pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
     Head::decode(head).ok().map(|head| head.granularities().collect())
 }
 
-/// A metric's stored head.
-type Stored = Result<Option<Bytes>, StoreError>;
-
 impl Processor {
     /// The group with the metric's current policy, and its converted head; `None` if the metric is gone.
     pub(crate) async fn convert(
         &self,
         fence: Fence,
         group: &Group,
-        stored: &Stored,
-    ) -> Result<Option<(Group, Stored)>> {
+        stored: &StoredHead,
+    ) -> Result<Option<(Group, StoredHead)>> {
         let id = group.metric;
         let Some((metric, policy)) = self.indexer.current_metric(id).await? else { return Ok(None) };
         let (layout, records) = (Layout::of(&policy).into(), group.records.clone());

@@ -10,9 +10,12 @@ use gnudi_series::{CodecError, head::Head};
 
 use crate::{EngineError, Result};
 
+/// A metric's head as the store answers; `None` if it has none.
+pub(crate) type StoredHead = Result<Option<Bytes>, StoreError>;
+
 /// A stored head, `None` if there is none; or why it is damaged. A head that a newer program wrote is an error instead:
 /// it is intact, so it must be neither replaced nor left out.
-pub(crate) fn decode(stored: &Result<Option<Bytes>, StoreError>) -> Result<Result<Option<Head>, String>> {
+pub(crate) fn decode(stored: &StoredHead) -> Result<Result<Option<Head>, String>> {
     match stored {
         Ok(None) => Ok(Ok(None)),
         Ok(Some(bytes)) => match Head::decode(bytes) {
@@ -57,11 +60,7 @@ pub enum OnDamage {
 
 impl OnDamage {
     /// A metric's head; `None` if it has none.
-    pub(crate) fn head(
-        self,
-        metric: MetricId,
-        stored: &Result<Option<Bytes>, StoreError>,
-    ) -> Result<Option<Head>> {
+    pub(crate) fn head(self, metric: MetricId, stored: &StoredHead) -> Result<Option<Head>> {
         match decode(stored)? {
             Ok(head) => Ok(head),
             Err(reason) if self == OnDamage::Refuse => {

@@ -178,9 +178,11 @@ impl Processor {
                 progress.deferred.seal();
                 is_sealed = true;
             }
-            if !self.fold_next(unit.fence, &mut progress.deferred).await? {
+            let records = progress.deferred.next(PASS_HEADS_MAX);
+            if records.is_empty() {
                 break;
             }
+            self.apply_deferred(unit.fence, &mut progress.deferred, &records).await?;
         }
         Ok(())
     }
@@ -221,13 +223,6 @@ impl Processor {
             Ok(Err(error)) => tracing::debug!(%error, "metrics are read without their latest measures"),
             Err(_) => self.patience.gave_up(wait),
         }
-    }
-
-    /// Folds the next sealed metrics; false if none are left.
-    async fn fold_next(&self, fence: Fence, deferred: &mut Deferred) -> Result<bool> {
-        let records = deferred.next(PASS_HEADS_MAX);
-        self.apply_deferred(fence, deferred, &records).await?;
-        Ok(!records.is_empty())
     }
 
     /// Folds deferred records: all of their metrics.

@@ -215,10 +215,13 @@ impl Engine {
         self.units.deferred_bytes()
     }
 
-    /// Triggers the conversion of a metric that moved to another policy, which measures would trigger anyway.
-    pub async fn append_conversion(&self, metric: MetricId) -> Result<()> {
+    /// Triggers the conversion of metrics whose policy is another one, or has other methods, which measures would trigger
+    /// anyway.
+    pub async fn append_conversions(&self, metrics: &[MetricId]) -> Result<()> {
         let mut batch = Batch::default();
-        batch.push(metric, 0, |out| points::encode(&[], out));
+        for metric in metrics {
+            batch.push(*metric, 0, |out| points::encode(&[], out));
+        }
         self.append(batch).await
     }
 

@@ -12,14 +12,15 @@ use std::{
 
 use bytes::Bytes;
 use gnudi_drivers::{
-    aggregates::{BlockKey, BlockRange, MetricWrite, StoreError},
+    aggregates::{BlockKey, BlockRange, MetricWrite},
     incoming::{IncomingError, Record},
 };
 use gnudi_model::{Measure, MetricId, Timestamp};
 use gnudi_series::{CodecError, head::Head, points, raw};
 
 use crate::{
-    Result, damage,
+    Result,
+    damage::{self, StoredHead},
     figures::Figures,
     processor::{Group, Processor},
 };
@@ -71,7 +72,7 @@ impl Processor {
     pub(crate) fn fold_group(
         &self,
         group: &Group,
-        stored: &Result<Option<Bytes>, StoreError>,
+        stored: &StoredHead,
         records: &[Record],
         points: &mut Vec<Measure>,
     ) -> Result<Option<Folded>> {
@@ -100,7 +101,7 @@ impl Processor {
     fn fold_one_by_one(
         &self,
         group: &Group,
-        stored: &Result<Option<Bytes>, StoreError>,
+        stored: &StoredHead,
         records: &[Record],
         points: &mut Vec<Measure>,
     ) -> Result<Option<Folded>> {
@@ -155,11 +156,7 @@ impl Processor {
 
     /// Decodes a head. For a damaged one, which the store has reported and quarantined, returns a new one:
     /// the metric's sealed blocks are whole. The new head records the loss, for readers.
-    pub(crate) fn decode_head(
-        &self,
-        metric: MetricId,
-        stored: &Result<Option<Bytes>, StoreError>,
-    ) -> Result<Head> {
+    pub(crate) fn decode_head(&self, metric: MetricId, stored: &StoredHead) -> Result<Head> {
         let reason = match damage::decode(stored)? {
             Ok(head) => return Ok(head.unwrap_or_default()),
             Err(reason) => reason,

@@ -57,8 +57,9 @@ impl Processor {
             while !metrics.is_empty() {
                 let rest = metrics.split_off(fitting(metrics.iter().map(Merging::raw_blocks)));
                 let mut merging = std::mem::replace(&mut metrics, rest);
-                self.merge_points(&mut merging).await?;
-                self.replace_rows(&mut merging).await?;
+                // Merge into the raw points, then replace the buckets that change.
+                self.with_blocks(&mut merging, Merging::raw_ranges, Merging::merge).await?;
+                self.with_blocks(&mut merging, Merging::row_ranges, Merging::replace).await?;
                 written.extend(merging.into_iter().map(|metric| self.finish_late(metric)));
             }
         }
@@ -76,14 +77,16 @@ impl Processor {
         Ok(metrics.collect())
     }
 
-    /// Reads the needed raw points, and merges.
-    async fn merge_points(&self, metrics: &mut [Merging<'_>]) -> Result<()> {
-        let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::raw_ranges).collect();
+    /// Reads the needed blocks of all metrics, and applies a step to each metric with its own.
+    async fn with_blocks<'a>(
+        &self,
+        metrics: &mut [Merging<'a>],
+        needed: fn(&Merging<'a>) -> Vec<BlockRange>,
+        step: fn(&mut Merging<'a>, Result<Found, String>) -> Result<()>,
+    ) -> Result<()> {
+        let needed: Vec<Vec<BlockRange>> = metrics.iter().map(needed).collect();
         let found = self.read_each(&needed).await?;
-        for (metric, found) in metrics.iter_mut().zip(found) {
-            metric.merge(found)?;
-        }
-        Ok(())
+        metrics.iter_mut().zip(found).try_for_each(|(metric, found)| step(metric, found))
     }
 
     /// The spans of all blocks of each metric, in one call to the store.
@@ -115,16 +118,6 @@ impl Processor {
             names.push(Names { metric: *metric, of });
         }
         Ok(names)
-    }
-
-    /// Reads the buckets that late points change, and replaces them.
-    async fn replace_rows(&self, metrics: &mut [Merging<'_>]) -> Result<()> {
-        let needed: Vec<Vec<BlockRange>> = metrics.iter().map(Merging::row_ranges).collect();
-        let found = self.read_each(&needed).await?;
-        for (metric, found) in metrics.iter_mut().zip(found) {
-            metric.replace(found)?;
-        }
-        Ok(())
     }
 
     /// The blocks of ranges, or why some of them are lost.

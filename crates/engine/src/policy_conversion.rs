@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use gnudi_drivers::incoming::Batch;
 use gnudi_indexer::PolicyConversion;
-use gnudi_series::points;
 
 use crate::{Engine, Result};
 
@@ -28,11 +26,7 @@ impl Engine {
             self.indexer.advance_policy_conversion(*id, None).await?;
             return Ok(None);
         };
-        let mut batch = Batch::default();
-        for metric in &metrics {
-            batch.push(*metric, 0, |out| points::encode(&[], out));
-        }
-        self.append(batch).await?;
+        self.append_conversions(&metrics).await?;
         // Recorded once the requests are durable, and before waiting: a conversion that fails must not be
         // requested again and again.
         self.indexer.advance_policy_conversion(*id, Some(*last)).await?;

@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use gnudi_drivers::coordination::Member;
 use gnudi_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,12 @@ impl ProcessStatus {
     pub fn write(&self) -> String {
         serde_json::to_string(self).expect("figures are JSON")
     }
+}
+
+/// The names of the members with workers.
+pub(crate) fn workers(members: Vec<Member>) -> Vec<String> {
+    let has_workers = |member: &Member| ProcessStatus::read(&member.about).kind == ProcessKind::Metricd;
+    members.into_iter().filter(has_workers).map(|member| member.name).collect()
 }
 
 /// Computes an engine's rates between two calls.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks, StoreError};
+use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
@@ -13,7 +13,11 @@ use gnudi_series::{
 
 pub use gnudi_series::{read::Series as Measures, resample::Resample};
 
-use crate::{Engine, EngineError, Result, damage::OnDamage, processor::Processor};
+use crate::{
+    Engine, EngineError, Result,
+    damage::{OnDamage, StoredHead},
+    processor::Processor,
+};
 
 /// The aggregates as readers see them: with all that passes have taken up.
 #[derive(Clone)]
@@ -29,7 +33,7 @@ impl ReadStore {
     }
 
     /// [`AggregateStore::read_heads`], after what is deferred of the metrics is folded.
-    pub(crate) async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>, StoreError>> {
+    pub(crate) async fn read_heads(&self, metrics: &[MetricId]) -> Vec<StoredHead> {
         self.processor.fold_for_reader(metrics).await;
         self.store.read_heads(metrics).await
     }

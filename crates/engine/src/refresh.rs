@@ -110,8 +110,8 @@ impl Wait {
         self.sacks.retain_mut(|(sack, newest)| {
             let Positions { acknowledged, newest: now } = positions[sack];
             let newest = *newest.get_or_insert(now);
-            // A split ended: the old sacks were idle, and are gone.
-            acknowledged < newest && !is_gone(*sack, numbering)
+            // A sack of an earlier count is gone: it was idle when the split ended.
+            acknowledged < newest && sack.count >= numbering.units()
         });
         if self.sacks.is_empty() {
             let _ = self.done.send(Ok(()));
@@ -119,11 +119,6 @@ impl Wait {
         }
         Some(self)
     }
-}
-
-/// Whether the sack is of an earlier count, before the last completed split.
-fn is_gone(sack: Sack, numbering: Numbering) -> bool {
-    sack.count < numbering.units()
 }
 
 #[cfg(test)]

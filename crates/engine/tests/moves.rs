@@ -70,7 +70,7 @@ async fn play(steps: Vec<Step>, failures: Vec<bool>) -> Result<(), TestCaseError
             }
             Step::Move { metric, to } => {
                 index.move_metric(metrics[metric], &policy(COARSE[to]).name).await.unwrap();
-                engine.append_conversion(metrics[metric]).await.unwrap();
+                engine.append_conversions(&[metrics[metric]]).await.unwrap();
                 of[metric] = to;
             }
             Step::Refresh => drop(refresh().await),
@@ -125,7 +125,7 @@ async fn a_cache_that_is_behind_converts_nothing_back() -> Result<(), EngineErro
     append(4000).await;
     refresh().await?;
     cached.index().move_metric(metric(0), "by 7200").await.unwrap();
-    engine.append_conversion(metric(0)).await?;
+    engine.append_conversions(&[metric(0)]).await?;
     refresh().await?;
     assert_eq!(cached.cached_metric(metric(0)).unwrap().archive_policy_name, "by 3600");
     append(4100).await;

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     Engine,
-    process_status::{Observer, ProcessKind, ProcessStatus},
+    process_status::{self, Observer},
     units::Unit,
 };
 
@@ -170,10 +170,7 @@ impl Owner {
         };
         if self.workers.is_none() {
             let members = self.membership.within(self.membership.coordinator.members()).await?;
-            let workers = members
-                .into_iter()
-                .filter(|member| ProcessStatus::read(&member.about).kind == ProcessKind::Metricd);
-            self.workers = Some(workers.map(|member| member.name).collect());
+            self.workers = Some(process_status::workers(members));
         }
         Ok(session)
     }

@@ -212,7 +212,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
         other => other.into(),
     })?;
-    engine.append_conversion(id).await?;
+    engine.append_conversions(&[id]).await?;
     let mut shown = shown(&moved, Some(&policy), ResourceForm::Id);
     if let Some(before) = before {
         archive_policy::add_conversion(&mut shown, &before, &policy);
