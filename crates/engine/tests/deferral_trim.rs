@@ -11,23 +11,25 @@ use std::{
 use async_trait::async_trait;
 use gnudi_drivers::{
     aggregates::AggregateStore as _,
-    incoming::{
-        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions,
-        memory::MemoryIncoming,
-    },
+    incoming::{Consume as _, Position, Record},
 };
 use gnudi_engine::{Engine, Metricd};
-use gnudi_model::{MetricId, Numbering, Sack, SackId, Timestamp};
+use gnudi_model::{MetricId, Sack, SackId, Timestamp};
 use gnudi_series::head::Head;
 use parking_lot::Mutex;
-use support::{batch, indexer, metric, options, sacks, store::Tapped, until};
+use support::{
+    batch,
+    incoming::{Tap, TappedIncoming},
+    indexer, metric, options, sacks,
+    store::Tapped,
+    until,
+};
 
 const METRICS: u128 = 6;
 const ROUNDS: i64 = 300;
 
 /// Compares what is trimmed with the heads.
 struct Watched {
-    driver: MemoryIncoming,
     store: Arc<Tapped>,
     /// What passes have read, and no trim has covered.
     read: Mutex<HashMap<Sack, BTreeSet<(Position, MetricId)>>>,
@@ -38,56 +40,32 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(store: Arc<Tapped>, down: Option<Sack>) -> Arc<Self> {
-        let driver = MemoryIncoming::new(sacks(2), u64::MAX);
+    fn log(store: Arc<Tapped>, down: Option<Sack>) -> Arc<TappedIncoming<Self>> {
         let (read, trimmed, lost) = Default::default();
-        Arc::new(Watched { driver, store, read, trimmed, lost, down })
-    }
-
-    /// Whether everything is trimmed.
-    async fn is_empty(&self) -> bool {
-        let sacks: Vec<Sack> = self.driver.numbering().units().sacks().collect();
-        let positions = self.driver.positions(&sacks).await.unwrap();
-        let trimmed = self.trimmed.lock();
-        sacks.iter().zip(&positions).all(|(sack, positions)| trimmed.get(sack) == Some(&positions.newest))
+        TappedIncoming::new(2, Watched { store, read, trimmed, lost, down })
     }
 }
 
-impl Incoming for Watched {}
-
-#[async_trait]
-impl Append for Watched {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
-        self.driver.append(batch).await
-    }
-
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.driver.backlog().await
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.driver.backlog_by_metric().await
-    }
+/// Whether everything is trimmed.
+async fn is_empty(log: &TappedIncoming<Watched>) -> bool {
+    let sacks: Vec<Sack> = log.numbering().units().sacks().collect();
+    let positions = log.driver.positions(&sacks).await.unwrap();
+    let trimmed = log.tap.trimmed.lock();
+    sacks.iter().zip(&positions).all(|(sack, positions)| trimmed.get(sack) == Some(&positions.newest))
 }
 
 #[async_trait]
-impl Consume for Watched {
-    fn numbering(&self) -> Numbering {
-        self.driver.numbering()
-    }
-
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
-        let pending = self.driver.pending(sack, after, bytes_max).await?;
-        let found = pending.records.iter().map(|record| (record.position, record.metric));
+impl Tap for Watched {
+    fn found(&self, sack: Sack, records: &[Record]) {
+        let found = records.iter().map(|record| (record.position, record.metric));
         self.read.lock().entry(sack).or_default().extend(found);
-        Ok(pending)
     }
 
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
-        self.driver.acknowledge(sack, up_to).await
+    fn is_down(&self, sack: Sack) -> bool {
+        self.down == Some(sack)
     }
 
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
+    async fn trimming(&self, up_to: &[(Sack, Position)]) {
         for &(sack, up_to) in up_to {
             let covered: Vec<(Position, MetricId)> = {
                 let mut read = self.read.lock();
@@ -106,24 +84,6 @@ impl Consume for Watched {
             }
             self.trimmed.lock().insert(sack, up_to);
         }
-        self.driver.trim(up_to).await
-    }
-
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        if self.down.is_some_and(|down| sacks.contains(&down)) {
-            return Err(IncomingError::Unavailable("by the test".into()));
-        }
-        self.driver.positions(sacks).await
-    }
-
-    async fn reachable_positions(&self, sacks: &[Sack]) -> Result<Vec<(Sack, Positions)>, IncomingError> {
-        let reachable: Vec<Sack> = sacks.iter().copied().filter(|sack| self.down != Some(*sack)).collect();
-        let positions = self.positions(&reachable).await?;
-        Ok(reachable.into_iter().zip(positions).collect())
-    }
-
-    async fn arrivals(&self) -> Vec<Sack> {
-        self.driver.arrivals().await
     }
 }
 
@@ -131,7 +91,7 @@ impl Consume for Watched {
 async fn a_checkpoint_trims_only_what_is_folded() {
     let failures = (0..200).map(|write| write % 3 != 0).collect();
     let store = Arc::new(Tapped::failing(failures).deferring(true));
-    let incoming = Watched::new(store.clone(), None);
+    let incoming = Watched::log(store.clone(), None);
     let indexer = indexer(METRICS, "medium").await;
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
@@ -141,9 +101,9 @@ async fn a_checkpoint_trims_only_what_is_folded() {
         // A read folds its metric between the parts of a checkpoint.
         engine.measured(&[metric(round as u128 % METRICS)]).await.unwrap();
     }
-    until("everything is trimmed", async || incoming.is_empty().await).await;
+    until("everything is trimmed", async || is_empty(&incoming).await).await;
     metricd.stop().await;
-    assert_eq!(*incoming.lost.lock(), None);
+    assert_eq!(*incoming.tap.lost.lock(), None);
     assert_eq!(engine.deferred_bytes(), 0);
 }
 
@@ -152,13 +112,13 @@ async fn a_checkpoint_trims_only_what_is_folded() {
 async fn a_server_that_is_down_does_not_keep_the_logs_of_others() {
     let [other, down] = [0, 1].map(|id| Sack { count: sacks(2), id: SackId(id) });
     let store = Arc::new(Tapped::new(|_, writes| writes.len()));
-    let incoming = Watched::new(store.clone(), Some(down));
+    let incoming = Watched::log(store.clone(), Some(down));
     let indexer = indexer(METRICS, "medium").await;
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
     engine.append(batch(0..METRICS, 0)).await.unwrap();
     let newest = incoming.driver.positions(&[other]).await.unwrap()[0].newest;
-    until("it is trimmed", async || incoming.trimmed.lock().get(&other) == Some(&newest)).await;
+    until("it is trimmed", async || incoming.tap.trimmed.lock().get(&other) == Some(&newest)).await;
     metricd.stop().await;
-    assert_eq!(*incoming.lost.lock(), None);
+    assert_eq!(*incoming.tap.lost.lock(), None);
 }

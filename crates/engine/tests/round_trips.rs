@@ -3,24 +3,19 @@
 
 mod support;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
-use gnudi_drivers::{
-    aggregates::memory::MemoryAggregates,
-    incoming::{
-        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions,
-        memory::MemoryIncoming,
-    },
-};
+use gnudi_drivers::aggregates::memory::MemoryAggregates;
 use gnudi_engine::{Engine, Metricd, MetricdOptions};
-use gnudi_model::{Measure, MetricId, Numbering, Sack, Timestamp};
+use gnudi_model::{Measure, Timestamp};
 use parking_lot::Mutex;
-use support::{batch_of, indexer, indexer_of_sums, metric, options, point, sacks, store::Tapped, until};
+use support::{
+    batch_of,
+    incoming::{Tap, TappedIncoming},
+    indexer, indexer_of_sums, metric, options, point,
+    store::Tapped,
+    until,
+};
 
 /// The number of calls by name.
 #[derive(Default)]
@@ -36,59 +31,9 @@ impl Calls {
     }
 }
 
-struct Counted {
-    driver: MemoryIncoming,
-    calls: Arc<Calls>,
-}
-
-impl Incoming for Counted {}
-
-#[async_trait]
-impl Append for Counted {
-    async fn append(&self, batch: Batch) -> Result<(), IncomingError> {
-        self.driver.append(batch).await
-    }
-
-    async fn backlog(&self) -> Result<Backlog, IncomingError> {
-        self.driver.backlog().await
-    }
-
-    async fn backlog_by_metric(&self) -> Result<HashMap<MetricId, u64>, IncomingError> {
-        self.driver.backlog_by_metric().await
-    }
-}
-
-#[async_trait]
-impl Consume for Counted {
-    fn numbering(&self) -> Numbering {
-        self.driver.numbering()
-    }
-
-    async fn pending(&self, sack: Sack, after: Position, bytes_max: usize) -> Result<Pending, IncomingError> {
-        self.calls.count("pending");
-        self.driver.pending(sack, after, bytes_max).await
-    }
-
-    async fn acknowledge(&self, sack: Sack, up_to: Position) -> Result<(), IncomingError> {
-        self.calls.count("acknowledge");
-        self.driver.acknowledge(sack, up_to).await
-    }
-
-    async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<(), IncomingError> {
-        self.driver.trim(up_to).await
-    }
-
-    fn wants_trim(&self) -> bool {
-        false
-    }
-
-    async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
-        self.calls.count("positions");
-        self.driver.positions(sacks).await
-    }
-
-    async fn arrivals(&self) -> Vec<Sack> {
-        self.driver.arrivals().await
+impl Tap for Arc<Calls> {
+    fn called(&self, call: &'static str) {
+        self.count(call);
     }
 }
 
@@ -97,7 +42,7 @@ impl Consume for Counted {
 async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
     let (indexer, _) = indexer_of_sums(metrics, 3600).await;
     let calls = Arc::new(Calls::default());
-    let incoming = Counted { driver: MemoryIncoming::new(sacks(1), u64::MAX), calls: calls.clone() };
+    let incoming = TappedIncoming::new(1, calls.clone());
     let of_store = calls.clone();
     let store = Tapped::new(move |call, writes| {
         of_store.count(call);
@@ -109,7 +54,7 @@ async fn passes(metrics: u128) -> Vec<BTreeMap<&'static str, usize>> {
         }
         writes.len()
     });
-    let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store), || Timestamp::EPOCH);
+    let engine = Engine::new(indexer, incoming, Arc::new(store), || Timestamp::EPOCH);
     let mut counted = Vec::new();
     for pass in 0..5 {
         // An hour apart, some points at each end.
@@ -141,9 +86,9 @@ async fn a_pass_makes_as_many_calls_for_many_metrics_as_for_few() {
 #[tokio::test]
 async fn a_pass_over_nothing_asks_for_records_only() {
     let calls = Arc::new(Calls::default());
-    let incoming = Counted { driver: MemoryIncoming::new(sacks(1), u64::MAX), calls: calls.clone() };
+    let incoming = TappedIncoming::new(1, calls.clone());
     let (indexer, store) = (indexer(0, "low").await, MemoryAggregates::default());
-    let engine = Engine::new(indexer, Arc::new(incoming), Arc::new(store), || Timestamp::EPOCH);
+    let engine = Engine::new(indexer, incoming, Arc::new(store), || Timestamp::EPOCH);
     let options = MetricdOptions {
         greedy: false,
         processing_delay: Duration::from_millis(2),

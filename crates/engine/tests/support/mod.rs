@@ -2,6 +2,7 @@
 //! in memory.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod incoming;
 pub mod store;
 
 use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc, time::Duration};
