@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, process_status::ProcessKind};
 use gnudi_model::{Sack, Timestamp};
-use support::{Cluster, batch, metric, options, sacks, store::Tapped, until};
+use support::{Cluster, batch, delete, metric, options, sacks, store::Tapped, until};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(600);
@@ -168,9 +168,7 @@ async fn each_removes_the_deleted_metrics_of_its_own_sacks() {
     let all: Vec<_> = (0..METRICS).map(metric).collect();
     api.append(batch(0..METRICS, 0)).await.unwrap();
     api.refresh(&all, Duration::from_secs(10)).await.unwrap();
-    for deleted in api.indexer().delete_metrics(&all).await {
-        deleted.unwrap();
-    }
+    delete(&api, &all).await;
     assert_eq!(api.expunge(2, || true).await.unwrap(), 0, "it owns nothing");
     // The pages are smaller than the runs of metrics that the other owns.
     let (first, second) = (one.expunge(2, || true).await.unwrap(), two.expunge(2, || true).await.unwrap());

@@ -11,51 +11,24 @@ use std::{
 use gnudi_drivers::incoming::{Append as _, Batch, memory::MemoryIncoming};
 use gnudi_engine::{Engine, LastMeasure};
 use gnudi_indexer::{ArchivePolicies as _, Metrics as _, NewMetric};
-use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
+use gnudi_model::{MetricId, Statistic, Timestamp};
 use gnudi_series::removal;
 use proptest::prelude::*;
-use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
+use support::{Process, batch_of, block_on, delete, indexer, metric, point, points_at, sacks, store::Tapped};
 use uuid::Uuid;
 
 const METRICS: usize = 4;
 
-struct Process {
-    engine: Engine,
-    incoming: Arc<MemoryIncoming>,
-    policy: Arc<ArchivePolicy>,
-    metrics: Vec<MetricId>,
+async fn remove(process: &Process, metric: usize, span: std::ops::Range<i64>) {
+    let mut batch = Batch::default();
+    let span = Timestamp::from_secs(span.start)..Timestamp::from_secs(span.end);
+    batch.push(process.metrics[metric], 0, |out| removal::encode(&span, out));
+    process.engine.append(batch).await.unwrap();
 }
 
-impl Process {
-    async fn start(policy: &str, store: Tapped) -> Self {
-        let indexer = indexer(METRICS as u128, policy).await;
-        let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
-        let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
-        let engine = Engine::new(indexer, incoming.clone(), Arc::new(store), || Timestamp::EPOCH);
-        Process { engine, incoming, policy, metrics: (0..METRICS as u128).map(metric).collect() }
-    }
-
-    async fn append(&self, metric: usize, points: &[Measure]) {
-        self.engine.append(batch_of([(self.metrics[metric], points)])).await.unwrap();
-    }
-
-    async fn remove(&self, metric: usize, span: std::ops::Range<i64>) {
-        let mut batch = Batch::default();
-        let span = Timestamp::from_secs(span.start)..Timestamp::from_secs(span.end);
-        batch.push(self.metrics[metric], 0, |out| removal::encode(&span, out));
-        self.engine.append(batch).await.unwrap();
-    }
-
-    /// Passes over both sacks; whether all succeeded. Folds nothing: these metrics have no measures.
-    async fn pass(&self) -> bool {
-        self.engine.refresh(&[100, 101].map(metric), Duration::from_secs(10)).await.is_ok()
-    }
-
-    async fn read(&self, metric: usize) -> [BTreeMap<Timestamp, f64>; 2] {
-        let read =
-            |statistic| support::read(&self.engine, &self.policy, self.metrics[metric], statistic, 60, None);
-        [read(Statistic::Count).await.unwrap(), read(Statistic::Sum).await.unwrap()]
-    }
+/// Passes over both sacks; whether all succeeded. Folds nothing: these metrics have no measures.
+async fn pass(process: &Process) -> bool {
+    process.engine.refresh(&[100, 101].map(metric), Duration::from_secs(10)).await.is_ok()
 }
 
 #[derive(Clone, Debug)]
@@ -83,46 +56,36 @@ async fn play(
     store: Tapped,
     reads: bool,
 ) -> Vec<[BTreeMap<Timestamp, f64>; 2]> {
-    let process = Process::start(policy, store).await;
+    let process = Process::start(METRICS, policy, store).await;
     let mut seen = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         // About every fourth append is older than the one before.
         let start = (index as i64 - i64::from(index % 4 == 3) * 3) * 2_000;
         match step {
             Step::Append { metric, minutes } => {
-                let points = minutes.iter().enumerate();
-                let points: Vec<Measure> = points
-                    .map(|(second, minute)| {
-                        point(start + i64::from(*minute) * 60 + second as i64, f64::from(*minute))
-                    })
-                    .collect();
-                process.append(*metric, &points).await;
+                process.append(*metric, &points_at(start, minutes)).await;
             }
             Step::Remove { metric, minute } => {
                 let from = start - i64::from(*minute) * 60;
-                process.remove(*metric, from.max(0)..start.max(0) + 60).await;
+                remove(&process, *metric, from.max(0)..start.max(0) + 60).await;
             }
-            Step::Pass => drop(process.pass().await),
+            Step::Pass => drop(pass(&process).await),
             Step::Sync => drop(process.engine.sync_aggregates().await),
             Step::Read { metric } if reads => {
-                process.pass().await;
+                pass(&process).await;
                 seen.push(process.read(*metric).await);
             }
             Step::Read { metric } => drop(process.read(*metric).await),
         }
     }
     // The list of failures is finite.
-    while !process.pass().await || process.engine.sync_aggregates().await.is_err() {}
+    while !pass(&process).await || process.engine.sync_aggregates().await.is_err() {}
     assert_eq!(process.incoming.backlog().await.unwrap().measures, 0);
     assert_eq!(process.engine.deferred_bytes(), 0);
     for metric in 0..METRICS {
         seen.push(process.read(metric).await);
     }
     seen
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 proptest! {
@@ -151,7 +114,7 @@ proptest! {
 }
 
 async fn deferring() -> Process {
-    Process::start("medium", Tapped::failing(Vec::new()).deferring(true)).await
+    Process::start(METRICS, "medium", Tapped::failing(Vec::new()).deferring(true)).await
 }
 
 #[tokio::test]
@@ -161,7 +124,7 @@ async fn a_read_folds_its_metric_only() {
         for metric in 0..METRICS {
             process.append(metric, &[point(60 * minute, 1.0)]).await;
         }
-        assert!(process.pass().await);
+        assert!(pass(&process).await);
     }
     let written = || process.engine.figures().heads_written.load(Relaxed);
     assert_eq!((written(), process.incoming.backlog().await.unwrap().measures), (0, 0));
@@ -181,13 +144,11 @@ async fn measures_of_a_deleted_metric_do_not_come_back() {
     for metric in [0, 2] {
         process.append(metric, &[point(0, 1.0)]).await;
     }
-    assert!(process.pass().await);
-    for deleted in process.engine.indexer().delete_metrics(&[gone]).await {
-        deleted.unwrap();
-    }
+    assert!(pass(&process).await);
+    delete(&process.engine, &[gone]).await;
     // Both a measure that is deferred and one that waits.
     process.append(0, &[point(60, 1.0)]).await;
-    assert!(process.pass().await);
+    assert!(pass(&process).await);
     assert_eq!(process.engine.figures().measures_orphaned.load(Relaxed), 1);
     assert_eq!(process.engine.expunge(10, || true).await.unwrap(), 1);
     process.engine.sync_aggregates().await.unwrap();
@@ -240,11 +201,11 @@ async fn readers_get_their_turn_while_a_full_unit_is_folded() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_does_not_stop_each_read_for_long() {
     let store = Tapped::slow(Duration::from_hours(1)).deferring(true);
-    let process = Process::start("medium", store).await;
+    let process = Process::start(METRICS, "medium", store).await;
     for metric in 0..METRICS {
         process.append(metric, &[point(0, 1.0)]).await;
     }
-    assert!(process.pass().await);
+    assert!(pass(&process).await);
     let began = tokio::time::Instant::now();
     for read in 0..40 {
         process.read(read % METRICS).await;

@@ -13,7 +13,7 @@ use gnudi_indexer::{
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, MetricId, Statistic, Timespan, Timestamp};
 use proptest::prelude::*;
-use support::{batch_of, indexer, metric, point, sacks, store::Tapped};
+use support::{batch_of, block_on, indexer, metric, point, sacks, store::Tapped};
 
 /// Minutes, and one more granularity each, in seconds.
 const COARSE: [i64; 3] = [3600, 300, 7200];
@@ -100,8 +100,7 @@ proptest! {
 
     #[test]
     fn moves_lose_nothing(steps in steps(), failures in prop::collection::vec(any::<bool>(), 0..12)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(play(steps, failures))?;
+        block_on(play(steps, failures))?;
     }
 }
 

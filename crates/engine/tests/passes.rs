@@ -10,47 +10,23 @@ use std::{
 
 use gnudi_drivers::incoming::{Append as _, Batch, memory::MemoryIncoming};
 use gnudi_engine::{Engine, EngineError};
-use gnudi_indexer::ArchivePolicies as _;
-use gnudi_model::{ArchivePolicy, Measure, MetricId, Statistic, Timestamp};
+use gnudi_model::{MetricId, Statistic, Timestamp};
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use support::{batch_of, indexer, indexer_of_sums, metric, point, sacks, store::Tapped};
+use support::{
+    Process, batch_of, block_on, delete, indexer, indexer_of_sums, metric, point, points_at, sacks,
+    store::Tapped,
+};
 
 const METRICS: usize = 3;
 
-struct House {
-    engine: Arc<Engine>,
-    incoming: Arc<MemoryIncoming>,
-    policy: Arc<ArchivePolicy>,
-    metrics: Vec<MetricId>,
-}
-
 /// `failures[n]` says whether the nth write fails. A failed write has written half of its items.
-async fn house(failures: Vec<bool>) -> House {
-    house_of("medium", failures).await
+async fn start(policy: &str, failures: Vec<bool>) -> Process {
+    Process::start(METRICS, policy, Tapped::failing(failures)).await
 }
 
-async fn house_of(policy: &str, failures: Vec<bool>) -> House {
-    let indexer = indexer(METRICS as u128, policy).await;
-    let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
-    let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
-    let store = Arc::new(Tapped::failing(failures));
-    let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
-    House { engine, incoming, policy, metrics: (0..METRICS as u128).map(metric).collect() }
-}
-
-impl House {
-    async fn append(&self, metric: usize, points: &[Measure]) {
-        self.engine.append(batch_of([(self.metrics[metric], points)])).await.unwrap();
-    }
-
-    async fn refresh(&self) -> Result<(), EngineError> {
-        self.engine.refresh(&self.metrics, Duration::from_secs(10)).await
-    }
-
-    async fn read(&self, metric: usize, statistic: Statistic) -> BTreeMap<Timestamp, f64> {
-        support::read(&self.engine, &self.policy, self.metrics[metric], statistic, 60, None).await.unwrap()
-    }
+async fn refresh(process: &Process) -> Result<(), EngineError> {
+    process.engine.refresh(&process.metrics, Duration::from_secs(10)).await
 }
 
 #[derive(Clone, Debug)]
@@ -73,32 +49,24 @@ async fn play(
     failures: Vec<bool>,
     refresh_between: bool,
 ) -> Vec<[BTreeMap<Timestamp, f64>; 2]> {
-    let house = house_of(policy, failures).await;
+    let process = start(policy, failures).await;
     for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Append { metric, minutes } => {
                 // A prime, so that all are distinct.
                 let place = if policy == "patient" { index * 17 % 41 } else { index };
-                let start = place as i64 * 7200;
-                let points: Vec<Measure> = minutes
-                    .iter()
-                    .enumerate()
-                    .map(|(second, minute)| {
-                        point(start + i64::from(*minute) * 60 + second as i64, f64::from(*minute))
-                    })
-                    .collect();
-                house.append(*metric, &points).await;
+                process.append(*metric, &points_at(place as i64 * 7200, minutes)).await;
             }
-            Step::Refresh if refresh_between => drop(house.refresh().await),
+            Step::Refresh if refresh_between => drop(refresh(&process).await),
             Step::Refresh => {}
         }
     }
     // The list of failures is finite.
-    while house.refresh().await.is_err() {}
-    assert_eq!(house.incoming.backlog().await.unwrap().measures, 0);
+    while refresh(&process).await.is_err() {}
+    assert_eq!(process.incoming.backlog().await.unwrap().measures, 0);
     let mut readable = Vec::new();
     for metric in 0..METRICS {
-        readable.push([house.read(metric, Statistic::Count).await, house.read(metric, Statistic::Sum).await]);
+        readable.push(process.read(metric).await);
     }
     readable
 }
@@ -112,34 +80,31 @@ proptest! {
         steps in steps(),
         failures in proptest::collection::vec(any::<bool>(), 0..12),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let expected = runtime.block_on(play(policy, &steps, Vec::new(), false));
+        let expected = block_on(play(policy, &steps, Vec::new(), false));
         let counted: f64 = expected.iter().flat_map(|[count, _]| count.values()).sum();
         let appended: usize = steps.iter().map(|step| match step {
             Step::Append { minutes, .. } => minutes.len(),
             Step::Refresh => 0,
         }).sum();
         prop_assert_eq!(counted, appended as f64);
-        prop_assert_eq!(runtime.block_on(play(policy, &steps, failures, true)), expected);
+        prop_assert_eq!(block_on(play(policy, &steps, failures, true)), expected);
     }
 }
 
 #[tokio::test]
 async fn measures_of_a_deleted_metric_are_dropped_and_its_data_goes() {
-    let house = house(Vec::new()).await;
-    house.append(0, &[point(0, 1.0)]).await;
-    house.append(1, &[point(0, 1.0)]).await;
-    house.refresh().await.unwrap();
-    house.append(0, &[point(60, 1.0)]).await;
-    for deleted in house.engine.indexer().delete_metrics(&house.metrics[..1]).await {
-        deleted.unwrap();
-    }
-    house.refresh().await.unwrap();
-    assert_eq!(house.engine.figures().measures_orphaned.load(Ordering::Relaxed), 1);
-    assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 1);
-    assert_eq!(house.engine.expunge(10, || true).await.unwrap(), 0);
-    assert!(house.read(0, Statistic::Count).await.is_empty());
-    assert_eq!(house.read(1, Statistic::Count).await.len(), 1);
+    let process = start("medium", Vec::new()).await;
+    process.append(0, &[point(0, 1.0)]).await;
+    process.append(1, &[point(0, 1.0)]).await;
+    refresh(&process).await.unwrap();
+    process.append(0, &[point(60, 1.0)]).await;
+    delete(&process.engine, &process.metrics[..1]).await;
+    refresh(&process).await.unwrap();
+    assert_eq!(process.engine.figures().measures_orphaned.load(Ordering::Relaxed), 1);
+    assert_eq!(process.engine.expunge(10, || true).await.unwrap(), 1);
+    assert_eq!(process.engine.expunge(10, || true).await.unwrap(), 0);
+    assert!(process.read(0).await[0].is_empty());
+    assert_eq!(process.read(1).await[0].len(), 1);
 }
 
 /// Page by page, and within a page.
@@ -154,9 +119,7 @@ async fn a_deleted_metric_that_cannot_be_removed_keeps_no_other() {
         let store = Arc::new(Tapped::keeping(kept.clone()));
         let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
         let engine = Engine::new(indexer, incoming, store, || Timestamp::EPOCH);
-        for deleted in engine.indexer().delete_metrics(&metrics).await {
-            deleted.unwrap();
-        }
+        delete(&engine, &metrics).await;
         let error = engine.expunge(batch, || true).await.unwrap_err();
         assert_eq!(error.to_string(), "by the test");
         assert_eq!(engine.indexer().deleted_metrics(None, 10).await.unwrap(), kept);
@@ -166,28 +129,28 @@ async fn a_deleted_metric_that_cannot_be_removed_keeps_no_other() {
 
 #[tokio::test]
 async fn status_counts_what_waits() {
-    let house = house(Vec::new()).await;
-    house.append(0, &[point(0, 1.0), point(60, 1.0)]).await;
-    house.append(1, &[point(0, 1.0)]).await;
-    let status = house.engine.status(true).await.unwrap();
+    let process = start("medium", Vec::new()).await;
+    process.append(0, &[point(0, 1.0), point(60, 1.0)]).await;
+    process.append(1, &[point(0, 1.0)]).await;
+    let status = process.engine.status(true).await.unwrap();
     assert_eq!((status.metrics_waiting, status.measures_waiting), (2, 3));
-    assert_eq!(status.by_metric.unwrap()[&house.metrics[0]], 2);
-    house.refresh().await.unwrap();
-    let status = house.engine.status(false).await.unwrap();
+    assert_eq!(status.by_metric.unwrap()[&process.metrics[0]], 2);
+    refresh(&process).await.unwrap();
+    let status = process.engine.status(false).await.unwrap();
     assert_eq!((status.metrics_waiting, status.measures_waiting), (0, 0));
 }
 
 /// It waits for a program that knows it.
 #[tokio::test]
 async fn a_record_of_a_newer_program_is_not_dropped() {
-    let house = house(Vec::new()).await;
+    let process = start("medium", Vec::new()).await;
     let mut batch = Batch::default();
     // The version is in the upper half of the first byte.
-    batch.push(house.metrics[0], 1, |out| out.push(0xf0));
-    house.engine.append(batch).await.unwrap();
-    let refused = house.refresh().await.unwrap_err().to_string();
+    batch.push(process.metrics[0], 1, |out| out.push(0xf0));
+    process.engine.append(batch).await.unwrap();
+    let refused = refresh(&process).await.unwrap_err().to_string();
     assert!(refused.contains("measures have format version 15"), "{refused}");
-    assert_eq!(house.incoming.backlog().await.unwrap().measures, 1);
+    assert_eq!(process.incoming.backlog().await.unwrap().measures, 1);
 }
 
 #[tokio::test]

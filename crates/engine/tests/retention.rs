@@ -277,16 +277,11 @@ async fn a_process_that_stops_ends_and_removes_nothing_more() {
 #[tokio::test]
 async fn resources_that_ended_long_ago_go() {
     let house = House::new().await;
-    for (id, ended) in [(1000, Some(1)), (2000, Some(5)), (3000, None)] {
+    for id in [1000, 2000, 3000] {
         house.create(id, 1, at(0)).await;
-        let change = ResourceChange {
-            ended_at: ended.map(|hours| Some(at(hours))),
-            revision: NewRevision::IfChanged,
-            now: at(0),
-            ..ResourceChange::default()
-        };
-        house.indexer.update_resource(GENERIC, Uuid::from_u128(id), change).await.unwrap();
     }
+    house.end(1000, at(1)).await;
+    house.end(2000, at(5)).await;
     assert_eq!(house.engine.remove_ended_resources(at(5), || true).await.unwrap(), 1);
     assert!(house.resource(1000).await.is_none());
     assert!(house.resource(2000).await.is_some(), "it ended just then");

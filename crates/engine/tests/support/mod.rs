@@ -22,6 +22,7 @@ use gnudi_model::{
     Timestamp,
 };
 use gnudi_series::points;
+use store::Tapped;
 
 pub fn metric(number: u128) -> MetricId {
     MetricId(uuid::Uuid::from_u128(number + 1))
@@ -90,6 +91,34 @@ pub fn options(name: &str, lease: Duration) -> MetricdOptions {
     }
 }
 
+/// A process that alone uses its stores, of two sacks.
+pub struct Process {
+    pub engine: Engine,
+    pub incoming: Arc<MemoryIncoming>,
+    pub policy: Arc<ArchivePolicy>,
+    pub metrics: Vec<MetricId>,
+}
+
+impl Process {
+    pub async fn start(metrics: usize, policy: &str, store: Tapped) -> Self {
+        let indexer = indexer(metrics as u128, policy).await;
+        let policy = indexer.archive_policy(policy).await.unwrap().unwrap();
+        let incoming = Arc::new(MemoryIncoming::new(sacks(2), u64::MAX));
+        let engine = Engine::new(indexer, incoming.clone(), Arc::new(store), || Timestamp::EPOCH);
+        Process { engine, incoming, policy, metrics: (0..metrics as u128).map(metric).collect() }
+    }
+
+    pub async fn append(&self, metric: usize, points: &[Measure]) {
+        self.engine.append(batch_of([(self.metrics[metric], points)])).await.unwrap();
+    }
+
+    /// The counts and sums of a metric, by the minute.
+    pub async fn read(&self, metric: usize) -> [BTreeMap<Timestamp, f64>; 2] {
+        let read = |statistic| read(&self.engine, &self.policy, self.metrics[metric], statistic, 60, None);
+        [read(Statistic::Count).await.unwrap(), read(Statistic::Sum).await.unwrap()]
+    }
+}
+
 /// The stores shared by processes.
 pub struct Cluster {
     pub indexer: Arc<MemoryIndexer>,
@@ -150,6 +179,13 @@ pub fn point(second: i64, value: f64) -> Measure {
     Measure { timestamp: Timestamp::from_secs(second), value }
 }
 
+/// Points at some minutes after a second, each at a second of its own and with its minute as value.
+pub fn points_at(start: i64, minutes: &[u8]) -> Vec<Measure> {
+    let at =
+        |(minute, second): (&u8, i64)| point(start + i64::from(*minute) * 60 + second, f64::from(*minute));
+    minutes.iter().zip(0..).map(at).collect()
+}
+
 /// A batch of points by metric.
 pub fn batch_of<'a>(entries: impl IntoIterator<Item = (MetricId, &'a [Measure])>) -> Batch {
     let mut batch = Batch::default();
@@ -163,6 +199,17 @@ pub fn batch_of<'a>(entries: impl IntoIterator<Item = (MetricId, &'a [Measure])>
 pub fn batch(metrics: impl IntoIterator<Item = u128>, second: i64) -> Batch {
     let points = [point(second, 1.0)];
     batch_of(metrics.into_iter().map(|number| (metric(number), &points[..])))
+}
+
+/// Deletes metrics from the index.
+pub async fn delete(engine: &Engine, metrics: &[MetricId]) {
+    for deleted in engine.indexer().delete_metrics(metrics).await {
+        deleted.unwrap();
+    }
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Waits until `holds` is true.
