@@ -38,7 +38,7 @@ pub(super) fn clip<'g>(value: Value<'g>, min: Value<'g>, max: Value<'g>) -> Resu
         } else {
             zip(shape, &zip(shape, &value, &min, maximum), &max, minimum)
         };
-        return Ok(shape.value(float_columns(columns)));
+        return Ok(shape.value(Columns::floats(columns)));
     }
     let clipped = zip(shape, &value.into_ints(), &min.into_ints(), i64::max);
     let clipped = zip(shape, &clipped, &max.into_ints(), i64::min);
@@ -58,11 +58,8 @@ fn clip_between(value: f64, min: f64, max: f64) -> f64 {
 /// Applies `function` to each value; not for functions that need times.
 pub(super) fn unary(function: UnaryFunction, operand: Value<'_>) -> Result<Value<'_>> {
     let Value { is_scalar, rows, .. } = operand;
-    let floats = |of: fn(f64) -> f64| {
-        move |operand: Value<'_>| {
-            Columns::Float(map(&operand.into_floats(), of).into_iter().map(Cow::Owned).collect())
-        }
-    };
+    let floats =
+        |of: fn(f64) -> f64| move |operand: Value<'_>| Columns::floats(map(&operand.into_floats(), of));
     let columns = match (function, operand) {
         (UnaryFunction::Negative, operand) if operand.is_bool() => {
             return Err(OperationError::TruthArithmetic);
@@ -151,7 +148,7 @@ fn floats<'g>(
         BinaryFunction::ClipMax => zip(shape, left, right, minimum),
         BinaryFunction::Max => zip(shape, left, right, fmax),
     };
-    float_columns(arithmetic)
+    Columns::floats(arithmetic)
 }
 
 fn ints<'g>(
@@ -210,10 +207,6 @@ fn compared<'g, T: Copy, C: AsRef<[T]>>(
     of: impl Fn(T, T) -> bool,
 ) -> Columns<'g> {
     Columns::Bool(zip(shape, left, right, of))
-}
-
-fn float_columns<'g>(columns: Vec<Vec<f64>>) -> Columns<'g> {
-    Columns::Float(columns.into_iter().map(Cow::Owned).collect())
 }
 
 fn zip<T: Copy, R: Copy, A: AsRef<[T]>, B: AsRef<[T]>>(

@@ -135,15 +135,12 @@ struct State<'g> {
 }
 
 impl State<'_> {
-    /// Drops the first time, if there is one.
-    fn drop_first_time(&mut self) {
-        self.times = match std::mem::take(&mut self.times) {
-            Cow::Borrowed(times) => Cow::Borrowed(times.get(1..).unwrap_or_default()),
-            Cow::Owned(mut times) => {
-                times.drain(..times.len().min(1));
-                Cow::Owned(times)
-            }
-        };
+    /// Drops the first times, as many as there are.
+    fn drop_times(&mut self, count: usize) {
+        match &mut self.times {
+            Cow::Borrowed(times) => *times = times.get(count..).unwrap_or_default(),
+            Cow::Owned(times) => drop(times.drain(..times.len().min(count))),
+        }
     }
 
     fn is_array(&self) -> bool {
@@ -290,22 +287,15 @@ impl<'g> Evaluator<'_, 'g> {
         reserve(held.saturating_add(owned).saturating_add(cells))
     }
 
-    fn rolling(&mut self, method: Reaggregation, window: u64, operand: State<'g>) -> Result<State<'g>> {
-        let State { granularity, times, value, aggregated } = operand;
-        let value = value.into_array("rolling")?;
+    fn rolling(&mut self, method: Reaggregation, window: u64, mut operand: State<'g>) -> Result<State<'g>> {
+        let value = operand.value.into_array("rolling")?;
         let rows = value.rows;
         let fits = usize::try_from(window).ok().filter(|window| (1..=rows).contains(window));
         let Some(window) = fits else { return Err(OperationError::Window { window, rows }) };
         self.spend(rolling::cost(method.statistic, window, &value))?;
-        let value = rolling::rolling(method.statistic, window, value);
-        let times = match times {
-            Cow::Borrowed(times) => Cow::Borrowed(&times[window - 1..]),
-            Cow::Owned(mut times) => {
-                times.drain(..window - 1);
-                Cow::Owned(times)
-            }
-        };
-        Ok(rated(method, State { granularity, times, value, aggregated }))
+        operand.value = rolling::rolling(method.statistic, window, value);
+        operand.drop_times(window - 1);
+        Ok(rated(method, operand))
     }
 }
 
@@ -331,23 +321,22 @@ fn unary(function: UnaryFunction, mut operand: State<'_>) -> Result<State<'_>> {
     match function {
         UnaryFunction::RateOfChange => {
             operand.value = differences(&operand.value.into_array("rateofchange")?);
-            operand.drop_first_time();
+            operand.drop_times(1);
         }
         UnaryFunction::RateOfChangePerSecond => {
             let columns = operand.value.into_array("rateofchangesec")?.into_floats();
             let times = &operand.times;
-            let rates = columns.iter().map(|column| Cow::Owned(per_second(times, column))).collect();
-            operand.value = Value::array(times.len(), Columns::Float(rates));
+            let rates = columns.iter().map(|column| per_second(times, column)).collect();
+            operand.value = Value::array(times.len(), Columns::floats(rates));
         }
         UnaryFunction::Increase | UnaryFunction::IncreasePerSecond => {
             let per_second = function == UnaryFunction::IncreasePerSecond;
             let name = if per_second { "rate_reset" } else { "increase" };
             let columns = operand.value.into_array(name)?.into_floats();
-            let grown =
-                |column: &Cow<'_, [f64]>| Cow::Owned(counter::increases(&operand.times, column, per_second));
-            let increases = columns.iter().map(grown).collect();
-            operand.value = Value::array(operand.times.len().saturating_sub(1), Columns::Float(increases));
-            operand.drop_first_time();
+            let times = &operand.times;
+            let grown = columns.iter().map(|column| counter::increases(times, column, per_second)).collect();
+            operand.value = Value::array(times.len().saturating_sub(1), Columns::floats(grown));
+            operand.drop_times(1);
         }
         function => operand.value = elementwise::unary(function, operand.value)?,
     }
@@ -368,9 +357,7 @@ fn differences<'g>(value: &Value<'_>) -> Value<'g> {
         columns.iter().map(column).collect()
     }
     let columns = match &value.columns {
-        Columns::Float(columns) => {
-            Columns::Float(of(columns, |a: f64, b| a - b).into_iter().map(Cow::Owned).collect())
-        }
+        Columns::Float(columns) => Columns::floats(of(columns, |a: f64, b| a - b)),
         Columns::Int(columns) => Columns::Int(of(columns, i64::wrapping_sub)),
         Columns::Bool(columns) => Columns::Bool(of(columns, |a: bool, b| a != b)),
     };
@@ -380,7 +367,7 @@ fn differences<'g>(value: &Value<'_>) -> Value<'g> {
 fn rated(method: Reaggregation, mut state: State<'_>) -> State<'_> {
     if method.rate {
         state.value = differences(&state.value);
-        state.drop_first_time();
+        state.drop_times(1);
     }
     state
 }
@@ -393,6 +380,6 @@ fn resampled(method: AggregationMethod, to: Resample, operand: State<'_>) -> Res
     let grouping = Grouping::new(&operand.times, to, method)?;
     let columns = value.into_floats();
     let (times, columns) = grouping.apply(&columns);
-    let value = Value::array(times.len(), Columns::Float(columns.into_iter().map(Cow::Owned).collect()));
+    let value = Value::array(times.len(), Columns::floats(columns));
     Ok(State { granularity: to, times: Cow::Owned(times), value, aggregated: operand.aggregated })
 }

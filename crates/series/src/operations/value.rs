@@ -15,6 +15,12 @@ pub(super) enum Columns<'g> {
     Bool(Vec<Vec<bool>>),
 }
 
+impl Columns<'_> {
+    pub fn floats(columns: Vec<Vec<f64>>) -> Self {
+        Columns::Float(columns.into_iter().map(Cow::Owned).collect())
+    }
+}
+
 /// A table of columns. A scalar has one row and one column and is no array: Gnocchi cannot aggregate it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Value<'g> {

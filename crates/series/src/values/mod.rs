@@ -156,8 +156,7 @@ impl Split {
 
 /// Appends `count` values, at least one. `buffer` is reused.
 pub fn read(count: usize, reader: &mut Reader<'_>, buffer: &mut Vec<u64>, out: &mut Vec<f64>) -> Result<()> {
-    let kind = reader.byte()?;
-    read_kind(kind, count, reader, buffer, out)
+    read_kind(reader.byte()?, count, reader, buffer, out)
 }
 
 /// The value of all rows, if it was stored as a constant decimal.
@@ -204,18 +203,12 @@ fn read_all(
     out.reserve(count);
     match kind {
         RAW => unpack(8, count, reader, |bits| out.push(f64::from_bits(bits))),
-        CONSTANT => {
-            let value = reader.float()?;
+        CONSTANT | CONSTANT_DECIMAL => {
+            let value = if kind == CONSTANT { reader.float()? } else { decimal::constant(reader)? };
             out.resize(out.len() + count, value);
             Ok(())
         }
-        CONSTANT_DECIMAL => {
-            let value = decimal::constant(reader)?;
-            out.resize(out.len() + count, value);
-            Ok(())
-        }
-        DECIMAL => decimal::read(count, false, reader, buffer, out),
-        NEAR => decimal::read(count, true, reader, buffer, out),
+        DECIMAL | NEAR => decimal::read(count, kind == NEAR, reader, buffer, out),
         ORDERED => ordered::read(count, reader, buffer, out),
         SPLIT => {
             let min = u64::from(u16::from_le_bytes(reader.take(2)?.try_into().expect("2 bytes")));
