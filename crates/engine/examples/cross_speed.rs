@@ -41,9 +41,7 @@ fn written(metric: MetricId, number: usize, layout: &Layout, shift: i64) -> Metr
             blocks.push((key, block.bytes.into()));
         }
     }
-    let mut bytes = Vec::new();
-    head.encode(&mut bytes);
-    MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() }
+    MetricWrite { metric, blocks, expired: Vec::new(), head: head.encoded().into() }
 }
 
 fn references(metrics: &[MetricId], policy: &Arc<ArchivePolicy>) -> Vec<CrossReference> {

@@ -126,9 +126,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn newer_head() -> Vec<u8> {
-        let mut head = Vec::new();
-        Head::new().encode(&mut head);
-        newer(&head)
+        newer(&Head::new().encoded())
     }
 
     #[test]

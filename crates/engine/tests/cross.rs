@@ -48,9 +48,7 @@ async fn engine(policies: &[Arc<ArchivePolicy>], metrics: &[Vec<u32>]) -> Engine
             }
         }
         if !seconds.is_empty() {
-            let mut bytes = Vec::new();
-            head.encode(&mut bytes);
-            let write = MetricWrite { metric, blocks, expired: Vec::new(), head: bytes.into() };
+            let write = MetricWrite { metric, blocks, expired: Vec::new(), head: head.encoded().into() };
             store.write(Fence::EVERYTHING, vec![write]).await.pop().unwrap().unwrap();
         }
     }

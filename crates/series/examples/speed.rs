@@ -89,15 +89,14 @@ fn fold(policy: &ArchivePolicy, step_ms: i64, batch: usize, value: impl Fn(usize
     });
     let (head, mut sealed) = fold_all(&layout, &requests, &mut scratch);
     sealed.retain(|block| block.granularity != raw::GRANULARITY);
-    let mut bytes = Vec::new();
-    head.encode(&mut bytes);
+    let head_bytes = head.encoded().len();
     let rows: usize = sealed.iter().map(|block| block::extent(&block.bytes).expect("sealed").rows).sum();
     let size: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     println!(
         "fold   {:8} {:7.1} s apart, {batch:5} a request {ns:7.2} ns a point  head {:6} bytes  {:4} blocks, {:6} rows, {:5.1} bytes a row",
         policy.name,
         step_ms as f64 / 1e3,
-        bytes.len(),
+        head_bytes,
         sealed.len(),
         rows,
         size as f64 / rows.max(1) as f64,
@@ -109,8 +108,7 @@ fn pass(policy: &ArchivePolicy, held: usize, batch: usize) {
     let layout = Layout::of(policy);
     let all = series(held + batch, 60_000, noisy);
     let (head, _) = fold_all(&layout, &[all[..held].to_vec()], &mut Vec::new());
-    let mut stored = Vec::new();
-    head.encode(&mut stored);
+    let stored = head.encoded();
     let (mut out, mut scratch) = (Vec::new(), Vec::new());
     let rounds = 2_000;
     let ns = best_ns(rounds, || {
@@ -142,9 +140,7 @@ fn carried(policy: &ArchivePolicy, step_ms: i64) {
             blocks += 1;
             sealed += block.bytes.len();
         }
-        let mut bytes = Vec::new();
-        head.encode(&mut bytes);
-        sizes += bytes.len();
+        sizes += head.encoded().len();
     }
     let days = points.len() as f64 * step_ms as f64 / 86_400_000.0;
     println!(

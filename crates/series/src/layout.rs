@@ -1,16 +1,9 @@
 //! A metric's archive policy, prepared for folding and reading.
 
-use gnudi_model::{AggregationMethod, ArchivePolicy, Statistic, Timespan, Timestamp};
+use gnudi_model::{AggregationMethod, ArchivePolicy, ArchivePolicyItem, Statistic, Timespan, Timestamp};
 
 /// How many buckets expire at once: Gnocchi deletes whole splits of this size.
 pub const POINTS_PER_SPLIT: i64 = 3600;
-
-/// One granularity, and how long its buckets are kept (`None`: for ever).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grain {
-    pub granularity: Timespan,
-    pub timespan: Option<Timespan>,
-}
 
 /// A policy's granularities, methods and back window. Rebuilt when the policy changes; heads written under
 /// the old layout stay valid.
@@ -22,7 +15,7 @@ pub struct Layout {
     /// before.
     pub(crate) back_window: u64,
     /// Finest first.
-    pub(crate) grains: Vec<Grain>,
+    pub(crate) grains: Vec<ArchivePolicyItem>,
     /// In the order of their codes.
     pub(crate) methods: Vec<AggregationMethod>,
     /// Whether there are Gnocchi's rate methods.
@@ -36,11 +29,7 @@ pub struct Layout {
 
 impl Layout {
     pub fn of(policy: &ArchivePolicy) -> Self {
-        let item = |item: &gnudi_model::ArchivePolicyItem| Grain {
-            granularity: item.granularity,
-            timespan: item.timespan,
-        };
-        let mut grains: Vec<Grain> = policy.definition.iter().map(item).collect();
+        let mut grains = policy.definition.clone();
         grains.sort_by_key(|grain| grain.granularity);
         let mut methods: Vec<AggregationMethod> = policy.aggregation_methods.iter().copied().collect();
         methods.sort_by_key(|method| method.code());

@@ -145,10 +145,10 @@ proptest! {
                 }
                 Event::Crash => {
                     if let Some(before) = before.take() {
-                        let converted = store.head_bytes();
+                        let converted = store.head.encoded();
                         store = before;
                         store.convert(&policy);
-                        prop_assert_eq!(store.head_bytes(), converted);
+                        prop_assert_eq!(store.head.encoded(), converted);
                     }
                 }
             }

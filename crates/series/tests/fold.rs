@@ -1,6 +1,8 @@
 //! Folding and reading back, step by step.
 
-use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
+use gnudi_model::{
+    Aggregation, AggregationMethod, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp,
+};
 use gnudi_series::{
     block,
     head::{Head, Layout},
@@ -29,48 +31,47 @@ fn late_points_are_dropped_and_replays_ignored() {
     let outcome = head.fold(&layout, 4, &mut points(&[(599, 9.0), (650, 9.0)]));
     assert_eq!((outcome.accepted, outcome.late), (1, 1));
     assert_eq!(read_all(&head, &layout, mean), [(0, 1.5), (600, 5.0)]);
-    let mut bytes = Vec::new();
-    head.encode(&mut bytes);
-    let mut back = Head::decode(&bytes).unwrap();
+    let mut back = Head::decode(&head.encoded()).unwrap();
     assert_eq!(back.fold(&layout, 4, &mut points(&[(660, 9.0)])).accepted, 0);
     assert_eq!(read_all(&back, &layout, mean), [(0, 1.5), (600, 5.0)]);
     assert_eq!(back.applied(), 4);
     assert_eq!(back.last(), Some(Timestamp::from_secs(700)));
 }
 
-/// A policy with one granularity, in seconds.
-fn policy(granularity: i64, timespan: Option<i64>, methods: &[&str]) -> ArchivePolicy {
-    let unlimited = ArchivePolicyItem::unlimited(Timespan::from_secs(granularity));
-    let definition = vec![ArchivePolicyItem { timespan: timespan.map(Timespan::from_secs), ..unlimited }];
-    let methods = methods.iter().map(|name| name.parse().unwrap()).collect();
-    ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap()
+/// A new metric of a policy with one granularity, in seconds, and its aggregations.
+fn metric<const N: usize>(
+    granularity: i64,
+    timespan: Option<i64>,
+    methods: [&str; N],
+) -> (Layout, [Aggregation; N], Head) {
+    let granularity = Timespan::from_secs(granularity);
+    let timespan = timespan.map(Timespan::from_secs);
+    let definition = vec![ArchivePolicyItem { timespan, ..ArchivePolicyItem::unlimited(granularity) }];
+    let methods: [AggregationMethod; N] = methods.map(|name| name.parse().unwrap());
+    let policy = ArchivePolicy::new("p".to_owned(), 0, definition, methods.into()).unwrap();
+    let aggregations = methods.map(|method| policy.aggregation(method, granularity).unwrap());
+    (Layout::of(&policy), aggregations, Head::new())
 }
 
 /// A pass that starts at a bucket does not compute the rate of its first point if the point before is too far
 /// back. Values that the bucket then lacks keep their previous values, as in Gnocchi.
 #[test]
 fn a_bucket_keeps_the_rate_that_it_would_lose() {
-    let policy = policy(10, None, &["rate:last", "rate:std"]);
-    let layout = Layout::of(&policy);
-    let of = |name: &str| policy.aggregation(name.parse().unwrap(), Timespan::from_secs(10)).unwrap();
-    let mut head = Head::new();
+    let (layout, [last, std], mut head) = metric(10, None, ["rate:last", "rate:std"]);
     head.fold(&layout, 1, &mut points(&[(105, 0.0), (131, 2.0), (133, 8.0)]));
-    assert_eq!(read_all(&head, &layout, of("rate:last")), [(130, 6.0)]);
-    let std = read_all(&head, &layout, of("rate:std"));
-    assert_eq!(std, [(130, 8f64.sqrt())]);
+    assert_eq!(read_all(&head, &layout, last), [(130, 6.0)]);
+    let kept = read_all(&head, &layout, std);
+    assert_eq!(kept, [(130, 8f64.sqrt())]);
     head.fold(&layout, 2, &mut points(&[(133, 9.0)]));
-    assert_eq!(read_all(&head, &layout, of("rate:last")), [(130, 7.0)]);
-    assert_eq!(read_all(&head, &layout, of("rate:std")), std);
-    let mut bytes = Vec::new();
-    head.encode(&mut bytes);
-    assert_eq!(read_all(&Head::decode(&bytes).unwrap(), &layout, of("rate:std")), std);
+    assert_eq!(read_all(&head, &layout, last), [(130, 7.0)]);
+    assert_eq!(read_all(&head, &layout, std), kept);
+    let back = Head::decode(&head.encoded()).unwrap();
+    assert_eq!(read_all(&back, &layout, std), kept);
 }
 
 #[test]
 fn open_rows_that_expired_are_not_sealed() {
-    let policy = policy(1, Some(10), &["sum"]);
-    let layout = Layout::of(&policy);
-    let mut head = Head::new();
+    let (layout, _, mut head) = metric(1, Some(10), ["sum"]);
     head.fold(&layout, 1, &mut points(&[(100, 1.0), (101, 1.0), (102, 1.0)]));
     assert!(!head.expiry_moved());
     for position in 0..64 {
@@ -86,15 +87,12 @@ fn open_rows_that_expired_are_not_sealed() {
 
 #[test]
 fn sealing_cuts_what_one_request_brings() {
-    let policy = policy(1, None, &["sum", "std"]);
-    let layout = Layout::of(&policy);
-    let mut head = Head::new();
+    let (layout, [sum, _], mut head) = metric(1, None, ["sum", "std"]);
     let many: Vec<_> = (0..3000).map(|second| (100 + second, second as f64)).collect();
     head.fold(&layout, 1, &mut points(&many));
     let sealed = head.take_sealed();
     let rows: Vec<usize> = sealed.iter().map(|block| block::extent(&block.bytes).unwrap().rows).collect();
     assert_eq!(rows, [1024, 1024, 951]);
-    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
     let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
     let series = read::assemble(&blocks, Some(&head), &layout, sum, None, None, None).unwrap();
     assert_eq!(series.values, many.iter().map(|(_, value)| *value).collect::<Vec<_>>());
@@ -103,10 +101,7 @@ fn sealing_cuts_what_one_request_brings() {
 /// A reader may read a head and then blocks of a later pass, with rows that the head still contains.
 #[test]
 fn rows_that_are_seen_twice_count_once() {
-    let policy = policy(1, None, &["sum"]);
-    let layout = Layout::of(&policy);
-    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
-    let mut head = Head::new();
+    let (layout, [sum], mut head) = metric(1, None, ["sum"]);
     let first: Vec<_> = (0..40).map(|second| (100 + second, 1.0)).collect();
     head.fold(&layout, 1, &mut points(&first));
     let old = head.clone();
@@ -124,10 +119,7 @@ fn rows_that_are_seen_twice_count_once() {
 /// begin before `stop`.
 #[test]
 fn a_query_that_stops_before_it_starts_is_empty() {
-    let policy = policy(1, None, &["sum"]);
-    let layout = Layout::of(&policy);
-    let sum = policy.aggregation("sum".parse().unwrap(), Timespan::from_secs(1)).unwrap();
-    let mut head = Head::new();
+    let (layout, [sum], mut head) = metric(1, None, ["sum"]);
     head.fold(&layout, 1, &mut points(&[(7199, 1.0), (7200, 1.0)]));
     let (start, stop) = (Some(Timestamp::from_secs(7200)), Some(Timestamp::from_secs(7199)));
     let span = Some(Resample::Span(Timespan::from_secs(7)));
@@ -140,13 +132,10 @@ fn a_query_that_stops_before_it_starts_is_empty() {
 /// The bucket of the last nanosecond ends beyond the range of time.
 #[test]
 fn the_end_of_time_has_a_bucket() {
-    let policy = policy(300, None, &["count"]);
-    let layout = Layout::of(&policy);
-    let count = policy.aggregation("count".parse().unwrap(), Timespan::from_secs(300)).unwrap();
+    let (layout, [count], mut folded) = metric(300, None, ["count"]);
     let at = |timestamp| Measure { timestamp, value: 1.0 };
     let mut points = vec![at(Timestamp(i64::MAX - 1)), at(Timestamp::MAX)];
     let (imported, _) = Head::import(&layout, None, points.clone(), &[]);
-    let mut folded = Head::new();
     folded.fold(&layout, 1, &mut points);
     for head in [folded, imported] {
         let bucket = Timestamp::MAX.floor(Timespan::from_secs(300));

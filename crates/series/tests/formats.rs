@@ -59,10 +59,9 @@ fn fold(points: &[Measure]) -> (Vec<Vec<u8>>, Head) {
 fn stored(series: usize) -> Vec<Vec<u8>> {
     let points = points(series);
     let (mut parts, head) = fold(&points);
-    let (mut bytes, mut of_points) = (Vec::new(), Vec::new());
-    head.encode(&mut bytes);
+    let mut of_points = Vec::new();
     raw::encode(&points, &mut of_points);
-    parts.extend([bytes, of_points]);
+    parts.extend([head.encoded(), of_points]);
     parts
 }
 

@@ -98,7 +98,7 @@ proptest! {
         }
         some.pass();
         prop_assert_eq!(&each.written, &some.written);
-        prop_assert_eq!(each.head_bytes(), some.head_bytes());
+        prop_assert_eq!(each.head.encoded(), some.head.encoded());
     }
 
     /// A bucket has all accepted points, whether or not granularities divide each other.
@@ -140,7 +140,7 @@ proptest! {
         }
         store.pass();
         let mut blocks: Vec<Vec<u8>> = store.written.iter().map(|(_, bytes)| bytes.clone()).collect();
-        let mut head = store.head_bytes();
+        let mut head = store.head.encoded();
         let index = at.index(head.len());
         head[index] ^= flip;
         prop_assert!(gnudi_series::head::Head::decode(&head).is_err());

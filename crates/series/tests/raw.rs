@@ -212,7 +212,7 @@ fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
     assert_eq!(rows, [(100, 1.0), (110, 7.0), (130, 1.0)]);
     let raw = store.read_raw(Some(Timestamp(112)), Some(Timestamp(131)));
     assert_eq!(raw.timestamps, [Timestamp(112), Timestamp(113)]);
-    assert!(Head::decode(&store.head_bytes()).is_ok());
+    assert!(Head::decode(&store.head.encoded()).is_ok());
 }
 
 #[test]

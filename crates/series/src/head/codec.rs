@@ -135,6 +135,13 @@ impl Head {
         put_checksum(start, out);
     }
 
+    /// The stored form.
+    pub fn encoded(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        bytes
+    }
+
     /// Decodes the bytes of [`Head::encode`]; detects any damage.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader(checked(bytes)?);
@@ -348,13 +355,10 @@ mod tests {
         let mut head = Head::after_loss(Timestamp(-7));
         head.fold(&layout, 1, &mut points(1_000_000, &[1, 2]));
         head.take_sealed();
-        let mut bytes = Vec::new();
-        head.encode(&mut bytes);
+        let bytes = head.encoded();
         let read = Head::decode(&bytes).unwrap();
         assert_eq!((read.lost_before(), read.applied(), read.last()), (Some(Timestamp(-7)), 1, head.last()));
-        let mut again = Vec::new();
-        read.encode(&mut again);
-        assert_eq!(again, bytes);
+        assert_eq!(read.encoded(), bytes);
     }
 
     proptest! {
@@ -371,9 +375,7 @@ mod tests {
                 head.fold(&layout, 1 + index as u64, &mut points(1_000_000, request));
             }
             head.take_sealed();
-            let mut bytes = Vec::new();
-            head.encode(&mut bytes);
-            let Ok(mut head) = Head::decode(&damaged(bytes, damage)) else { return Ok(()) };
+            let Ok(mut head) = Head::decode(&damaged(head.encoded(), damage)) else { return Ok(()) };
             for (index, request) in requests.iter().enumerate() {
                 let position = head.applied().saturating_add(1);
                 head.fold(&layout, position, &mut points(1_000_000 + 10_000 * index as i64, request));
@@ -384,7 +386,7 @@ mod tests {
                 }
             }
             head.take_sealed();
-            head.encode(&mut Vec::new());
+            let _ = head.encoded();
         }
     }
 }

@@ -118,7 +118,7 @@ pub(super) struct Composed {
 }
 
 /// Composes buckets from the blocks of the finer granularity, added in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Composer {
     /// The composed granularity.
     pub granularity: Timespan,
@@ -160,13 +160,8 @@ impl Composer {
             from: span.start,
             until: span.end,
             tail,
-            bucket: None,
             is_empty: true,
-            lacks_buckets: false,
-            gap_until: 0,
-            rows: Rows::default(),
-            row_methods: Vec::new(),
-            sealed: Vec::new(),
+            ..Composer::default()
         }
     }
 

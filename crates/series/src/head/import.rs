@@ -390,11 +390,7 @@ mod tests {
             found
         }
 
-        fn imported(&self, layout: &Layout) -> (Stored, ImportOutcome) {
-            self.imported_after(layout, None)
-        }
-
-        /// Imports as a further import does, if `earlier` is an import already.
+        /// Imports it; as a further import does, if `earlier` is an import already.
         fn imported_after(&self, layout: &Layout, earlier: Option<&Stored>) -> (Stored, ImportOutcome) {
             let from = self.head.raw.partition_point(|point| point.timestamp.0 < self.head.window);
             let points = &self.head.raw[from..];
@@ -457,10 +453,8 @@ mod tests {
         for request in before {
             source.fold(layout, request);
         }
-        let (mut import, outcome) = source.imported(layout);
-        let mut bytes = Vec::new();
-        import.head.encode(&mut bytes);
-        prop_assert!(Head::decode(&bytes).is_ok());
+        let (mut import, outcome) = source.imported_after(layout, None);
+        prop_assert!(Head::decode(&import.head.encoded()).is_ok());
         // Final buckets ignore late points.
         let rounds = if outcome.finalised == 0 { after.len() } else { 0 };
         for round in 0..=rounds {
@@ -494,10 +488,8 @@ mod tests {
         let mut import: Option<Stored> = None;
         for request in requests {
             source.fold(layout, request);
-            let mut bytes = Vec::new();
             let (mut next, _) = source.imported_after(layout, import.as_ref());
-            next.head.encode(&mut bytes);
-            next.head = Head::decode(&bytes).unwrap();
+            next.head = Head::decode(&next.head.encoded()).unwrap();
             let import = import.insert(next);
             // `rows` does not read packed rows.
             let mut shown = import.clone();
@@ -553,9 +545,7 @@ mod tests {
     fn buckets_that_lack_a_value_are_left_out() {
         let layout = layout(&["mean", "std", "count"], 0);
         let second = Timespan(SECOND);
-        let starts = vec![Timestamp(5 * SECOND), Timestamp(6 * SECOND), Timestamp(7 * SECOND)];
-        let mut starts = starts;
-        starts.insert(0, Timestamp(4 * SECOND));
+        let starts = [4, 5, 6, 7].map(|second| Timestamp(second * SECOND)).to_vec();
         let columns = vec![
             vec![None, Some(1.0), None, Some(3.0)],
             // In the order of the methods' codes.

@@ -236,7 +236,7 @@ impl Head {
         if let Some(grain) = grain {
             grain.seal_other_methods(methods, &mut self.sealed);
         }
-        let mut sealed: Vec<SealedBlock> =
+        let sealed: Vec<SealedBlock> =
             self.sealed.extract_if(.., |block| block.granularity == changed.granularity).collect();
         let mut rest = Rest { of: changed, bucket: 0, row: 0 };
         for block in stored {
@@ -246,7 +246,7 @@ impl Head {
             self.sealed.extend(blocks);
             self.late_dropped += dropped as u64;
         }
-        for block in std::mem::take(&mut sealed) {
+        for block in sealed {
             match rest.take_until((block.first, block.last)) {
                 Some(part) => {
                     let (blocks, dropped) = part.rewritten(&block.bytes, methods)?;

@@ -232,7 +232,7 @@ impl Head {
         fetched: &mut Fetched,
     ) -> Result<()> {
         let known = layout.methods.contains(&aggregation.method);
-        let grain = self.grains.iter().find(|grain| grain.granularity == aggregation.granularity);
+        let grain = self.grain(aggregation.granularity);
         let Some(grain) = grain.filter(|_| known) else { return Ok(()) };
         for block in self.sealed.iter().filter(|block| block.granularity == aggregation.granularity) {
             fetched.add_block(aggregation, block.last, &block.bytes)?;

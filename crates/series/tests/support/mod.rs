@@ -127,7 +127,8 @@ pub struct Store {
     /// Every block that was sealed, in order: granularity, first, last.
     pub written: Vec<((i64, i64, i64), Vec<u8>)>,
     blocks: BTreeMap<(i64, i64, i64), Vec<u8>>,
-    limits: (i64, u64, i64),
+    /// The size of the window's blocks, and their number.
+    limits: (i64, u64),
 }
 
 impl Store {
@@ -137,7 +138,7 @@ impl Store {
             head: Head::new(),
             written: Vec::new(),
             blocks: BTreeMap::new(),
-            limits: (policy.block_size().0, policy.back_window, 0),
+            limits: (policy.block_size().0, policy.back_window),
         }
     }
 
@@ -151,8 +152,8 @@ impl Store {
     }
 
     /// The time before which points are late, by the policy that the store was created with.
-    pub fn late_limit(&mut self) -> i64 {
-        let (block, back_window, _) = self.limits;
+    pub fn late_limit(&self) -> i64 {
+        let (block, back_window) = self.limits;
         self.head.last().map_or(0, |last| last.0 - last.0 % block - block * back_window as i64)
     }
 
@@ -183,7 +184,7 @@ impl Store {
             self.blocks
                 .retain(|key, _| head.oldest_kept(Timespan(key.0)).is_none_or(|oldest| key.2 >= oldest.0));
         }
-        self.head = Head::decode(&self.head_bytes()).unwrap();
+        self.head = Head::decode(&self.head.encoded()).unwrap();
         for (granularity, first, last) in self.blocks.keys() {
             let end = self.head.blocks_end_before(Timespan(*granularity));
             assert!(
@@ -216,9 +217,8 @@ impl Store {
         head.remove_emptied(&span, &rows, |granularity| self.spans(granularity));
         self.head = head;
         self.set_rows(&rows);
-        let layout = self.layout.clone();
         let mut head = std::mem::take(&mut self.head);
-        head.reopen(&layout, |granularity| self.spans(granularity));
+        head.reopen(&self.layout, |granularity| self.spans(granularity));
         self.head = head;
         self.pass();
     }
@@ -252,12 +252,6 @@ impl Store {
         gnudi_series::read::raw_points(&blocks, &self.head, &self.layout, start, stop).unwrap()
     }
 
-    pub fn head_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.head.encode(&mut bytes);
-        bytes
-    }
-
     pub fn read(&self, aggregation: Aggregation, query: &Query) -> Result<Rows, ReadError> {
         let (start, stop) = (query.start.map(Timestamp), query.stop.map(Timestamp));
         let series = self.read_series(aggregation, start, stop, query.resample())?;
@@ -280,14 +274,12 @@ impl Store {
             .collect();
         assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)
     }
-}
 
-impl Store {
     /// Moves the metric to another policy.
     pub fn convert(&mut self, policy: &ArchivePolicy) {
         self.pass();
         self.layout = Layout::of(policy);
-        self.limits = (policy.block_size().0, policy.back_window, 0);
+        self.limits = (policy.block_size().0, policy.back_window);
         if self.head.fits(&self.layout) {
             return;
         }
