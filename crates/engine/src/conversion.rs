@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite};
-use gnudi_model::Timespan;
+use gnudi_model::{MetricId, Timespan};
 use gnudi_series::{
     head::{BlockSpan, Conversion, Head, Layout},
     raw,
@@ -64,7 +64,6 @@ impl Processor {
     /// The write of a converted metric; without `reads` its stored blocks are ignored.
     async fn converted(&self, group: &Group, mut head: Head, reads: bool) -> Result<MetricWrite> {
         let metric = group.metric;
-        let damaged = |reason: String| EngineError::Damaged { metric, reason };
         let mut granularities: Vec<Timespan> = head.granularities().chain([raw::GRANULARITY]).collect();
         granularities.extend(group.layout.granularities());
         granularities.sort_unstable();
@@ -74,20 +73,20 @@ impl Processor {
         let spans = |granularity| names.spans(granularity).to_vec();
         let needed = head.conversion_raw_needs(names.spans(raw::GRANULARITY));
         let ranges = names.range(raw::GRANULARITY, needed).into_iter().filter(|_| reads).collect();
-        let points = self.read_some(ranges).await?.map_err(damaged)?;
+        let points = self.read_some(metric, ranges).await?;
         let layout = &*group.layout;
         let begun = attempt(|| head.begin_conversion(layout, &refer(&points), spans));
-        let mut conversion = damage::of_blocks(begun)?.map_err(damaged)?;
+        let mut conversion = damage::undamaged(metric, begun)?;
         let mut cuts = Vec::new();
         if reads {
-            self.compose(&head, &mut conversion, &names).await?.map_err(damaged)?;
+            self.compose(metric, &head, &mut conversion, &names).await?;
             let range = |(granularity, (from, to)): &(Timespan, BlockSpan)| BlockRange {
                 metric,
                 granularity: *granularity,
                 from: *from,
                 to: *to,
             };
-            cuts = self.read_some(conversion.cuts.iter().map(range).collect()).await?.map_err(damaged)?;
+            cuts = self.read_some(metric, conversion.cuts.iter().map(range).collect()).await?;
         } else {
             conversion.composers.clear();
         }
@@ -95,36 +94,31 @@ impl Processor {
             head.finish_conversion(layout, conversion, &refer(&cuts), spans)?;
             Ok(writing(&mut head, group).write)
         });
-        damage::of_blocks(written)?.map_err(damaged)
+        damage::undamaged(metric, written)
     }
 
     /// Passes the blocks of their sources to the composers.
     async fn compose(
         &self,
+        metric: MetricId,
         head: &Head,
         conversion: &mut Conversion,
         names: &Names,
-    ) -> Result<Result<(), String>> {
+    ) -> Result<()> {
         for composer in &mut conversion.composers {
             let spans = names.spans(composer.source);
             let from = spans.iter().position(|span| composer.wants(*span)).unwrap_or(spans.len());
             let to = spans.iter().rposition(|span| composer.wants(*span)).map_or(from, |last| last + 1);
             for start in (from..to).step_by(BLOCKS_AT_ONCE) {
                 let range = names.range(composer.source, start..to.min(start + BLOCKS_AT_ONCE));
-                let blocks = match self.read_some(range.into_iter().collect()).await? {
-                    Ok(blocks) => blocks,
-                    Err(reason) => return Ok(Err(reason)),
-                };
-                for (_, bytes) in &blocks {
-                    if let Err(reason) = damage::of_blocks(Ok(composer.add(bytes)))? {
-                        return Ok(Err(reason));
-                    }
+                for (_, bytes) in self.read_some(metric, range.into_iter().collect()).await? {
+                    damage::undamaged(metric, Ok(composer.add(&bytes)))?;
                 }
             }
-            if let Some(Err(error)) = head.open_block(composer.source).map(|open| composer.add(open)) {
-                return Ok(Err(error.to_string()));
+            if let Some(open) = head.open_block(composer.source) {
+                damage::undamaged(metric, Ok(composer.add(open)))?;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }

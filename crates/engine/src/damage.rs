@@ -41,6 +41,11 @@ pub(crate) fn of_blocks<T>(outcome: Result<Result<T, CodecError>, String>) -> Re
     }
 }
 
+/// The outcome of work with blocks of a metric; an error if some of them are damaged ([`of_blocks`]).
+pub(crate) fn undamaged<T>(metric: MetricId, outcome: Result<Result<T, CodecError>, String>) -> Result<T> {
+    of_blocks(outcome)?.map_err(|reason| EngineError::Damaged { metric, reason })
+}
+
 /// The error text for intact data that a newer program wrote; `what` begins the sentence.
 pub(crate) fn of_newer_program(what: &str, found: u8) -> String {
     format!(

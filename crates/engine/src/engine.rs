@@ -138,9 +138,8 @@ impl Engine {
         let units = Arc::new(units);
         let processor =
             Arc::new(Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock));
-        let readers = ReadStore::new(store.clone(), processor.clone());
         Engine {
-            bulk: Bulk::new(readers, incoming.numbering().units()),
+            bulk: Bulk::new(ReadStore::new(processor.clone()), incoming.numbering().units()),
             watcher: Watcher::new(incoming.clone()),
             indexer,
             incoming,

@@ -14,7 +14,7 @@ use gnudi_series::{
 };
 
 use crate::{
-    Result, damage,
+    EngineError, Result, damage,
     figures::Figures,
     folding::{Writing, attempt, writing},
     processor::{Group, Processor},
@@ -120,12 +120,16 @@ impl Processor {
         Ok(names)
     }
 
-    /// The blocks of ranges, or why some of them are lost.
-    pub(crate) async fn read_some(&self, ranges: Vec<BlockRange>) -> Result<Result<Found, String>> {
-        Ok(self.read_each(&[ranges]).await?.pop().expect("one answer per list"))
+    /// The blocks of ranges of a metric.
+    ///
+    /// # Errors
+    /// If some of them are lost.
+    pub(crate) async fn read_some(&self, metric: MetricId, ranges: Vec<BlockRange>) -> Result<Found> {
+        let found = self.read_each(&[ranges]).await?.pop().expect("one answer per list");
+        found.map_err(|reason| EngineError::Damaged { metric, reason })
     }
 
-    /// [`Processor::read_some`] for each list of ranges, in one call to the store.
+    /// For each list of ranges their blocks, or why some of them are lost; in one call to the store.
     async fn read_each(&self, ranges: &[Vec<BlockRange>]) -> Result<Vec<Result<Found, String>>> {
         let all: Vec<BlockRange> = ranges.iter().flatten().copied().collect();
         let mut answers = self.store.read_blocks(&all).await.into_iter();

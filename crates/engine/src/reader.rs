@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{AggregateStore, BlockKey, BlockRange, Blocks};
+use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, Timestamp};
 use gnudi_series::{
     head::{Head, Layout},
@@ -22,20 +22,19 @@ use crate::{
 /// The aggregates as readers see them: with all that passes have taken up.
 #[derive(Clone)]
 pub struct ReadStore {
-    store: Arc<dyn AggregateStore>,
     processor: Arc<Processor>,
     pub(crate) on_damage: OnDamage,
 }
 
 impl ReadStore {
-    pub(crate) fn new(store: Arc<dyn AggregateStore>, processor: Arc<Processor>) -> Self {
-        ReadStore { store, processor, on_damage: OnDamage::default() }
+    pub(crate) fn new(processor: Arc<Processor>) -> Self {
+        ReadStore { processor, on_damage: OnDamage::default() }
     }
 
-    /// [`AggregateStore::read_heads`], after what is deferred of the metrics is folded.
+    /// The stored heads of metrics, after what is deferred of the metrics is folded.
     pub(crate) async fn read_heads(&self, metrics: &[MetricId]) -> Vec<StoredHead> {
         self.processor.fold_for_reader(metrics).await;
-        self.store.read_heads(metrics).await
+        self.processor.store.read_heads(metrics).await
     }
 
     /// The heads of metrics; `None` for a metric without one. Heads are read before blocks: rows sealed in
@@ -55,7 +54,7 @@ impl ReadStore {
             wanted.iter().filter(|(range, head)| may_exist(range, head)).map(|(range, _)| *range).collect();
         let mut found = match &stored[..] {
             [] => Vec::new(),
-            stored => self.store.read_blocks(stored).await,
+            stored => self.processor.store.read_blocks(stored).await,
         }
         .into_iter();
         let blocks = |(range, head): &(BlockRange, &Head)| {

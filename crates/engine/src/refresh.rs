@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,7 +20,6 @@ pub const POLL_DELAY_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Watcher {
     incoming: Arc<dyn Consume>,
-    own: Weak<Watcher>,
     state: Mutex<State>,
 }
 
@@ -40,18 +39,18 @@ struct Wait {
 
 impl Watcher {
     pub(crate) fn new(incoming: Arc<dyn Consume>) -> Arc<Self> {
-        Arc::new_cyclic(|own| Watcher { incoming, own: own.clone(), state: Mutex::default() })
+        Arc::new(Watcher { incoming, state: Mutex::default() })
     }
 
     /// Returns once everything accepted before the call is in the aggregates. Cancel by dropping the future.
-    pub(crate) async fn processed(&self, sacks: Vec<Sack>) -> Result<(), IncomingError> {
+    pub(crate) async fn processed(self: &Arc<Self>, sacks: Vec<Sack>) -> Result<(), IncomingError> {
         let (done, answer) = oneshot::channel();
         {
             let mut state = self.state.lock();
             state.new.push(Wait { sacks: sacks.into_iter().map(|sack| (sack, None)).collect(), done });
             if !state.asking {
                 state.asking = true;
-                let own = self.own.upgrade().expect("it is being used");
+                let own = self.clone();
                 tokio::spawn(async move { own.ask().await });
             }
         }

@@ -50,17 +50,17 @@ impl Processor {
 
     async fn try_to_remove(&self, group: &Group, record: &Record, mut head: Head) -> Result<MetricWrite> {
         let (metric, layout) = (group.metric, &*group.layout);
-        let damaged = |reason: String| EngineError::Damaged { metric, reason };
-        let span = removal::decode(&record.points).map_err(|error| damaged(error.to_string()))?;
+        let span = removal::decode(&record.points)
+            .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })?;
         let names = self.list_names(&[group]).await?.pop().expect("one answer per metric");
         let raw_names = names.spans(raw::GRANULARITY);
         let needed = head.removal_raw_needs(layout, &span, raw_names);
         let ranges = needed.into_iter().filter_map(|needed| names.range(raw::GRANULARITY, needed));
-        let points = self.read_some(ranges.collect()).await?.map_err(damaged)?;
+        let points = self.read_some(metric, ranges.collect()).await?;
         let position = record.position.0;
         let removed = attempt(|| head.remove_points(layout, position, &span, &refer(&points)));
-        let changed = damage::of_blocks(removed)?.map_err(damaged)?;
-        let buckets = self.read_some(names.ranges_of(&changed)).await?.map_err(damaged)?;
+        let changed = damage::undamaged(metric, removed)?;
+        let buckets = self.read_some(metric, names.ranges_of(&changed)).await?;
         let written = attempt(|| {
             let spans = |granularity| names.spans(granularity).to_vec();
             head.remove_emptied(&span, &changed, spans);
@@ -68,6 +68,6 @@ impl Processor {
             head.reopen(layout, spans);
             Ok(writing(&mut head, group).write)
         });
-        damage::of_blocks(written)?.map_err(damaged)
+        damage::undamaged(metric, written)
     }
 }

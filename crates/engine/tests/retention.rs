@@ -42,6 +42,7 @@ struct House {
     engine: Engine,
     indexer: Arc<MemoryIndexer>,
     incoming: Arc<MemoryIncoming>,
+    activity: Activity,
 }
 
 impl House {
@@ -53,7 +54,7 @@ impl House {
         let indexer = indexer(0, "low").await;
         let incoming = Arc::new(MemoryIncoming::new(sacks(4), u64::MAX));
         let engine = Engine::new(indexer.clone(), incoming.clone(), store, || at(100));
-        House { engine, indexer, incoming }
+        House { engine, indexer, incoming, activity: Activity::new(INACTIVE_AFTER) }
     }
 
     /// A resource with this many metrics, created at `now`; the metrics' ids are its own plus 1, 2, ...
@@ -83,12 +84,12 @@ impl House {
     }
 
     /// Ends inactive resources; returns their number. The clock was never set.
-    async fn end_inactive(&self, activity: &mut Activity, hours: i64) -> usize {
-        self.end_inactive_at(activity, moment(hours, hours.unsigned_abs())).await
+    async fn end_inactive(&mut self, hours: i64) -> usize {
+        self.end_inactive_at(moment(hours, hours.unsigned_abs())).await
     }
 
-    async fn end_inactive_at(&self, activity: &mut Activity, now: ClockTimes) -> usize {
-        self.engine.end_inactive_resources(activity, now, || true).await.unwrap()
+    async fn end_inactive_at(&mut self, now: ClockTimes) -> usize {
+        self.engine.end_inactive_resources(&mut self.activity, now, || true).await.unwrap()
     }
 
     async fn end(&self, id: u128, ended_at: Timestamp) {
@@ -141,8 +142,7 @@ async fn a_deferred_measure_revokes_an_end_at_once() {
 
 #[tokio::test]
 async fn resources_without_measures_end() {
-    let house = House::new().await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
+    let mut house = House::new().await;
     for id in [1000, 2000, 3000] {
         house.create(id, 2, at(0)).await;
     }
@@ -151,12 +151,12 @@ async fn resources_without_measures_end() {
         house.push(id, true).await;
     }
     for hours in [0, 12, 23] {
-        assert_eq!(house.end_inactive(&mut activity, hours).await, 0, "{hours}");
+        assert_eq!(house.end_inactive(hours).await, 0, "{hours}");
         // Only one of 2000's metrics still gets measures.
         house.push(2002, true).await;
     }
     house.create(5000, 1, at(24)).await;
-    assert_eq!(house.end_inactive(&mut activity, 25).await, 2);
+    assert_eq!(house.end_inactive(25).await, 2);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured long ago");
     assert_eq!(house.ended_at(3000).await, Some(at(25)), "never measured");
     assert_eq!(house.ended_at(2000).await, None, "one of its metrics was measured");
@@ -165,7 +165,7 @@ async fn resources_without_measures_end() {
 
     // Measures from before the end do not change the end; neither does another check.
     house.push(1001, true).await;
-    assert_eq!(house.end_inactive(&mut activity, 26).await, 0);
+    assert_eq!(house.end_inactive(26).await, 0);
     assert_eq!(house.ended_at(1000).await, Some(at(25)));
 }
 
@@ -173,98 +173,89 @@ async fn resources_without_measures_end() {
 async fn the_heads_of_many_metrics_are_read_in_parts() {
     let reads = Arc::new(AtomicUsize::new(0));
     let seen = reads.clone();
-    let house = House::on(Arc::new(Tapped::new(move |call, writes| {
+    let mut house = House::on(Arc::new(Tapped::new(move |call, writes| {
         seen.fetch_add(usize::from(call == "read_heads"), Relaxed);
         writes.len()
     })))
     .await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
     house.create(10_000, 2_500, at(0)).await;
-    house.end_inactive(&mut activity, 0).await;
-    assert_eq!(house.end_inactive(&mut activity, 25).await, 1);
+    house.end_inactive(0).await;
+    assert_eq!(house.end_inactive(25).await, 1);
     assert_eq!(reads.load(Relaxed), 3);
 }
 
 #[tokio::test]
 async fn measures_that_wait_are_signs_of_life() {
-    let house = House::new().await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
+    let mut house = House::new().await;
     house.create(1000, 1, at(0)).await;
-    house.end_inactive(&mut activity, 0).await;
+    house.end_inactive(0).await;
     house.push(1001, false).await;
     assert!(house.incoming.backlog().await.unwrap().measures > 0);
-    assert_eq!(house.end_inactive(&mut activity, 30).await, 0);
+    assert_eq!(house.end_inactive(30).await, 0);
     assert_eq!(house.ended_at(1000).await, None);
 }
 
 #[tokio::test]
 async fn marks_outlive_a_split() {
-    let house = House::new().await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
+    let mut house = House::new().await;
     for id in [1000, 2000] {
         house.create(id, 1, at(0)).await;
     }
     house.push(1001, true).await;
-    assert_eq!(house.end_inactive(&mut activity, 0).await, 0);
+    assert_eq!(house.end_inactive(0).await, 0);
     house.push(2001, true).await;
     assert!(house.incoming.split().await.unwrap().draining);
     assert!(!house.incoming.settle().await.unwrap().draining);
-    assert_eq!(house.end_inactive(&mut activity, 12).await, 0);
-    assert_eq!(house.end_inactive(&mut activity, 25).await, 1);
+    assert_eq!(house.end_inactive(12).await, 0);
+    assert_eq!(house.end_inactive(25).await, 1);
     assert_eq!(house.ended_at(1000).await, Some(at(25)), "measured before the first mark");
     assert_eq!(house.ended_at(2000).await, None, "measured after the first mark, before the split");
     // The new sacks got nothing since the mark that was written after the split.
-    assert_eq!(house.end_inactive(&mut activity, 37).await, 1);
+    assert_eq!(house.end_inactive(37).await, 1);
     assert_eq!(house.ended_at(2000).await, Some(at(37)));
 }
 
 #[tokio::test]
 async fn a_young_process_ends_nothing() {
-    let house = House::new().await;
+    let mut house = House::new().await;
     house.create(1000, 1, at(0)).await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
     for hours in [100, 110, 123] {
-        assert_eq!(house.end_inactive(&mut activity, hours).await, 0);
+        assert_eq!(house.end_inactive(hours).await, 0);
     }
-    assert_eq!(house.end_inactive(&mut activity, 125).await, 1);
+    assert_eq!(house.end_inactive(125).await, 1);
 }
 
 #[tokio::test]
 async fn a_clock_that_was_ahead_stops_nothing() {
-    let house = House::new().await;
+    let mut house = House::new().await;
     house.create(1000, 1, at(0)).await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
     for (clock, up) in [(1_000_000, 0), (1, 1), (13, 13)] {
-        assert_eq!(house.end_inactive_at(&mut activity, moment(clock, up)).await, 0);
+        assert_eq!(house.end_inactive_at(moment(clock, up)).await, 0);
     }
-    assert_eq!(house.end_inactive_at(&mut activity, moment(25, 25)).await, 1);
+    assert_eq!(house.end_inactive_at(moment(25, 25)).await, 1);
 }
 
 #[tokio::test]
 async fn a_clock_that_is_set_forward_ends_nothing() {
-    let house = House::new().await;
+    let mut house = House::new().await;
     house.create(1000, 1, at(0)).await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
-    assert_eq!(house.end_inactive_at(&mut activity, moment(0, 0)).await, 0);
+    assert_eq!(house.end_inactive_at(moment(0, 0)).await, 0);
     house.create(2000, 1, at(2)).await;
-    assert_eq!(house.end_inactive_at(&mut activity, moment(1_003, 3)).await, 0);
-    assert_eq!(house.end_inactive_at(&mut activity, moment(1_025, 25)).await, 1);
+    assert_eq!(house.end_inactive_at(moment(1_003, 3)).await, 0);
+    assert_eq!(house.end_inactive_at(moment(1_025, 25)).await, 1);
     assert_eq!(house.ended_at(2000).await, None, "its metric is 23 hours old");
 }
 
 #[tokio::test]
 async fn a_process_that_stops_ends_and_removes_nothing_more() {
-    let house = House::new().await;
-    let mut activity = Activity::new(INACTIVE_AFTER);
+    let mut house = House::new().await;
     for id in [1000, 2000] {
         house.create(id, 1, at(0)).await;
     }
     house.end(1000, at(1)).await;
-    house.end_inactive(&mut activity, 0).await;
-    assert_eq!(
-        house.engine.end_inactive_resources(&mut activity, moment(25, 25), || false).await.unwrap(),
-        0
-    );
+    house.end_inactive(0).await;
+    let stopped = house.engine.end_inactive_resources(&mut house.activity, moment(25, 25), || false);
+    assert_eq!(stopped.await.unwrap(), 0);
     assert_eq!(house.engine.remove_ended_resources(at(25), || false).await.unwrap(), 0);
     // The backlog is not applied any more either, so the resource stays.
     let asked = AtomicUsize::new(0);
