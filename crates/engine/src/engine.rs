@@ -104,8 +104,7 @@ impl Engine {
         store: Arc<dyn AggregateStore>,
         clock: fn() -> Timestamp,
     ) -> Self {
-        let units = Units::everything(incoming.numbering().units());
-        Self::with(indexer, incoming, store, units, None, clock)
+        Self::with(indexer, incoming, store, None, clock)
     }
 
     /// For shared stores. Owns no sacks, unless a [`Metricd`](crate::Metricd) is started on it.
@@ -116,8 +115,7 @@ impl Engine {
         coordinator: Arc<dyn Coordinator>,
         clock: fn() -> Timestamp,
     ) -> Self {
-        let units = Units::nothing(incoming.numbering().units());
-        Self::with(indexer, incoming, store, units, Some(coordinator), clock)
+        Self::with(indexer, incoming, store, Some(coordinator), clock)
     }
 
     /// Sets how damaged metrics are read.
@@ -131,15 +129,16 @@ impl Engine {
         indexer: Arc<dyn Indexer>,
         incoming: Arc<dyn Incoming>,
         store: Arc<dyn AggregateStore>,
-        units: Units,
         coordinator: Option<Arc<dyn Coordinator>>,
         clock: fn() -> Timestamp,
     ) -> Self {
+        let count = incoming.numbering().units();
+        let units = if coordinator.is_some() { Units::nothing(count) } else { Units::everything(count) };
         let units = Arc::new(units);
         let processor =
             Arc::new(Processor::new(indexer.clone(), incoming.clone(), store.clone(), units.clone(), clock));
         Engine {
-            bulk: Bulk::new(ReadStore::new(processor.clone()), incoming.numbering().units()),
+            bulk: Bulk::new(ReadStore::new(processor.clone()), count),
             watcher: Watcher::new(incoming.clone()),
             indexer,
             incoming,

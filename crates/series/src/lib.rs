@@ -11,7 +11,6 @@ pub mod block;
 pub mod calendar;
 mod counter;
 pub mod cross;
-mod error;
 pub mod head;
 pub mod layout;
 pub mod operations;
@@ -25,4 +24,18 @@ mod rows;
 mod values;
 mod whole;
 
-pub use error::{CodecError, Result};
+/// The result of decoding.
+pub type Result<T, E = CodecError> = std::result::Result<T, E>;
+
+/// The bytes are not in a format of this crate. The text is for a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    #[error("the bytes end too early")]
+    Truncated,
+    #[error("the checksum does not match")]
+    Checksum,
+    #[error("format version {0} is not known")]
+    Version(u8),
+    #[error("invalid {0}")]
+    Invalid(&'static str),
+}
