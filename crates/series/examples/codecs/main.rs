@@ -85,8 +85,11 @@ const CODECS: [Codec; 8] = [
     ("f64", |values| 8 * values.len()),
 ];
 
-fn bytes_of(values: &[f64]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+/// A block of raw points.
+fn encoded(points: &[Measure]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    raw::encode(points, &mut bytes);
+    bytes
 }
 
 fn gnudi(values: &[f64]) -> usize {
@@ -95,9 +98,7 @@ fn gnudi(values: &[f64]) -> usize {
         value,
     };
     let points: Series = values.iter().enumerate().map(point).collect();
-    let mut bytes = Vec::new();
-    raw::encode(&points, &mut bytes);
-    bytes.len()
+    encoded(&points).len()
 }
 
 fn pco(values: &[f64]) -> usize {
@@ -105,7 +106,8 @@ fn pco(values: &[f64]) -> usize {
 }
 
 fn zstd(values: &[f64], level: i32) -> usize {
-    zstd::bulk::compress(&bytes_of(values), level).expect("room").len()
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    zstd::bulk::compress(&bytes, level).expect("room").len()
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -144,10 +146,8 @@ fn values(corpus: &BTreeMap<String, Vec<Series>>) {
 /// The size of the points' times beyond that of regular times.
 fn times(series: &[Series]) -> f64 {
     let of_block = |points: &[Measure]| {
-        let mut bytes = Vec::new();
-        raw::encode(points, &mut bytes);
         let values: Vec<f64> = points.iter().map(|point| point.value).collect();
-        bytes.len() as f64 - gnudi(&values) as f64
+        encoded(points).len() as f64 - gnudi(&values) as f64
     };
     series.iter().flat_map(|points| points.chunks(BLOCK)).map(of_block).sum()
 }
@@ -265,11 +265,6 @@ fn raw_speed(series: &[Series]) -> Vec<f64> {
             raw::encode(black_box(block), &mut bytes);
         }
     });
-    let encoded = |points: &[Measure]| {
-        let mut bytes = Vec::new();
-        raw::encode(points, &mut bytes);
-        bytes
-    };
     let blocks: Vec<Vec<u8>> = series.iter().flat_map(|points| points.chunks(BLOCK)).map(encoded).collect();
     let read = best_ns(count, || {
         times.clear();

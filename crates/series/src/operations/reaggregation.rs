@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use gnudi_model::{AggregationMethod, Statistic};
+use gnudi_model::AggregationMethod;
 
 /// Statistics that ignore NaN. Without values the result is NaN, or 0 for sum and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,17 +47,7 @@ impl Reaggregation {
 
     /// The stored method of the same name, for `resample`. `var` has none: Gnocchi answers 500.
     pub fn stored(self) -> Option<AggregationMethod> {
-        let statistic = match self.statistic {
-            CrossStatistic::Mean => Statistic::Mean,
-            CrossStatistic::Median => Statistic::Median,
-            CrossStatistic::Std => Statistic::Std,
-            CrossStatistic::Min => Statistic::Min,
-            CrossStatistic::Max => Statistic::Max,
-            CrossStatistic::Sum => Statistic::Sum,
-            CrossStatistic::Count => Statistic::Count,
-            CrossStatistic::Var => return None,
-        };
-        Some(AggregationMethod { rate: self.rate, statistic })
+        self.to_string().parse().ok()
     }
 }
 

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use gnudi_model::ArchivePolicy;
+use gnudi_model::{Aggregation, ArchivePolicy, Measure};
 use proptest::prelude::*;
 
-use super::Store;
+use super::{
+    Store, aggregations,
+    model::{Query, buckets},
+};
 
 /// An event of a metric.
 #[derive(Clone, Debug)]
@@ -34,6 +37,12 @@ pub fn events(value: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value 
     prop::collection::vec(event, 1..40)
 }
 
+/// Buckets up to this start are older than the timespan.
+pub fn passed(aggregation: Aggregation, newest: i64) -> i64 {
+    let step = aggregation.granularity.0;
+    aggregation.timespan.map_or(i64::MIN, |timespan| newest - newest % step - timespan.0)
+}
+
 /// The accepted points, and the expected results.
 pub trait Model {
     fn points(&self) -> &BTreeMap<i64, f64>;
@@ -46,7 +55,23 @@ pub trait Model {
     /// How many points were late.
     fn fold(&mut self, policy: &ArchivePolicy, request: &[(i64, f64)]) -> usize;
 
-    fn check(&self, store: &Store, policy: &ArchivePolicy) -> Result<(), TestCaseError>;
+    /// Compares what is kept besides buckets.
+    fn check_raw(&self, _store: &Store, _policy: &ArchivePolicy) -> Result<(), TestCaseError> {
+        Ok(())
+    }
+
+    fn check(&self, store: &Store, policy: &ArchivePolicy) -> Result<(), TestCaseError> {
+        let is_measured =
+            |(time, value): (&i64, &f64)| (value.to_bits() != Measure::END_MARKER).then_some((*time, *value));
+        let measured = self.points().iter().filter_map(is_measured).collect();
+        for aggregation in aggregations(policy) {
+            let mut rows = buckets(&measured, aggregation);
+            let passed = self.newest().map_or(i64::MIN, |newest| passed(aggregation, newest));
+            rows.retain(|(start, _)| *start > passed);
+            prop_assert_eq!(store.read(aggregation, &Query::all()), Ok(rows), "{:?}", aggregation);
+        }
+        self.check_raw(store, policy)
+    }
 
     fn newest(&self) -> Option<i64> {
         self.points().keys().next_back().copied()
