@@ -43,5 +43,5 @@ pub use last_measure::{LastMeasure, Measured};
 pub use metricd::{Metricd, MetricdOptions};
 pub use presence::Presence;
 pub use process_status::ProcessStatus;
-pub use reader::{Measures, MeasuresQuery, Resample};
+pub use reader::{Measures, MeasuresQuery, ReadRange, Resample};
 pub use status::ProcessingStatus;

@@ -11,7 +11,10 @@ use gnudi_series::{
     read::{self, ReadError},
 };
 
-pub use gnudi_series::{read::Series as Measures, resample::Resample};
+pub use gnudi_series::{
+    read::{ReadRange, Series as Measures},
+    resample::Resample,
+};
 
 use crate::{
     Engine, EngineError, Result,
@@ -74,11 +77,7 @@ impl ReadStore {
 pub struct MeasuresQuery {
     /// The requested aggregations, coarsest granularity first.
     pub aggregations: Vec<Aggregation>,
-    /// The first bucket is the one that contains it.
-    pub start: Option<Timestamp>,
-    /// Exclusive.
-    pub stop: Option<Timestamp>,
-    pub resample: Option<Resample>,
+    pub range: ReadRange,
 }
 
 impl Engine {
@@ -96,12 +95,12 @@ impl Engine {
             return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
         };
         let layout = Layout::of(policy);
-        let range = |aggregation: &Aggregation| (block_range(metric, *aggregation, query), &head);
+        let range = |aggregation: &Aggregation| (block_range(metric, *aggregation, query.range), &head);
         let wanted: Vec<_> = query.aggregations.iter().map(range).collect();
         let blocks = self.readers().blocks(&wanted).await?;
         let answers = query.aggregations.iter().zip(&blocks);
         answers
-            .map(|(aggregation, blocks)| assemble(metric, blocks, &head, &layout, *aggregation, query))
+            .map(|(aggregation, blocks)| assemble(metric, blocks, &head, &layout, *aggregation, query.range))
             .collect()
     }
 
@@ -129,9 +128,9 @@ impl Engine {
     }
 }
 
-/// The range of blocks that an aggregation of the query needs.
-pub(crate) fn block_range(metric: MetricId, aggregation: Aggregation, query: &MeasuresQuery) -> BlockRange {
-    let (from, to) = read::block_range(aggregation, query.start, query.stop, query.resample);
+/// The range of blocks that the read of an aggregation needs.
+pub(crate) fn block_range(metric: MetricId, aggregation: Aggregation, range: ReadRange) -> BlockRange {
+    let (from, to) = read::block_range(aggregation, range);
     BlockRange { metric, granularity: aggregation.granularity, from, to }
 }
 
@@ -142,14 +141,11 @@ pub(crate) fn assemble(
     head: &Head,
     layout: &Layout,
     aggregation: Aggregation,
-    query: &MeasuresQuery,
+    range: ReadRange,
 ) -> Result<Measures> {
     let blocks: Vec<_> = blocks.iter().map(|(key, bytes)| (key.first, key.last, &bytes[..])).collect();
-    let MeasuresQuery { start, stop, resample, .. } = *query;
-    read::assemble(&blocks, Some(head), layout, aggregation, start, stop, resample).map_err(|error| {
-        match error {
-            ReadError::Codec(error) => EngineError::Damaged { metric, reason: error.to_string() },
-            refused => EngineError::Resample(refused.to_string()),
-        }
+    read::assemble(&blocks, Some(head), layout, aggregation, range).map_err(|error| match error {
+        ReadError::Codec(error) => EngineError::Damaged { metric, reason: error.to_string() },
+        refused => EngineError::Resample(refused.to_string()),
     })
 }

@@ -7,7 +7,8 @@ use gnudi_drivers::{
     incoming::memory::MemoryIncoming,
 };
 use gnudi_engine::{
-    CrossMeasuresError, CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, cross::MetricRead,
+    CrossMeasuresError, CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, ReadRange,
+    cross::MetricRead,
 };
 use gnudi_indexer::MemoryIndexer;
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, MetricId, SackCount, Timespan, Timestamp};
@@ -122,7 +123,8 @@ proptest! {
                 for (column, reference) in answer.columns.iter().zip(&references) {
                     let method = reference.name.aggregation.parse().unwrap();
                     let aggregations = vec![policy.aggregation(method, granularity).unwrap()];
-                    let single = MeasuresQuery { aggregations, start, stop, resample: None };
+                    let range = ReadRange { start, stop, resample: None };
+                    let single = MeasuresQuery { aggregations, range };
                     let single = engine.measures(reference.metric, &policy, &single).await.unwrap().remove(0);
                     prop_assert_eq!(&*column.timestamps, &single.timestamps);
                     prop_assert_eq!(&column.values, &single.values);

@@ -17,7 +17,7 @@ mod support;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
-use gnudi_series::{calendar::Calendar, head::Layout, points, resample::Resample};
+use gnudi_series::{calendar::Calendar, head::Layout, points, read::ReadRange, resample::Resample};
 use support::Store;
 
 /// One metric and its stored data.
@@ -81,7 +81,7 @@ impl Metric {
                 None => Resample::Span(Timespan(word.parse().expect("a span"))),
             }),
         };
-        match self.store.read_series(aggregation, start, stop, resample) {
+        match self.store.read_series(aggregation, ReadRange { start, stop, resample }) {
             Ok(series) => {
                 let row = |(time, value): (&Timestamp, &f64)| format!("{}:{:016x}", time.0, value.to_bits());
                 series.timestamps.iter().zip(&series.values).map(row).collect::<Vec<_>>().join(" ")

@@ -11,7 +11,7 @@ use gnudi_series::{
     block,
     head::{Head, Layout, SealedBlock},
     points, raw,
-    read::assemble,
+    read::{ReadRange, assemble},
 };
 
 const START_SECONDS: i64 = 1_700_006_400;
@@ -169,7 +169,8 @@ fn read(policy: &ArchivePolicy, granularity: i64, method: &str, count: usize) {
         .collect();
     let mut rows = 0;
     let ns = best_ns(count, || {
-        let series = assemble(&blocks, Some(&head), &layout, aggregation, None, None, None).expect("sealed");
+        let series =
+            assemble(&blocks, Some(&head), &layout, aggregation, ReadRange::default()).expect("sealed");
         rows = series.timestamps.len();
     });
     println!(

@@ -24,6 +24,16 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
+/// The range of a read; by default everything that is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadRange {
+    /// The first bucket is the one that contains it.
+    pub start: Option<Timestamp>,
+    /// Exclusive.
+    pub stop: Option<Timestamp>,
+    pub resample: Option<Resample>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
@@ -36,23 +46,14 @@ pub enum ReadError {
 }
 
 /// The range of bucket starts that a query reads: `from..=to`, with `from <= to`.
-pub fn block_range(
-    aggregation: Aggregation,
-    start: Option<Timestamp>,
-    stop: Option<Timestamp>,
-    resample: Option<Resample>,
-) -> (Timestamp, Timestamp) {
-    let (from, to) = wanted(aggregation, start, stop, resample);
+pub fn block_range(aggregation: Aggregation, range: ReadRange) -> (Timestamp, Timestamp) {
+    let (from, to) = wanted(aggregation, range);
     (from, to.max(from))
 }
 
 /// As [`block_range`], but `to < from` if the range is empty.
-fn wanted(
-    aggregation: Aggregation,
-    start: Option<Timestamp>,
-    stop: Option<Timestamp>,
-    resample: Option<Resample>,
-) -> (Timestamp, Timestamp) {
+fn wanted(aggregation: Aggregation, range: ReadRange) -> (Timestamp, Timestamp) {
+    let ReadRange { start, stop, resample } = range;
     let granularity = aggregation.granularity;
     let split = granularity.0.saturating_mul(POINTS_PER_SPLIT);
     // Whole splits, as Gnocchi fetches them.
@@ -78,20 +79,18 @@ fn wanted(
     }
 }
 
-/// The points of `aggregation` in `start..stop`, from the bucket that contains `start`. `blocks` are the
-/// granularity's sealed blocks that overlap [`block_range`], as first start, last start and bytes. Rows that
-/// were sealed twice, or are also in the head, count once. Read `head` before the blocks: rows sealed in
-/// between are then seen twice and never missed.
+/// The points of `aggregation` in the range. `blocks` are the granularity's sealed blocks that overlap
+/// [`block_range`], as first start, last start and bytes. Rows that were sealed twice, or are also in the head,
+/// count once. Read `head` before the blocks: rows sealed in between are then seen twice and never missed.
 pub fn assemble(
     blocks: &[(Timestamp, Timestamp, &[u8])],
     head: Option<&Head>,
     layout: &Layout,
     aggregation: Aggregation,
-    start: Option<Timestamp>,
-    stop: Option<Timestamp>,
-    resample_to: Option<Resample>,
+    range: ReadRange,
 ) -> Result<Series, ReadError> {
-    let range = wanted(aggregation, start, stop, resample_to);
+    let ReadRange { start, stop, resample: resample_to } = range;
+    let range = wanted(aggregation, range);
     let mut fetched = Fetched { range, seen: None, timestamps: Vec::new(), values: Vec::new() };
     let granularity = aggregation.granularity;
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();

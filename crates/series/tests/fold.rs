@@ -6,7 +6,7 @@ use gnudi_model::{
 use gnudi_series::{
     block,
     head::{Head, Layout},
-    read,
+    read::{self, ReadRange},
     resample::Resample,
 };
 
@@ -15,7 +15,7 @@ fn points(points: &[(i64, f64)]) -> Vec<Measure> {
 }
 
 fn read_all(head: &Head, layout: &Layout, aggregation: Aggregation) -> Vec<(i64, f64)> {
-    let series = read::assemble(&[], Some(head), layout, aggregation, None, None, None).unwrap();
+    let series = read::assemble(&[], Some(head), layout, aggregation, ReadRange::default()).unwrap();
     series.timestamps.iter().map(|time| time.secs()).zip(series.values).collect()
 }
 
@@ -94,7 +94,7 @@ fn sealing_cuts_what_one_request_brings() {
     let rows: Vec<usize> = sealed.iter().map(|block| block::extent(&block.bytes).unwrap().rows).collect();
     assert_eq!(rows, [1024, 1024, 951]);
     let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
-    let series = read::assemble(&blocks, Some(&head), &layout, sum, None, None, None).unwrap();
+    let series = read::assemble(&blocks, Some(&head), &layout, sum, ReadRange::default()).unwrap();
     assert_eq!(series.values, many.iter().map(|(_, value)| *value).collect::<Vec<_>>());
 }
 
@@ -110,7 +110,7 @@ fn rows_that_are_seen_twice_count_once() {
     let sealed = head.take_sealed();
     let blocks: Vec<_> = sealed.iter().map(|block| (block.first, block.last, &block.bytes[..])).collect();
     let twice = [&blocks[..], &blocks[..]].concat();
-    let series = read::assemble(&twice, Some(&old), &layout, sum, None, None, None).unwrap();
+    let series = read::assemble(&twice, Some(&old), &layout, sum, ReadRange::default()).unwrap();
     let seconds: Vec<i64> = series.timestamps.iter().map(|time| time.secs()).collect();
     assert_eq!(seconds, (100..199).collect::<Vec<_>>());
 }
@@ -122,10 +122,11 @@ fn a_query_that_stops_before_it_starts_is_empty() {
     let (layout, [sum], mut head) = metric(1, None, ["sum"]);
     head.fold(&layout, 1, &mut points(&[(7199, 1.0), (7200, 1.0)]));
     let (start, stop) = (Some(Timestamp::from_secs(7200)), Some(Timestamp::from_secs(7199)));
-    let span = Some(Resample::Span(Timespan::from_secs(7)));
-    let series = read::assemble(&[], Some(&head), &layout, sum, start, stop, span).unwrap();
+    let resample = Some(Resample::Span(Timespan::from_secs(7)));
+    let range = ReadRange { start, stop, resample };
+    let series = read::assemble(&[], Some(&head), &layout, sum, range).unwrap();
     assert_eq!(series.timestamps, []);
-    let (from, to) = read::block_range(sum, start, stop, span);
+    let (from, to) = read::block_range(sum, range);
     assert!(from <= to);
 }
 

@@ -9,7 +9,7 @@ use gnudi_series::{
     CodecError, block,
     head::{Head, Layout},
     raw,
-    read::assemble,
+    read::{ReadRange, assemble},
 };
 
 const METHODS: [&str; 9] = ["mean", "min", "max", "sum", "std", "count", "rate:mean", "rate:std", "95pct"];
@@ -96,7 +96,7 @@ fn read(parts: &[Vec<u8>]) -> Vec<Columns> {
         }
         columns.push((times, bits(&values)));
         let aggregation = policy().aggregation(method, Timespan::from_secs(60)).unwrap();
-        let open = assemble(&[], Some(&head), &layout, aggregation, None, None, None).unwrap();
+        let open = assemble(&[], Some(&head), &layout, aggregation, ReadRange::default()).unwrap();
         columns.push((open.timestamps, bits(&open.values)));
     }
     let (mut times, mut values) = (Vec::new(), Vec::new());

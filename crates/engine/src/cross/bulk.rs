@@ -24,7 +24,7 @@ use tokio::{
 use super::CrossMeasuresError;
 use crate::{
     Engine, Result,
-    reader::{self, MeasuresQuery, ReadStore},
+    reader::{self, ReadRange, ReadStore},
 };
 
 /// Maximum points of a query: half a gibibyte, if no two series share their times.
@@ -99,12 +99,12 @@ impl Engine {
     ) -> Result<(Vec<Vec<CrossSeries>>, HeldPoints), CrossMeasuresError> {
         let bulk = &self.bulk;
         let (order, reads) = bulk.as_written(reads, |read| read.metric);
-        let query = Arc::new(MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None });
-        let read = |range: Range<usize>| {
-            let (reads, query, store) = (reads.clone(), query.clone(), bulk.store.clone());
-            async move { read_chunk(&store, &reads[range], &query).await }
+        let range = ReadRange { start, stop, resample: None };
+        let read = |chunk: Range<usize>| {
+            let (reads, store) = (reads.clone(), bulk.store.clone());
+            async move { read_chunk(&store, &reads[chunk], range).await }
         };
-        let chunk_end = |from| chunk_end(&reads, from, &query);
+        let chunk_end = |from| chunk_end(&reads, from, range);
         bulk.in_chunks(&order, points_max.min(POINTS_MAX), chunk_end, read).await
     }
 
@@ -202,9 +202,9 @@ type Chunk<T> = (usize, Result<Vec<(T, usize)>>);
 
 /// The end of the chunk that begins at `from`. Each of its metrics counts with the points that its own policy
 /// may keep.
-fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize {
+fn chunk_end(reads: &[MetricRead], from: usize, range: ReadRange) -> usize {
     let points = |aggregation: &Aggregation| {
-        let asked = match (query.start, query.stop) {
+        let asked = match (range.start, range.stop) {
             (Some(start), Some(stop)) => Some(stop.0.saturating_sub(start.0)),
             _ => None,
         };
@@ -225,7 +225,7 @@ fn chunk_end(reads: &[MetricRead], from: usize, query: &MeasuresQuery) -> usize 
 async fn read_chunk(
     store: &ReadStore,
     reads: &[MetricRead],
-    query: &MeasuresQuery,
+    range: ReadRange,
 ) -> Result<Vec<(Vec<CrossSeries>, usize)>> {
     let metrics: Vec<MetricId> = reads.iter().map(|read| read.metric).collect();
     let heads = store.heads(&metrics).await?;
@@ -234,9 +234,9 @@ async fn read_chunk(
         let Some(head) = head else { continue };
         let first = ranges.len();
         for aggregation in &read.aggregations {
-            let range = reader::block_range(read.metric, *aggregation, query);
-            if !ranges[first..].iter().any(|(known, _)| *known == range) {
-                ranges.push((range, head));
+            let wanted = reader::block_range(read.metric, *aggregation, range);
+            if !ranges[first..].iter().any(|(known, _)| *known == wanted) {
+                ranges.push((wanted, head));
             }
         }
     }
@@ -258,9 +258,9 @@ async fn read_chunk(
         next_range += ranges[first..].iter().take_while(|(range, _)| range.metric == read.metric).count();
         let own = first..next_range;
         let series = |aggregation: &Aggregation| {
-            let range = own.clone().find(|index| ranges[*index].0.granularity == aggregation.granularity);
-            let blocks = &found[range.expect("there is a range for each granularity")];
-            let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, query)?;
+            let place = own.clone().find(|index| ranges[*index].0.granularity == aggregation.granularity);
+            let blocks = &found[place.expect("there is a range for each granularity")];
+            let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, range)?;
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };
         let series: Vec<CrossSeries> = read.aggregations.iter().map(series).collect::<Result<_>>()?;
@@ -306,15 +306,15 @@ mod tests {
             let aggregations = vec![Aggregation { method, granularity, timespan }];
             MetricRead { metric: MetricId(uuid::Uuid::nil()), policy: policy.clone(), aggregations }
         };
-        let all = MeasuresQuery { aggregations: Vec::new(), start: None, stop: None, resample: None };
+        let all = ReadRange::default();
         let reads: Vec<MetricRead> = [10, 10, CHUNK_POINTS, 5, CHUNK_POINTS / 4].map(keeping).into();
-        assert_eq!([0, 2, 3].map(|from| chunk_end(&reads, from, &all)), [2, 3, 5]);
+        assert_eq!([0, 2, 3].map(|from| chunk_end(&reads, from, all)), [2, 3, 5]);
         let small: Vec<MetricRead> = (0..200).map(|_| keeping(10)).collect();
-        assert_eq!([0, 150].map(|from| chunk_end(&small, from, &all)), [64, 200]);
+        assert_eq!([0, 150].map(|from| chunk_end(&small, from, all)), [64, 200]);
         let mut endless = keeping(10);
         endless.aggregations[0].timespan = None;
         endless.aggregations[0].granularity = Timespan(1);
-        assert_eq!(chunk_end(&[endless, keeping(10)], 0, &all), 1);
+        assert_eq!(chunk_end(&[endless, keeping(10)], 0, all), 1);
     }
 
     #[test]

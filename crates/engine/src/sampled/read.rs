@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Engine, EngineError, Result,
     cross::{CrossMeasuresError, HeldPoints, POINTS_MAX},
-    reader::{self, MeasuresQuery, ReadStore},
+    reader::{self, ReadRange, ReadStore},
 };
 
 /// Metrics per chunk. Fewer than the minimum cost more for their task than for themselves.
@@ -130,14 +130,13 @@ fn aggregation(item: &ArchivePolicyItem, method: AggregationMethod) -> Aggregati
     Aggregation { method, granularity: item.granularity, timespan: item.timespan }
 }
 
-fn measures_query(segment: &Segment) -> MeasuresQuery {
-    let (start, stop) = (Some(segment.from), Some(segment.to));
-    MeasuresQuery { aggregations: Vec::new(), start, stop, resample: None }
+fn read_range(segment: &Segment) -> ReadRange {
+    ReadRange { start: Some(segment.from), stop: Some(segment.to), resample: None }
 }
 
 fn block_range(metric: &SampledMetric, segment: &Segment, method: AggregationMethod) -> BlockRange {
     match &segment.buckets {
-        Some(item) => reader::block_range(metric.metric, aggregation(item, method), &measures_query(segment)),
+        Some(item) => reader::block_range(metric.metric, aggregation(item, method), read_range(segment)),
         None => BlockRange {
             metric: metric.metric,
             granularity: raw::GRANULARITY,
@@ -205,8 +204,8 @@ impl Reading<'_> {
     ) -> Result<()> {
         let read = |method| {
             let (metric, aggregation) = (self.metric.metric, aggregation(item, method));
-            let measures = measures_query(segment);
-            reader::assemble(metric, blocks, self.head, &self.of_policy.layout, aggregation, &measures)
+            let layout = &self.of_policy.layout;
+            reader::assemble(metric, blocks, self.head, layout, aggregation, read_range(segment))
         };
         let values = read(self.of_policy.columns.value)?;
         let counts = match self.of_policy.columns.count {

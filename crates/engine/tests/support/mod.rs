@@ -12,7 +12,7 @@ use gnudi_drivers::{
     coordination::{Coordinator, memory::MemoryCoordinator},
     incoming::{Batch, Incoming, memory::MemoryIncoming},
 };
-use gnudi_engine::{Engine, EngineError, Measures, MeasuresQuery, MetricdOptions};
+use gnudi_engine::{Engine, EngineError, Measures, MeasuresQuery, MetricdOptions, ReadRange};
 use gnudi_indexer::{
     ArchivePolicies as _, Indexer, MemoryIndexer, Metrics as _, NewMetric, conformance::new_metric,
     create_default_archive_policies,
@@ -170,7 +170,8 @@ pub async fn read(
 ) -> Result<BTreeMap<Timestamp, f64>, EngineError> {
     let method = AggregationMethod::new(statistic);
     let aggregation = policy.aggregation(method, Timespan::from_secs(granularity_s)).unwrap();
-    let query = MeasuresQuery { aggregations: vec![aggregation], start, stop: None, resample: None };
+    let range = ReadRange { start, ..ReadRange::default() };
+    let query = MeasuresQuery { aggregations: vec![aggregation], range };
     let Measures { timestamps, values, .. } = engine.measures(metric, policy, &query).await?.remove(0);
     Ok(timestamps.into_iter().zip(values).collect())
 }

@@ -76,8 +76,8 @@ fn columns(layout: &Layout, head: &Head, blocks: &[BlockParts<'_>]) -> BTreeMap<
             .collect();
         for &method in layout.methods() {
             let aggregation = Aggregation { method, granularity, timespan: None };
-            let series =
-                read::assemble(&of_grain, Some(head), layout, aggregation, None, None, None).unwrap();
+            let range = read::ReadRange::default();
+            let series = read::assemble(&of_grain, Some(head), layout, aggregation, range).unwrap();
             all.insert((granularity, method), series.timestamps.into_iter().zip(series.values).collect());
         }
     }

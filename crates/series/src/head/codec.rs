@@ -330,7 +330,7 @@ mod tests {
     use crate::{
         layout::Layout,
         packing::damage::{damage, damaged},
-        read::assemble,
+        read::{ReadRange, assemble},
     };
 
     fn policy() -> ArchivePolicy {
@@ -382,7 +382,7 @@ mod tests {
                 for &method in &layout.methods {
                     let granularity = layout.grains[0].granularity;
                     let aggregation = Aggregation { method, granularity, timespan: None };
-                    let _ = assemble(&[], Some(&head), &layout, aggregation, None, None, None);
+                    let _ = assemble(&[], Some(&head), &layout, aggregation, ReadRange::default());
                 }
             }
             head.take_sealed();

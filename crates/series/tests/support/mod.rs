@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use gnudi_model::{Aggregation, ArchivePolicy, ArchivePolicyItem, Measure, Timespan, Timestamp};
 use gnudi_series::{
     head::{BlockSpan, FoldOutcome, Head, LateRows, Layout, StoredBlock},
-    read::{ReadError, Series, assemble, block_range},
-    resample::Resample,
+    read::{ReadError, ReadRange, Series, assemble, block_range},
 };
 use model::Query;
 use proptest::prelude::*;
@@ -254,25 +253,20 @@ impl Store {
 
     pub fn read(&self, aggregation: Aggregation, query: &Query) -> Result<Rows, ReadError> {
         let (start, stop) = (query.start.map(Timestamp), query.stop.map(Timestamp));
-        let series = self.read_series(aggregation, start, stop, query.resample())?;
+        let range = ReadRange { start, stop, resample: query.resample() };
+        let series = self.read_series(aggregation, range)?;
         Ok(series.timestamps.iter().zip(&series.values).map(|(time, value)| (time.0, bits(*value))).collect())
     }
 
-    pub fn read_series(
-        &self,
-        aggregation: Aggregation,
-        start: Option<Timestamp>,
-        stop: Option<Timestamp>,
-        resample: Option<Resample>,
-    ) -> Result<Series, ReadError> {
-        let (from, to) = block_range(aggregation, start, stop, resample);
+    pub fn read_series(&self, aggregation: Aggregation, range: ReadRange) -> Result<Series, ReadError> {
+        let (from, to) = block_range(aggregation, range);
         let blocks: Vec<_> = self
             .blocks
             .iter()
             .filter(|(key, _)| key.0 == aggregation.granularity.0 && key.2 >= from.0 && key.1 <= to.0)
             .map(|(key, bytes)| (Timestamp(key.1), Timestamp(key.2), bytes.as_slice()))
             .collect();
-        assemble(&blocks, Some(&self.head), &self.layout, aggregation, start, stop, resample)
+        assemble(&blocks, Some(&self.head), &self.layout, aggregation, range)
     }
 
     /// Moves the metric to another policy.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_app::query::{Argument, Query};
-use gnudi_engine::{CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, Resample};
+use gnudi_engine::{CrossMeasuresQuery, CrossReference, Engine, MeasuresQuery, ReadRange, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Metric, MetricId, Timespan};
 use gnudi_series::{
     cross::CrossError,
@@ -76,7 +76,7 @@ impl Reading {
             Reading::Nothing => Ok(Vec::new()),
             Reading::Stored { metric, policy, query } => {
                 let found = engine.measures(*metric, policy, query).await?;
-                Ok(found.into_iter().map(|measures| Column::of(measures, query.resample)).collect())
+                Ok(found.into_iter().map(|measures| Column::of(measures, query.range.resample)).collect())
             }
             Reading::Across(query) => Ok(aggregated(engine.cross_measures(query.clone()).await?)),
         }
@@ -167,7 +167,7 @@ fn stored(
     let mut aggregations: Vec<Aggregation> =
         kept.filter_map(|span| policy.aggregation(method, span)).collect();
     aggregations.sort_unstable_by_key(|aggregation| std::cmp::Reverse(aggregation.granularity));
-    let query = MeasuresQuery { aggregations, start, stop, resample };
+    let query = MeasuresQuery { aggregations, range: ReadRange { start, stop, resample } };
     Ok(Reading::Stored { metric: metric.id, policy: policy.clone(), query })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnudi_app::query::{Argument, Query};
-use gnudi_engine::{MeasuresQuery, Resample};
+use gnudi_engine::{MeasuresQuery, ReadRange, Resample};
 use gnudi_model::{Aggregation, AggregationMethod, ArchivePolicy, Timespan, Timestamp};
 use gnudi_series::calendar::Calendar;
 use gnudi_server::ReplyBody;
@@ -54,7 +54,8 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let answers = if is_raw {
         vec![engine.raw_points(metric, &policy, start, stop).await?]
     } else {
-        engine.measures(metric, &policy, &MeasuresQuery { aggregations, start, stop, resample }).await?
+        let range = ReadRange { start, stop, resample };
+        engine.measures(metric, &policy, &MeasuresQuery { aggregations, range }).await?
     };
     if arrow::is_wanted(call.parts) {
         let budget = &call.app.answers;
