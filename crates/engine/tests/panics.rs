@@ -26,7 +26,7 @@ fn fold(head: &mut Head, layout: &Layout, position: u64, points: &mut Vec<Measur
     head.fold(layout, position, points)
 }
 
-struct House {
+struct Process {
     engine: Arc<Engine>,
     incoming: Arc<MemoryIncoming>,
     store: Arc<Tapped>,
@@ -35,7 +35,7 @@ struct House {
 }
 
 /// Three metrics in one sack.
-async fn house() -> House {
+async fn process() -> Process {
     let panics = Arc::new(AtomicU32::new(0));
     let left = panics.clone();
     let store = Arc::new(Tapped::new(move |call, writes| {
@@ -45,10 +45,10 @@ async fn house() -> House {
     }));
     let (indexer, incoming) = (indexer(3, "low").await, Arc::new(MemoryIncoming::new(sacks(1), u64::MAX)));
     let engine = Engine::new(indexer, incoming.clone(), store.clone(), || Timestamp::EPOCH).folding(fold);
-    House { engine: Arc::new(engine), incoming, store, panics }
+    Process { engine: Arc::new(engine), incoming, store, panics }
 }
 
-impl House {
+impl Process {
     async fn append(&self, number: u128, second: i64, value: f64) {
         self.engine.append(batch_of([(metric(number), &[point(second, value)][..])])).await.unwrap();
     }
@@ -70,40 +70,40 @@ fn options() -> MetricdOptions {
 
 #[tokio::test]
 async fn a_request_whose_fold_panics_costs_no_other() {
-    let house = house().await;
+    let process = process().await;
     for (number, second, value) in
         [(0, 10, 1.0), (1, 10, 1.0), (1, 20, BAD), (2, 10, 1.0), (0, 30, 1.0), (1, 30, 1.0)]
     {
-        house.append(number, second, value).await;
+        process.append(number, second, value).await;
     }
-    let metricd = Metricd::start(house.engine.clone(), &options());
-    house.worked_off().await;
+    let metricd = Metricd::start(process.engine.clone(), &options());
+    process.worked_off().await;
     for number in 0..3 {
-        assert_eq!(house.newest(number).await, Some(if number == 2 { 10 } else { 30 }), "metric {number}");
+        assert_eq!(process.newest(number).await, Some(if number == 2 { 10 } else { 30 }), "metric {number}");
     }
-    let figures = house.engine.figures();
+    let figures = process.engine.figures();
     assert_eq!(figures.measures_set_aside.load(Ordering::Relaxed), 1);
     assert_eq!(figures.measures_folded.load(Ordering::Relaxed), 5);
     // Also if no point of the metric is left.
-    house.append(2, 40, BAD).await;
-    house.append(0, 40, 1.0).await;
-    house.worked_off().await;
-    assert_eq!((house.newest(0).await, house.newest(2).await), (Some(40), Some(10)));
+    process.append(2, 40, BAD).await;
+    process.append(0, 40, 1.0).await;
+    process.worked_off().await;
+    assert_eq!((process.newest(0).await, process.newest(2).await), (Some(40), Some(10)));
     assert_eq!(figures.measures_set_aside.load(Ordering::Relaxed), 2);
-    assert_eq!(house.engine.cluster().await.unwrap().measures_set_aside, 2, "for the operator");
-    assert_eq!(house.engine.faults(), []);
+    assert_eq!(process.engine.cluster().await.unwrap().measures_set_aside, 2, "for the operator");
+    assert_eq!(process.engine.faults(), []);
     metricd.stop().await;
 }
 
 #[tokio::test]
 async fn a_worker_outlives_a_pass_that_panics() {
-    let house = house().await;
-    house.panics.store(1, Ordering::Relaxed);
-    house.append(0, 10, 1.0).await;
-    let metricd = Metricd::start(house.engine.clone(), &options());
-    house.worked_off().await;
-    assert_eq!(house.newest(0).await, Some(10));
-    assert_eq!(house.engine.faults(), []);
+    let process = process().await;
+    process.panics.store(1, Ordering::Relaxed);
+    process.append(0, 10, 1.0).await;
+    let metricd = Metricd::start(process.engine.clone(), &options());
+    process.worked_off().await;
+    assert_eq!(process.newest(0).await, Some(10));
+    assert_eq!(process.engine.faults(), []);
     metricd.stop().await;
 }
 
@@ -112,7 +112,7 @@ async fn a_task_that_ends_is_reported() {
     fn clock() -> Timestamp {
         panic!("as planned")
     }
-    let house = house().await;
+    let process = process().await;
     // The janitor reads the clock.
     let janitor = MetricdOptions {
         cleanup_delay: Duration::from_millis(1),
@@ -120,9 +120,9 @@ async fn a_task_that_ends_is_reported() {
         clock,
         ..options()
     };
-    let metricd = Metricd::start(house.engine.clone(), &janitor);
-    until("a fault is reported", async || !house.engine.faults().is_empty()).await;
-    assert_eq!(house.engine.faults(), [Fault::Ended("a task of the workers")]);
+    let metricd = Metricd::start(process.engine.clone(), &janitor);
+    until("a fault is reported", async || !process.engine.faults().is_empty()).await;
+    assert_eq!(process.engine.faults(), [Fault::Ended("a task of the workers")]);
     metricd.stop().await;
-    assert_eq!(house.engine.faults(), [], "it was told to stop");
+    assert_eq!(process.engine.faults(), [], "it was told to stop");
 }
