@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{
+    damaged::MetricKey,
     definitions::{Definitions, quoted},
     resource_cache::Resource,
 };
@@ -174,6 +175,37 @@ impl Batch {
         for place in &mut self.changed {
             *place = last(*place);
         }
+    }
+
+    /// Moves the measures of these metrics behind the others; returns where they begin.
+    pub fn move_to_end(&mut self, is_moved: impl Fn(MetricKey<'_>) -> bool) -> usize {
+        let is_kept = |entry: &Entry| !is_moved(self.key(entry));
+        let (kept, moved): (Vec<_>, Vec<_>) = self.entries.iter().copied().partition(is_kept);
+        let begin = kept.len();
+        self.entries = kept;
+        self.entries.extend(moved);
+        begin
+    }
+
+    /// The ranges of single metrics in a range of measures.
+    pub fn split_metrics(&self, part: Range<usize>) -> Vec<Range<usize>> {
+        let mut start = part.start;
+        let of_metric = |a: &Entry, b: &Entry| (a.resource, a.metric) == (b.resource, b.metric);
+        let metrics = self.entries[part].chunk_by(of_metric).map(|entries| {
+            let metric = start..start + entries.len();
+            start = metric.end;
+            metric
+        });
+        metrics.collect()
+    }
+
+    /// The metric of a measure.
+    pub fn metric(&self, measure: usize) -> MetricKey<'_> {
+        self.key(&self.entries[measure])
+    }
+
+    fn key(&self, entry: &Entry) -> MetricKey<'_> {
+        (&self.resources[entry.resource as usize].id, entry.metric)
     }
 
     /// The request body for a range of measures, without those of excluded resources, and the number of measures in it.

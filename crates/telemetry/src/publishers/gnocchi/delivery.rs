@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     ops::Range,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt as _, stream};
@@ -18,6 +18,7 @@ use super::{
     batch::{Batch, places},
     publisher::PublisherState,
     resource_cache::{Resource, State},
+    store::ERRORS_500_MAX,
 };
 
 /// Attempts to create resources for one request; resources still unknown after them are given up.
@@ -35,10 +36,14 @@ enum PartOutcome {
     /// The store rejects it, or a part of it.
     Refused {
         why: String,
-        /// Anything may be answered so: our own permissions may be wrong (403), a proxy may have no store behind it (404),
-        /// or the store fails (500).
-        is_suspect: bool,
+        status: u16,
     },
+}
+
+/// Whether anything may be answered so: our own permissions may be wrong (403), a proxy may have no store behind it (404),
+/// or the store fails (500).
+fn is_suspect(status: u16) -> bool {
+    matches!(status, 403 | 404 | 500)
 }
 
 /// Delivers a batch with unlimited retries, and resolves its receipts.
@@ -63,10 +68,22 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
 /// Posts all measures, in parts where the store rejects some.
 ///
 /// A suspected measure fails only if it is rejected again after anything was stored: until then the store may reject
-/// everything, and batches with such a measure may hold all permits.
+/// everything, and batches with such a measure may hold all permits. Metrics that are known to be damaged are posted after
+/// the others, one by one and without retries.
 async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut HashSet<u32>) {
-    let whole = 0..batch.len();
-    let mut parts = vec![whole.clone()];
+    let stored_before = shared.store.stored();
+    // Measures from here on are of metrics known to be damaged.
+    let sound = if shared.damaged.expire(Instant::now()) {
+        batch.move_to_end(|metric| shared.damaged.contains(metric))
+    } else {
+        batch.len()
+    };
+    // The last part is posted first.
+    let mut whole = batch.split_metrics(sound..batch.len());
+    if sound > 0 {
+        whole.push(0..sound);
+    }
+    let mut parts = whole.clone();
     // By suspected measure, how many batches were stored when it was first rejected.
     let mut rejected: HashMap<usize, u64> = HashMap::new();
     // Whether this round posts all measures, not the suspects of the former one alone.
@@ -78,16 +95,27 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
         let mut suspects: Vec<Range<usize>> = Vec::new();
         let mut last_why = String::new();
         while let Some(part) = parts.pop() {
-            let PartOutcome::Refused { why, is_suspect } = post(shared, batch, part.clone(), left_out).await
+            let is_known = part.start >= sound;
+            let errors_500_max = if is_known { 1 } else { ERRORS_500_MAX };
+            let PartOutcome::Refused { why, status } =
+                post(shared, batch, part.clone(), left_out, errors_500_max).await
             else {
+                if is_known {
+                    shared.damaged.remove(batch.metric(part.start));
+                }
                 continue;
             };
-            if let Some(middle) = batch.cut(&part) {
+            let is_still_damaged = is_known && status == 500;
+            if !is_still_damaged && let Some(middle) = batch.cut(&part) {
                 parts.extend([middle..part.end, part.start..middle]);
                 continue;
             }
             let stored = shared.store.stored();
-            if !is_suspect || stored > *rejected.entry(part.start).or_insert(stored) {
+            let first = if is_still_damaged { stored_before } else { stored };
+            if !is_suspect(status) || stored > *rejected.entry(part.start).or_insert(first) {
+                if status == 500 {
+                    shared.damaged.insert(batch.metric(part.start), Instant::now());
+                }
                 fail(shared, batch, part, None, &why);
                 continue;
             }
@@ -111,7 +139,7 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
             rest(shared, &last_why).await;
         }
         is_whole = true;
-        parts.push(whole.clone());
+        parts.clone_from(&whole);
     }
 }
 
@@ -133,6 +161,7 @@ async fn post(
     batch: &mut Batch,
     part: Range<usize>,
     left_out: &mut HashSet<u32>,
+    errors_500_max: u32,
 ) -> PartOutcome {
     let mut round = 0;
     loop {
@@ -140,7 +169,7 @@ async fn post(
         if measures == 0 {
             return PartOutcome::Taken;
         }
-        let answer = shared.store.post_batch(body).await;
+        let answer = shared.store.post_batch(body, errors_500_max).await;
         if answer.status.is_success() {
             let figures = shared.store.figures();
             figures.samples.inc_by(measures as u64);
@@ -149,8 +178,7 @@ async fn post(
         }
         let unknown = unknown_resources(&answer, batch);
         if unknown.is_empty() {
-            let is_suspect = matches!(answer.status.as_u16(), 403 | 404 | 500);
-            return PartOutcome::Refused { why: answer.text(), is_suspect };
+            return PartOutcome::Refused { why: answer.text(), status: answer.status.as_u16() };
         }
         round += 1;
         for (place, why) in create_all(shared, batch, unknown, round > CREATION_ROUNDS_MAX).await {

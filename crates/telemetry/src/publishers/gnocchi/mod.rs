@@ -1,12 +1,13 @@
 //! `gnocchi://`: stores samples in Gnocchi or gnudi, and creates, updates and ends resources by events.
 //!
 //! `definitions` maps meters and events to resources (`shipped` holds the defaults), `publisher` collects the samples
-//! of many messages in a `batch`, `delivery` posts it to the `store`, `resource_cache` caches what the store knows of
-//! resources, `events` applies events; `resource_types` and `filter` run at start.
+//! of many messages in a `batch`, `delivery` posts it to the `store`, those of `damaged` metrics apart, `resource_cache`
+//! caches what the store knows of resources, `events` applies events; `resource_types` and `filter` run at start.
 //!
 //! There is deliberately no short cut to a store in the same process: it uses HTTP, like any client.
 
 mod batch;
+mod damaged;
 mod default_definitions;
 mod definitions;
 mod delivery;

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use super::{
     Result,
     batch::Batch,
+    damaged::DamagedMetrics,
     definitions::Definitions,
     delivery,
     events::{Action, Lanes},
@@ -59,6 +60,7 @@ pub struct PublisherState {
     pub store: Store,
     pub definitions: Definitions,
     pub limits: GnocchiLimits,
+    pub damaged: DamagedMetrics,
     begun: Instant,
     inner: Mutex<Inner>,
     /// Set once the id of the filtered project is known.
@@ -111,6 +113,7 @@ impl GnocchiPublisher {
             store: Store::new(options, url.timeout, figures)?,
             definitions,
             limits: options.limits.clone(),
+            damaged: DamagedMetrics::default(),
             begun,
             inner: Mutex::new(Inner {
                 known: ResourceCache::new(options.limits.resources_max),

@@ -25,7 +25,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// 500 responses to a request, each after another request has succeeded, after which the request counts as bad; to a
 /// batch of measures, in total.
-const ERRORS_500_MAX: u32 = 5;
+pub const ERRORS_500_MAX: u32 = 5;
 
 const BATCH_PATH: &str = "/v1/batch/resources/metrics/measures?create_metrics=True";
 
@@ -98,17 +98,17 @@ impl Store {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, "", Bytes::new()).await
+        self.send(Method::GET, path, "", Bytes::new(), ERRORS_500_MAX).await
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(Method::POST, path, "application/json", body.to_string().into()).await
+        self.send(Method::POST, path, "application/json", body.to_string().into(), ERRORS_500_MAX).await
     }
 
-    /// Posts measures. Unlike other requests, it ends with a few 500s even if nothing else succeeds: the caller finds out
-    /// by parts whether the store fails, or one of the measures causes them.
-    pub async fn post_batch(&self, body: Bytes) -> Answer {
-        let answer = self.send(Method::POST, BATCH_PATH, "application/json", body).await;
+    /// Posts measures. Unlike other requests, it ends with `errors_500_max` 500s even if nothing else succeeds: the caller
+    /// finds out by parts whether the store fails, or one of the measures causes them.
+    pub async fn post_batch(&self, body: Bytes, errors_500_max: u32) -> Answer {
+        let answer = self.send(Method::POST, BATCH_PATH, "application/json", body, errors_500_max).await;
         if answer.status.is_success() {
             self.stored.fetch_add(1, Ordering::Relaxed);
         } else if answer.status.as_u16() == 404 {
@@ -119,7 +119,7 @@ impl Store {
     }
 
     pub async fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
-        self.send(Method::PATCH, path, content_type, body.to_string().into()).await
+        self.send(Method::PATCH, path, content_type, body.to_string().into(), ERRORS_500_MAX).await
     }
 
     /// Number of batches of measures that were stored so far.
@@ -129,7 +129,14 @@ impl Store {
 
     /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
     /// 500s between which other requests succeed.
-    async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+        errors_500_max: u32,
+    ) -> Answer {
         let mut pause = PAUSE_MIN;
         let (mut errors_500, mut has_renewed) = (0, false);
         let is_batch = path == BATCH_PATH;
@@ -165,7 +172,7 @@ impl Store {
                             let before =
                                 std::mem::replace(&mut answered, self.answered.load(Ordering::Relaxed));
                             errors_500 += u32::from(is_batch || answered > before);
-                            if errors_500 >= ERRORS_500_MAX {
+                            if errors_500 >= errors_500_max {
                                 return answer;
                             }
                         }
