@@ -4,10 +4,9 @@
 
 use bytes::Bytes;
 use lapin::{
-    BasicProperties, Channel, Confirmation, ErrorKind,
+    BasicProperties, Channel, ErrorKind,
     options::{
-        BasicAckOptions, BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
-        QueueDeclareOptions,
+        BasicAckOptions, BasicGetOptions, BasicRejectOptions, ConfirmSelectOptions, QueueDeclareOptions,
     },
     types::{AMQPValue, FieldTable, ShortString},
 };
@@ -15,7 +14,7 @@ use lapin::{
 use super::{
     AmqpOutbox, MessagingError, Result,
     connection::{CLOSE_TIMEOUT, error},
-    outbox::{PERSISTENT, table},
+    outbox::{is_queued, send_persistent, table},
 };
 
 /// AMQP reply code for a missing queue.
@@ -74,20 +73,11 @@ impl Browser {
     /// Moves a message to another queue: publishes it, waits for the confirmation, and removes it here. If that queue
     /// does not exist, an error: the message stays held.
     pub async fn forward(&self, held: &HeldMessage, queue: &str, headers: &[(String, String)]) -> Result<()> {
-        let properties = BasicProperties::default()
-            .with_content_type("application/json".into())
-            .with_content_encoding("utf-8".into())
-            .with_delivery_mode(PERSISTENT)
-            .with_headers(table(headers));
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let sent = self.channel.basic_publish("".into(), queue.into(), options, &held.body, properties).await;
-        match sent.map_err(error)?.await.map_err(error)? {
-            Confirmation::Ack(None) => self.remove(held).await,
-            Confirmation::Ack(Some(_)) => Err(MessagingError(format!("there is no queue {queue}"))),
-            Confirmation::Nack(_) | Confirmation::NotRequested => {
-                Err(MessagingError("the broker rejects the message".to_owned()))
-            }
+        let sent = send_persistent(&self.channel, "", queue, table(headers), &held.body, None).await?;
+        if !is_queued(&sent.await.map_err(error)?)? {
+            return Err(MessagingError(format!("there is no queue {queue}")));
         }
+        self.remove(held).await
     }
 
     /// Requeues the held messages at their old positions.

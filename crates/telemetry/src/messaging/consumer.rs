@@ -6,7 +6,7 @@
 //! small, grows while the bytes fit, and shrinks when they passed the limit.
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -165,8 +165,8 @@ struct Worker {
 struct Consumers {
     channel: Channel,
     streams: SelectAll<lapin::Consumer>,
-    tags: Vec<(String, Arc<str>)>,
-    by_key: HashMap<String, Arc<str>>,
+    tags: Vec<String>,
+    queues: HashSet<Arc<str>>,
     /// Prefetch count of each queue, for consumers created from now on.
     prefetch: u16,
     turn: u64,
@@ -202,10 +202,7 @@ impl Worker {
             tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not connected to the broker: trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                stopped = self.wanted.wait_for(|stage| *stage != Stage::Consume) => {
-                    let _ = stopped;
-                    return;
-                }
+                _ = self.wanted.wait_for(|stage| *stage != Stage::Consume) => return,
             }
         }
     }
@@ -221,7 +218,7 @@ impl Worker {
         self.adjust(&mut consumers).await?;
         self.figures.is_connected.store(true, Ordering::Relaxed);
         self.figures.connections.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(broker = ?self.broker.url, queues = consumers.by_key.len(), "listening");
+        tracing::info!(broker = ?self.broker.url, queues = consumers.queues.len(), "listening");
         self.exchange(&mut consumers).await?;
         // The broker keeps unacknowledged messages even if the close does not arrive.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection.close(200, "goodbye".into())).await;
@@ -233,7 +230,7 @@ impl Worker {
         for exchange in &self.listening.exchanges {
             declarer.exchange(exchange).await?;
         }
-        let mut by_key = HashMap::new();
+        let mut queues = HashSet::new();
         for (queue, keys) in self.listening.queues() {
             declarer.queue(&queue).await?;
             for exchange in &self.listening.exchanges {
@@ -241,10 +238,10 @@ impl Worker {
                     declarer.bind(&queue, exchange, key).await?;
                 }
             }
-            by_key.insert(queue.clone(), Arc::from(queue));
+            queues.insert(Arc::from(queue));
         }
         let (channel, prefetch) = (declarer.into_channel(), PREFETCH_FIRST.min(self.listening.prefetch));
-        Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), by_key, prefetch, turn: 0 })
+        Ok(Consumers { channel, streams: SelectAll::new(), tags: Vec::new(), queues, prefetch, turn: 0 })
     }
 
     async fn exchange(&mut self, consumers: &mut Consumers) -> Result<()> {
@@ -343,12 +340,9 @@ impl Worker {
         let Some(delivery) = delivery else { return Ok(()) };
         let delivery = delivery.map_err(error)?;
         self.ledger.opened(delivery.delivery_tag, delivery.data.len());
-        let queue = match &self.listening.pool {
-            Some(pool) => consumers.by_key.get(pool),
-            None => consumers.by_key.get(delivery.routing_key.as_str()),
-        };
+        let queue = self.listening.pool.as_deref().unwrap_or(delivery.routing_key.as_str());
         let taken = Delivery {
-            queue: queue.cloned().unwrap_or_else(|| Arc::from(delivery.routing_key.as_str())),
+            queue: consumers.queues.get(queue).cloned().unwrap_or_else(|| Arc::from(queue)),
             is_redelivered: delivery.redelivered,
             ticket: Ticket { session: self.session, tag: delivery.delivery_tag },
             body: delivery.data.into(),
@@ -408,15 +402,14 @@ impl Consumers {
         self.turn += 1;
         // The prefetch count applies to consumers created after it.
         self.channel.basic_qos(self.prefetch, BasicQosOptions::default()).await.map_err(error)?;
-        let queues: Vec<Arc<str>> = self.by_key.values().cloned().collect();
-        for queue in queues {
+        for queue in &self.queues {
             let tag = format!("gnudi-{}-{queue}", self.turn);
             let tag = if tag.len() > 255 { format!("gnudi-{}-{}", self.turn, self.tags.len()) } else { tag };
             let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
             let consuming =
-                self.channel.basic_consume((&*queue).into(), tag.as_str().into(), options, arguments);
+                self.channel.basic_consume((&**queue).into(), tag.as_str().into(), options, arguments);
             self.streams.push(consuming.await.map_err(error)?);
-            self.tags.push((tag, queue));
+            self.tags.push(tag);
         }
         Ok(())
     }
@@ -432,7 +425,7 @@ impl Consumers {
 
     /// Streams end after the messages under way have arrived.
     async fn cancel(&mut self) -> Result<()> {
-        for (tag, _) in std::mem::take(&mut self.tags) {
+        for tag in std::mem::take(&mut self.tags) {
             let cancelled = self.channel.basic_cancel(tag.as_str().into(), BasicCancelOptions::default());
             cancelled.await.map_err(error)?;
         }

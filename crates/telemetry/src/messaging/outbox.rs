@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Delivery mode of messages that survive a restart of the broker in durable queues.
-pub(super) const PERSISTENT: u8 = 2;
+const PERSISTENT: u8 = 2;
 
 /// `x-delivery-limit` of a quorum queue: practically unlimited, since each inspection of the queue counts as a
 /// delivery.
@@ -121,18 +121,8 @@ impl AmqpOutbox {
             headers.insert(compression::HEADER.into(), word);
             body = compression.compress(&body).into();
         }
-        let mut properties = BasicProperties::default()
-            .with_content_type("application/json".into())
-            .with_content_encoding("utf-8".into())
-            .with_delivery_mode(PERSISTENT)
-            .with_headers(headers);
-        if let Some(lifetime) = message.lifetime {
-            properties = properties.with_expiration(lifetime.as_millis().to_string().into());
-        }
-        // Otherwise the broker confirms messages that no queue accepts.
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let (exchange, key) = (message.exchange.as_str().into(), message.routing_key.as_str().into());
-        open.channel.basic_publish(exchange, key, options, &body, properties).await.map_err(error)
+        let Outgoing { exchange, routing_key, lifetime, .. } = message;
+        send_persistent(&open.channel, exchange, routing_key, headers, &body, *lifetime).await
     }
 
     async fn connected<'a>(&self, line: &'a mut ConnectionState) -> Result<&'a mut OpenConnection> {
@@ -221,6 +211,39 @@ async fn unless_blocked<T>(is_blocked: impl Fn() -> bool, answer: impl Future<Ou
     }
 }
 
+/// Sends a JSON message, which is kept if the broker restarts.
+pub(super) async fn send_persistent(
+    channel: &Channel,
+    exchange: &str,
+    routing_key: &str,
+    headers: FieldTable,
+    body: &[u8],
+    lifetime: Option<Duration>,
+) -> Result<PublisherConfirm> {
+    let mut properties = BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_content_encoding("utf-8".into())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers);
+    if let Some(lifetime) = lifetime {
+        properties = properties.with_expiration(lifetime.as_millis().to_string().into());
+    }
+    // Otherwise the broker confirms messages that no queue accepts.
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let sent = channel.basic_publish(exchange.into(), routing_key.into(), options, body, properties);
+    sent.await.map_err(error)
+}
+
+/// Whether a queue has accepted the message.
+pub(super) fn is_queued(confirmation: &Confirmation) -> Result<bool> {
+    match confirmation {
+        Confirmation::Ack(returned) => Ok(returned.is_none()),
+        Confirmation::Nack(_) | Confirmation::NotRequested => {
+            Err(MessagingError("the broker rejects the message".to_owned()))
+        }
+    }
+}
+
 /// Headers as an AMQP table.
 pub(super) fn table(headers: &[(String, String)]) -> FieldTable {
     let mut table = FieldTable::default();
@@ -252,14 +275,12 @@ impl Outbox for AmqpOutbox {
     async fn try_publish(&self, message: &Outgoing) -> Result<()> {
         for _ in 0..2 {
             let (confirmation, status) = self.send(message).await?;
-            match unless_blocked(|| status.blocked(), confirmation).await?.map_err(error)? {
-                Confirmation::Ack(None) => return Ok(()),
-                // The queue was deleted after it was declared here: declare it once more.
-                Confirmation::Ack(Some(_)) => self.forget_declaration(message).await,
-                Confirmation::Nack(_) | Confirmation::NotRequested => {
-                    return Err(MessagingError("the broker rejects the message".to_owned()));
-                }
+            let confirmed = unless_blocked(|| status.blocked(), confirmation).await?;
+            if is_queued(&confirmed.map_err(error)?)? {
+                return Ok(());
             }
+            // The queue was deleted after it was declared here: declare it once more.
+            self.forget_declaration(message).await;
         }
         Err(MessagingError(format!("no queue is bound for messages to {}", message.routing_key)))
     }
