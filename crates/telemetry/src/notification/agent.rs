@@ -14,7 +14,7 @@ use futures_util::{FutureExt as _, future::join_all};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    AsideOptions, Figures, aside,
+    AsideOptions, aside,
     handler::{Attempt, MessageHandler},
 };
 use crate::{
@@ -45,7 +45,6 @@ pub struct NotificationAgentOptions {
 /// Shared by all messages.
 struct NotificationContext {
     handler: MessageHandler,
-    figures: Arc<Figures>,
     outbox: Arc<dyn Outbox>,
     options: NotificationAgentOptions,
 }
@@ -58,13 +57,12 @@ pub struct NotificationAgent {
 impl NotificationAgent {
     /// `outbox` publishes messages that are set aside.
     pub fn new(handler: MessageHandler, outbox: Arc<dyn Outbox>, options: NotificationAgentOptions) -> Self {
-        let figures = handler.figures.clone();
-        NotificationAgent { shared: Arc::new(NotificationContext { handler, figures, outbox, options }) }
+        NotificationAgent { shared: Arc::new(NotificationContext { handler, outbox, options }) }
     }
 
     /// Processes a consumer's messages until `stop`; then messages in flight get a grace period.
     pub async fn run(&self, consumer: Consumer, mut inbox: Inbox, stop: impl Future<Output = ()>) {
-        self.shared.figures.watch(consumer.figures.clone());
+        self.shared.handler.figures.watch(consumer.figures.clone());
         let mut tasks = JoinSet::new();
         self.receive_until(&mut inbox, &mut tasks, stop).await;
         consumer.stop_consuming();
@@ -113,7 +111,7 @@ impl NotificationAgent {
         let mut of_samples = Vec::new();
         for delivery in taken.drain(..) {
             let message = InFlightMessage {
-                number: self.shared.figures.began(delivery.body.len(), delivery.is_redelivered),
+                number: self.shared.handler.figures.began(delivery.body.len(), delivery.is_redelivered),
                 shared: self.shared.clone(),
                 settler: settler.clone(),
                 delivery,
@@ -121,17 +119,12 @@ impl NotificationAgent {
             if message.delivery.queue.ends_with(".sample") {
                 of_samples.push(message);
             } else {
-                let first = message.attempt();
-                tasks.spawn(message.process(first));
+                tasks.spawn(message.process());
             }
         }
         if !of_samples.is_empty() {
             tasks.spawn(async move {
-                let attempted = of_samples.into_iter().map(|message| {
-                    let first = message.attempt();
-                    message.process(first)
-                });
-                join_all(attempted).await;
+                join_all(of_samples.into_iter().map(InFlightMessage::process)).await;
             });
         }
     }
@@ -152,28 +145,31 @@ impl InFlightMessage {
         std::panic::catch_unwind(AssertUnwindSafe(attempt)).map_err(|_| PANIC.to_owned())
     }
 
-    /// Processes the message until it is settled.
-    async fn process(self, first: Result<Attempt, String>) {
-        let outcome = AssertUnwindSafe(self.settle(first)).catch_unwind().await.unwrap_or(Outcome::Returned);
-        self.settler.settle(self.delivery.ticket, outcome);
-        self.shared.figures.ended(self.number);
+    /// Attempts to publish the message at once; the future ends when it is settled.
+    fn process(self) -> impl Future<Output = ()> + Send {
+        let first = self.attempt();
+        async move {
+            let settled = AssertUnwindSafe(self.settle(first)).catch_unwind().await;
+            self.settler.settle(self.delivery.ticket, settled.unwrap_or(Outcome::Returned));
+            self.shared.handler.figures.ended(self.number);
+        }
     }
 
     async fn settle(&self, first: Result<Attempt, String>) -> Outcome {
-        let figures = &self.shared.figures;
+        let figures = &self.shared.handler.figures;
         let (mut attempt, mut tries) = (first, 1);
         loop {
             let reason = match attempt {
                 Ok(Attempt::Undecodable(reason)) => {
-                    figures.undecodable.add(1);
+                    figures.undecodable.inc();
                     return self.set_aside(&reason, tries).await;
                 }
                 Ok(Attempt::MalformedNotification(malformed)) => {
-                    figures.malformed.add(1);
+                    figures.malformed.inc();
                     return self.set_aside(&malformed.0, tries).await;
                 }
                 Ok(Attempt::Duplicate) => {
-                    figures.duplicates.add(1);
+                    figures.duplicates.inc();
                     return Outcome::Done;
                 }
                 Ok(Attempt::InFlight(mut end)) => {
@@ -196,7 +192,7 @@ impl InFlightMessage {
             if tries >= self.shared.options.tries_max {
                 return self.set_aside(&reason, tries).await;
             }
-            figures.retries.add(1);
+            figures.retries.inc();
             tracing::info!(queue = &*self.delivery.queue, reason, tries, "not published: trying again");
             tokio::time::sleep(RETRY_PAUSE.saturating_mul(tries)).await;
             tries += 1;
@@ -220,7 +216,7 @@ impl InFlightMessage {
             Outcome::Done
         };
         if outcome == Outcome::Done {
-            self.shared.figures.acknowledged.add(1);
+            self.shared.handler.figures.acknowledged.inc();
         }
         outcome
     }
@@ -238,7 +234,7 @@ impl InFlightMessage {
         };
         match self.shared.outbox.publish(&aside).await {
             Ok(()) => {
-                self.shared.figures.set_aside.add(1);
+                self.shared.handler.figures.set_aside.inc();
                 Outcome::Done
             }
             Err(error) => {
@@ -365,6 +361,19 @@ mod tests {
         Delivery { body: body.clone(), queue: "q.sample".into(), is_redelivered: tag > 1, ticket }
     }
 
+    /// What is published of a usual message with these replacements, of which nothing is set aside.
+    async fn published(samples: &[Value], replaced: &[(&str, &str)]) -> Arc<Taking> {
+        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
+        let mut text = String::from_utf8(body(samples).to_vec()).unwrap();
+        for (from, to) in replaced {
+            assert!(text.contains(from), "{text}");
+            text = text.replace(from, to);
+        }
+        assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        assert!(aside.messages.lock().is_empty());
+        taking
+    }
+
     /// The outcome of a message delivered so many times, one after the other.
     async fn outcomes(taking: &Arc<Taking>, aside: &Arc<Aside>, body: &Bytes, times: u64) -> Vec<Outcome> {
         let agent = agent(taking, aside);
@@ -413,41 +422,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn numbers_of_pythons_json_are_read() {
-        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
-        let usual = String::from_utf8(body(&[good(), good()]).to_vec()).unwrap();
-        for number in ["NaN", "Infinity", "-Infinity"] {
-            let text = usual.replace(r#"\"counter_volume\":1"#, &format!(r#"\"counter_volume\":{number}"#));
-            let text = text.replace("{}", &format!(r#"{{\"x\":[{number}]}}"#));
-            let text = text.replace(r#"\"source\""#, &format!(r#"\"monotonic_time\":{number},\"source\""#));
-            assert_eq!(text.matches(number).count(), 6, "{text}");
-            assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        for (number, text) in [("NaN", "nan"), ("Infinity", "inf"), ("-Infinity", "-inf")] {
+            let replaced = [
+                (r#"\"counter_volume\":1"#, format!(r#"\"counter_volume\":{number}"#)),
+                ("{}", format!(r#"{{\"x\":[{number}]}}"#)),
+                (r#"\"source\""#, format!(r#"\"monotonic_time\":{number},\"source\""#)),
+            ];
+            let replaced = replaced.each_ref().map(|(from, to)| (*from, to.as_str()));
+            let taking = published(&[good(), good()], &replaced).await;
+            assert_eq!(*taking.volumes.lock(), [text, text]);
         }
-        assert_eq!(*taking.volumes.lock(), ["nan", "nan", "inf", "inf", "-inf", "-inf"]);
-        assert!(aside.messages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn numbers_beyond_floats_leave_the_rest_of_the_metadata() {
-        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
-        let usual = String::from_utf8(body(&[good()]).to_vec()).unwrap();
-        let text = usual.replace("{}", r#"{\"host\":\"h\",\"x\":[1e999,-1E999]}"#);
-        let text = text.replace(r#"\"counter_volume\":1"#, r#"\"counter_volume\":2e308"#);
-        assert!(text.contains("1e999") && text.contains("2e308"), "{text}");
-        assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        let metadata = ("{}", r#"{\"host\":\"h\",\"x\":[1e999,-1E999]}"#);
+        let volume = (r#"\"counter_volume\":1"#, r#"\"counter_volume\":2e308"#);
+        let taking = published(&[good()], &[metadata, volume]).await;
         assert_eq!(*taking.metadata.lock(), [json!({"host": "h", "x": ["inf", "-inf"]})]);
         assert_eq!(*taking.volumes.lock(), ["inf"]);
-        assert!(aside.messages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn half_a_surrogate_pair_leaves_the_rest_of_the_metadata() {
-        let (taking, aside) = (Arc::<Taking>::default(), Arc::<Aside>::default());
-        let usual = String::from_utf8(body(&[good()]).to_vec()).unwrap();
-        let text = usual.replace("{}", r#"{\"host\":\"h\",\"name\":\"a\\ud800\"}"#);
-        assert!(text.contains("ud800"), "{text}");
-        assert_eq!(outcomes(&taking, &aside, &text.into(), 1).await, [Outcome::Done]);
+        let taking = published(&[good()], &[("{}", r#"{\"host\":\"h\",\"name\":\"a\\ud800\"}"#)]).await;
         assert_eq!(*taking.metadata.lock(), [json!({"host": "h", "name": "a\u{fffd}"})]);
-        assert!(aside.messages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

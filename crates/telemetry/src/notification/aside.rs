@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{Figures, read};
 use crate::{
+    hex::hex,
     messaging::{
         AmqpOutbox, MessagingError,
         browser::{Browser, HeldMessage, depth, trim},
@@ -112,9 +113,7 @@ fn id(queue: &str, body: &[u8]) -> String {
     hash.update(queue);
     hash.update([0]);
     hash.update(body);
-    let mut first = [0; 8];
-    first[8 - ID_BYTES..].copy_from_slice(&hash.finalize()[..ID_BYTES]);
-    format!("{:0width$x}", u64::from_be_bytes(first), width = 2 * ID_BYTES)
+    hex(&hash.finalize()[..ID_BYTES])
 }
 
 /// State of the aside queue, for `/metrics`.

@@ -11,7 +11,7 @@ use std::{
 
 use gnudi_model::{Timestamp, python::timestamp_of_text};
 use parking_lot::Mutex;
-use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter};
 
 use super::AsideFigures;
 use crate::{
@@ -20,38 +20,24 @@ use crate::{
     time::now,
 };
 
-/// A counter.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    pub fn add(&self, number: usize) {
-        self.0.fetch_add(number as u64, Ordering::Relaxed);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Counters of one agent.
 #[derive(Debug, Default)]
 pub struct Figures {
-    pub messages: Count,
-    pub bytes: Count,
-    pub samples: Count,
-    pub events: Count,
-    pub acknowledged: Count,
-    pub duplicates: Count,
-    pub redelivered: Count,
+    pub messages: Counter,
+    pub bytes: Counter,
+    pub samples: Counter,
+    pub events: Counter,
+    pub acknowledged: Counter,
+    pub duplicates: Counter,
+    pub redelivered: Counter,
     /// Without a readable envelope.
-    pub undecodable: Count,
+    pub undecodable: Counter,
     /// With fields missing or of the wrong type.
-    pub malformed: Count,
+    pub malformed: Counter,
     /// Invalid samples within otherwise valid messages.
-    pub bad_samples: Count,
-    pub retries: Count,
-    pub set_aside: Count,
+    pub bad_samples: Counter,
+    pub retries: Counter,
+    pub set_aside: Counter,
     pub aside: AsideFigures,
     /// Send times of the messages in flight, by message number.
     in_flight: Mutex<BTreeMap<u64, Option<Timestamp>>>,
@@ -67,9 +53,9 @@ impl Figures {
 
     /// Registers a message and returns its number.
     pub(super) fn began(&self, bytes: usize, is_redelivered: bool) -> u64 {
-        self.messages.add(1);
-        self.bytes.add(bytes);
-        self.redelivered.add(usize::from(is_redelivered));
+        self.messages.inc();
+        self.bytes.inc_by(bytes as u64);
+        self.redelivered.inc_by(u64::from(is_redelivered));
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.in_flight.lock().insert(number, None);
         number
@@ -94,7 +80,7 @@ impl Figures {
         oldest.map_or(0.0, |oldest| ((now().0 - oldest.0) as f64 / 1e9).max(0.0))
     }
 
-    fn counts(&self) -> [(&'static str, &'static str, &Count); 12] {
+    fn counts(&self) -> [(&'static str, &'static str, &Counter); 12] {
         [
             ("messages", "Notifications received from the broker", &self.messages),
             ("message_bytes", "Bytes of notifications", &self.bytes),

@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     definitions::LookupError,
-    event::Event,
     events::EventDefinitions,
     messaging::{
         compression::{self, CompressionError},
@@ -22,10 +21,8 @@ use crate::{
         json_of_python,
     },
     meters::{MadeSamples, MeterDefinitions},
-    pipeline::Pipelines,
     polling::names::Names,
     publishers::{Publisher, Receipt},
-    sample::Sample,
 };
 
 /// The result of one attempt to publish a message.
@@ -119,8 +116,8 @@ impl MessageHandler {
     }
 
     fn publish_polled(&self, Polled { samples, bad }: &Polled<'_>) -> Receipt {
-        self.figures.samples.add(samples.len());
-        self.figures.bad_samples.add(bad.as_ref().map_or(0, |bad| bad.count));
+        self.figures.samples.inc_by(samples.len() as u64);
+        self.figures.bad_samples.inc_by(bad.as_ref().map_or(0, |bad| bad.count as u64));
         self.pipelines.samples(samples)
     }
 
@@ -174,24 +171,14 @@ impl MessageHandler {
         let event =
             events.map(|events| events.event(notification, &document)).transpose().map_err(unusable)?;
         if let Some(made) = made.filter(|made| !made.samples.is_empty()) {
-            self.figures.samples.add(made.samples.len());
+            self.figures.samples.inc_by(made.samples.len() as u64);
             receipts.push(self.publish_converted(made));
         }
         if let Some(event) = event.flatten() {
-            self.figures.events.add(1);
+            self.figures.events.inc();
             receipts.push(self.pipelines.events(&[event]));
         }
         Ok((Receipt::all(receipts), bad))
-    }
-}
-
-impl Publisher for Pipelines {
-    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
-        Pipelines::samples(self, samples)
-    }
-
-    fn events(&self, events: &[Event]) -> Receipt {
-        Pipelines::events(self, events)
     }
 }
 

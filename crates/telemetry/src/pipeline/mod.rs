@@ -20,7 +20,7 @@ pub use selection::{Selection, SelectionError};
 use self::{routes::Routes, volume::Volumes};
 use crate::{
     event::Event,
-    publishers::{OpenError, Opened, Receipt},
+    publishers::{OpenError, Opened, Publisher, Receipt},
     sample::Sample,
 };
 
@@ -112,9 +112,11 @@ impl Pipelines {
     pub fn take_events(&self) -> bool {
         !self.events.is_empty()
     }
+}
 
+impl Publisher for Pipelines {
     /// Publishes samples. Those whose volume is not a number are counted and dropped.
-    pub fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
         let valid: Vec<Sample<'_>>;
         let samples = if samples.iter().all(|sample| volume::is_number(&sample.volume)) {
             samples
@@ -139,8 +141,7 @@ impl Pipelines {
         routed.receipt
     }
 
-    /// Publishes events.
-    pub fn events(&self, events: &[Event]) -> Receipt {
+    fn events(&self, events: &[Event]) -> Receipt {
         let routed = self.events.publish(events, |event| &event.event_type, |to, events| to.events(events));
         self.figures.events.inc_by(events.len() as u64);
         self.figures.events_unrouted.inc_by(routed.unrouted as u64);
