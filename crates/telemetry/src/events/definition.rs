@@ -1,18 +1,17 @@
 //! One event definition: the event types that it applies to, and their traits.
 
-use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Value, json};
 
 use super::traits::TraitDefinition;
 use crate::{
     definitions::{DefinitionError, LookupError, texts},
     event::Trait,
+    pipeline::Selection,
 };
 
 #[derive(Debug)]
 pub struct EventDefinition {
-    included: Vec<Pattern>,
-    excluded: Vec<Pattern>,
+    event_types: Selection,
     traits: Vec<TraitDefinition>,
 }
 
@@ -21,18 +20,8 @@ impl EventDefinition {
         let missing = |key: &str| DefinitionError(format!("`{key}` is missing"));
         let event_types = definition.get("event_type").ok_or_else(|| missing("event_type"))?;
         let traits = definition.get("traits").ok_or_else(|| missing("traits"))?;
-        let event_types = texts("event_type", Some(event_types))?;
+        let event_types = Selection::of(&texts("event_type", Some(event_types))?);
         let traits = traits.as_object().ok_or_else(|| DefinitionError("`traits` is no object".to_owned()))?;
-        let (mut included, mut excluded) = (Vec::new(), Vec::new());
-        for event_type in &event_types {
-            match event_type.strip_prefix('!') {
-                Some(event_type) => excluded.push(Pattern::new(event_type)),
-                None => included.push(Pattern::new(event_type)),
-            }
-        }
-        if included.is_empty() && !excluded.is_empty() {
-            included.push(Pattern::new("*"));
-        }
         let mut all = default_traits()?;
         for (name, definition) in traits {
             let parsed = TraitDefinition::parse(name, definition)?;
@@ -41,7 +30,7 @@ impl EventDefinition {
                 None => all.push(parsed),
             }
         }
-        Ok(EventDefinition { included, excluded, traits: all })
+        Ok(EventDefinition { event_types, traits: all })
     }
 
     /// Matches all event types, with the default traits.
@@ -50,12 +39,11 @@ impl EventDefinition {
     }
 
     pub fn is_catch_all(&self) -> bool {
-        self.included.iter().any(Pattern::is_everything) && self.excluded.is_empty()
+        self.event_types.is_everything()
     }
 
     pub fn matches(&self, event_type: &str) -> bool {
-        let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(event_type));
-        any(&self.included) && !any(&self.excluded)
+        self.event_types.matches(event_type)
     }
 
     pub fn traits(&self, document: &Value) -> Result<Vec<Trait>, LookupError> {

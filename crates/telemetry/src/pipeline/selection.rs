@@ -1,4 +1,4 @@
-//! Which names a source accepts, by Ceilometer's rules: names excluded with `!` are out, then named ones are in; a list
+//! Which names a source or an event definition accepts, by Ceilometer's rules: names excluded with `!` are out, then named ones are in; a list
 //! of exclusions only accepts all others.
 
 use gnudi_model::python::fnmatch::Pattern;
@@ -24,36 +24,38 @@ pub enum SelectionError {
 }
 
 impl Selection {
+    /// A source's list, which must be free of contradictions.
     pub fn new<T: AsRef<str>>(names: &[T]) -> Result<Self, SelectionError> {
-        let (mut has_names, mut has_exclusions, mut has_everything) = (false, false, false);
-        let (mut excluded, mut included) = (Vec::new(), Vec::new());
-        for name in names {
-            let name = name.as_ref();
-            has_everything |= name == "*";
-            match name.chars().next() {
-                None => return Err(SelectionError::EmptyName),
-                Some('!') => {
-                    has_exclusions = true;
-                    excluded.push(Pattern::new(&name[1..]));
-                }
-                Some(first) => {
-                    // A leading `*` counts as a wildcard, which may be combined with anything.
-                    has_names |= first != '*';
-                    included.push(Pattern::new(name));
-                }
-            }
-        }
+        let has = |is_such: fn(&str) -> bool| names.iter().any(|name| is_such(name.as_ref()));
+        // A leading `*` counts as a wildcard, which may be combined with anything.
+        let has_names = has(|name| !name.starts_with(['!', '*']));
         match () {
             () if names.is_empty() => Err(SelectionError::Empty),
-            () if has_names && has_exclusions => Err(SelectionError::Mixed),
-            () if has_names && has_everything => Err(SelectionError::BesideEverything),
-            () => Ok(Selection { excluded, included }),
+            () if has(str::is_empty) => Err(SelectionError::EmptyName),
+            () if has_names && has(|name| name.starts_with('!')) => Err(SelectionError::Mixed),
+            () if has_names && has(|name| name == "*") => Err(SelectionError::BesideEverything),
+            () => Ok(Selection::of(names)),
         }
+    }
+
+    /// Any list; an empty one accepts nothing.
+    pub fn of<T: AsRef<str>>(names: &[T]) -> Self {
+        let (mut excluded, mut included) = (Vec::new(), Vec::new());
+        for name in names {
+            match name.as_ref().strip_prefix('!') {
+                Some(name) => excluded.push(Pattern::new(name)),
+                None => included.push(Pattern::new(name.as_ref())),
+            }
+        }
+        if included.is_empty() && !excluded.is_empty() {
+            included.push(Pattern::new("*"));
+        }
+        Selection { excluded, included }
     }
 
     /// Accepts every name.
     pub fn everything() -> Self {
-        Selection { excluded: Vec::new(), included: vec![Pattern::new("*")] }
+        Selection::of(&["*"])
     }
 
     pub fn is_everything(&self) -> bool {
@@ -63,7 +65,7 @@ impl Selection {
     /// Whether a name is accepted.
     pub fn matches(&self, name: &str) -> bool {
         let fits = |pattern: &Pattern| pattern.matches(name);
-        !self.excluded.iter().any(fits) && (self.included.is_empty() || self.included.iter().any(fits))
+        !self.excluded.iter().any(fits) && self.included.iter().any(fits)
     }
 }
 

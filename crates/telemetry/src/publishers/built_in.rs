@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    OpenError, Opened, Opener, PublisherFigures, PublisherTasks, PublisherUrl, Publishers, TestPublisher,
+    OpenError, Opened, PublisherFigures, PublisherTasks, PublisherUrl, Publishers, TestPublisher,
     file::FilePublisher, http::HttpPublisher, notifier::NotifierOptions, notifier::NotifierPublisher,
     opentelemetry::OpentelemetryPublisher, prometheus::PrometheusPublisher, tcp::TcpPublisher,
     udp::UdpPublisher,
@@ -34,42 +34,38 @@ impl Publishers {
         let mut publishers = Publishers::default();
         publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher::default())));
         let PublisherContext { host, signer, notifier, figures, tasks } = context;
-        let mut add = |scheme: &'static str, open: Opener| {
-            publishers.add(scheme, open);
-        };
         let (counts, file_tasks) = (figures.of("file"), tasks.clone());
-        add("file", Box::new(move |url, _| FilePublisher::open(url, counts.clone(), &file_tasks)));
+        publishers.add("file", move |url, _| FilePublisher::open(url, counts.clone(), &file_tasks));
         for scheme in ["http", "https"] {
             let counts = figures.of(scheme);
-            add(scheme, Box::new(move |url, _| HttpPublisher::open(url, counts.clone())));
+            publishers.add(scheme, move |url, _| HttpPublisher::open(url, counts.clone()));
         }
         let counts = figures.of("prometheus");
-        add("prometheus", samples_only(move |url| PrometheusPublisher::open(url, counts.clone())));
+        publishers.add("prometheus", samples_only(move |url| PrometheusPublisher::open(url, counts.clone())));
         let counts = figures.of("opentelemetryhttp");
-        add("opentelemetryhttp", samples_only(move |url| OpentelemetryPublisher::open(url, counts.clone())));
+        let open = samples_only(move |url| OpentelemetryPublisher::open(url, counts.clone()));
+        publishers.add("opentelemetryhttp", open);
         let (counts, udp_signer) = (figures.of("udp"), signer.clone());
-        add("udp", samples_only(move |url| UdpPublisher::open(url, udp_signer.clone(), counts.clone())));
+        let open = samples_only(move |url| UdpPublisher::open(url, udp_signer.clone(), counts.clone()));
+        publishers.add("udp", open);
         let (counts, tcp_signer) = (figures.of("tcp"), signer.clone());
-        add(
-            "tcp",
-            samples_only(move |url| {
-                TcpPublisher::open(url, tcp_signer.clone(), host.clone(), counts.clone())
-            }),
-        );
+        let open = move |url: &PublisherUrl| {
+            TcpPublisher::open(url, tcp_signer.clone(), host.clone(), counts.clone())
+        };
+        publishers.add("tcp", samples_only(open));
         let counts = figures.of("notifier");
-        add(
-            "notifier",
-            Box::new(move |url, purpose| {
-                NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone(), &tasks)
-            }),
-        );
+        publishers.add("notifier", move |url, purpose| {
+            NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone(), &tasks)
+        });
         publishers
     }
 }
 
-fn samples_only(open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static) -> Opener {
-    Box::new(move |url, purpose| match purpose {
+fn samples_only(
+    open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static,
+) -> impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static {
+    move |url, purpose| match purpose {
         PipelineKind::Samples => open(url),
         PipelineKind::Events => Err(OpenError("publishes samples only".to_owned())),
-    })
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gnudi_model::{Timestamp, python::text_of_float};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{python, signature::Signer};
 use crate::{
@@ -11,49 +11,42 @@ use crate::{
     time::{naive_iso, naive_text},
 };
 
-/// Codes of the trait types.
-const NONE: u8 = 0;
-const TEXT: u8 = 1;
-const INTEGER: u8 = 2;
-const FLOAT: u8 = 3;
-const DATETIME: u8 = 4;
-
 impl TraitValue {
     /// The code of its type in messages.
     pub fn type_number(&self) -> u8 {
         match self {
-            TraitValue::Untyped(_) => NONE,
-            TraitValue::Text(_) => TEXT,
-            TraitValue::Integer(_) => INTEGER,
-            TraitValue::Float(_) => FLOAT,
-            TraitValue::Datetime(_) => DATETIME,
+            TraitValue::Untyped(_) => 0,
+            TraitValue::Text(_) => 1,
+            TraitValue::Integer(_) => 2,
+            TraitValue::Float(_) => 3,
+            TraitValue::Datetime(_) => 4,
         }
     }
 }
 
 /// The unsigned message of an event, as HTTP endpoints get it. Traits are lists of name, type and value.
-pub fn event_message(event: &Event) -> Map<String, Value> {
+pub fn event_message(event: &Event) -> Value {
     let traits: Vec<Value> = event
         .traits
         .iter()
         .map(|Trait { name, value }| json!([name, value.type_number(), trait_value(value)]))
         .collect();
-    let mut message = Map::new();
-    message.insert("message_id".to_owned(), event.message_id.as_str().into());
-    message.insert("event_type".to_owned(), event.event_type.as_str().into());
-    message.insert("generated".to_owned(), naive_iso(Timestamp(event.generated)).into());
-    message.insert("traits".to_owned(), traits.into());
-    message.insert("raw".to_owned(), raw(event));
-    message
+    json!({
+        "message_id": event.message_id,
+        "event_type": event.event_type,
+        "generated": naive_iso(Timestamp(event.generated)),
+        "traits": traits,
+        "raw": raw(event),
+    })
 }
 
 /// Signed messages as JSON: the payload of a notification of events.
 pub fn events_list(events: &[Event], signer: &Signer) -> String {
     let signed = |event| {
         let mut message = event_message(event);
-        let signature = signer.sign(&message);
-        message.insert("message_signature".to_owned(), signature.into());
-        Value::Object(message)
+        let signature = signer.sign(message.as_object().expect("made as an object"));
+        message["message_signature"] = signature.into();
+        message
     };
     Value::Array(events.iter().map(signed).collect()).to_string()
 }
@@ -151,7 +144,7 @@ mod tests {
 
     #[test]
     fn events_have_ceilometers_forms() {
-        let message = Value::Object(event_message(&event(Value::Null)));
+        let message = event_message(&event(Value::Null));
         assert_eq!(
             message,
             json!({

@@ -1,6 +1,6 @@
 //! Formats values as Python does: `str()`, `repr()`, and `json.dumps` with its spaces and escapes.
 
-use std::io;
+use std::{fmt::Write as _, io};
 
 use gnudi_model::python::{repr_str, text_of_float};
 use serde::Serialize;
@@ -108,10 +108,7 @@ fn push_bytes(out: &mut String, text: &str) {
                 out.push(char::from(byte));
             }
             _ => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                out.push_str("\\x");
-                out.push(char::from(HEX[usize::from(byte >> 4)]));
-                out.push(char::from(HEX[usize::from(byte & 15)]));
+                let _ = write!(out, "\\x{byte:02x}");
             }
         }
     }

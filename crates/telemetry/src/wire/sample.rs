@@ -82,16 +82,12 @@ impl<'a> MeterMessage<'a> {
 /// Signed messages as JSON: the payload of a notification of samples.
 pub fn samples_list(samples: &[Sample<'_>], signer: &Signer) -> String {
     let messages: Vec<_> = samples.iter().map(|sample| MeterMessage::new(sample, signer, None)).collect();
-    to_json(&messages)
+    serde_json::to_string(&messages).expect("maps have texts for keys, and memory takes all")
 }
 
 /// The payload of a notification `telemetry.polling`, as JSON.
 pub fn samples_payload(samples: &[Sample<'_>], signer: &Signer) -> String {
     format!("{{\"samples\":{}}}", samples_list(samples, signer))
-}
-
-fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("maps have texts for keys, and memory takes all")
 }
 
 /// The record as `json.dumps` writes it.
