@@ -196,10 +196,6 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(YamlNode::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<YamlNode, E> {
-        Ok(YamlNode::Text(value))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<YamlNode, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element()? {

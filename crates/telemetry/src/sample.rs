@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use gnudi_model::python::float_of_text;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -73,6 +74,15 @@ impl Metadata<'_> {
     }
 }
 
+/// A volume as a number: booleans, and texts that Python's `float` parses, are numbers, too.
+pub fn volume_number(volume: &Value) -> Option<f64> {
+    match volume {
+        Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
+        Value::String(text) => float_of_text(text),
+        volume => volume.as_f64(),
+    }
+}
+
 /// One reading. Texts borrow from the message. Serialized like Ceilometer's own class.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample<'a> {
@@ -124,6 +134,29 @@ impl Sample<'_> {
             source: text(&self.source),
             id: text(&self.id),
             monotonic_time: self.monotonic_time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn volumes_are_what_python_takes_for_numbers() {
+        for (volume, number) in [
+            (json!(0), 0.0),
+            (json!(-1.5), -1.5),
+            (json!(true), 1.0),
+            (json!("12"), 12.0),
+            (json!(" 1e3 "), 1000.0),
+        ] {
+            assert_eq!(volume_number(&volume), Some(number), "{volume}");
+        }
+        for volume in [json!(null), json!("x"), json!(""), json!([1]), json!({})] {
+            assert_eq!(volume_number(&volume), None, "{volume}");
         }
     }
 }

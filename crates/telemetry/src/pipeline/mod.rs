@@ -21,7 +21,7 @@ use self::{routes::Routes, volume::Volumes};
 use crate::{
     event::Event,
     publishers::{OpenError, Opened, Publisher, Receipt},
-    sample::Sample,
+    sample::{Sample, volume_number},
 };
 
 /// What a pipeline carries.
@@ -117,22 +117,16 @@ impl Pipelines {
 impl Publisher for Pipelines {
     /// Publishes samples. Those whose volume is not a number are counted and dropped.
     fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
+        let is_valid = |sample: &&Sample<'_>| volume_number(&sample.volume).is_some();
         let valid: Vec<Sample<'_>>;
-        let samples = if samples.iter().all(|sample| volume::is_number(&sample.volume)) {
+        let samples = if samples.iter().all(|sample| is_valid(&sample)) {
             samples
         } else {
-            valid = samples
-                .iter()
-                .filter(|sample| {
-                    let is_number = volume::is_number(&sample.volume);
-                    if !is_number {
-                        self.figures.samples_without_volume.inc();
-                        self.volumes.warn(sample);
-                    }
-                    is_number
-                })
-                .cloned()
-                .collect();
+            for sample in samples.iter().filter(|sample| !is_valid(sample)) {
+                self.figures.samples_without_volume.inc();
+                self.volumes.warn(sample);
+            }
+            valid = samples.iter().filter(is_valid).cloned().collect();
             &valid
         };
         let routed = self.samples.publish(samples, |sample| &sample.name, |to, samples| to.samples(samples));

@@ -1,5 +1,5 @@
-//! Which names a source or an event definition accepts, by Ceilometer's rules: names excluded with `!` are out, then named ones are in; a list
-//! of exclusions only accepts all others.
+//! Which names a source or an event definition accepts, by Ceilometer's rules: names excluded with `!` are out, then
+//! named ones are in; a list of exclusions only accepts all others.
 
 use gnudi_model::python::fnmatch::Pattern;
 

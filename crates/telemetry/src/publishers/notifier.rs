@@ -22,7 +22,7 @@ use super::{
     OpenError, Opened, PublishError, Publisher, PublisherTasks, PublisherUrl, Receipt,
     figures::PublisherCounts,
     http::begin,
-    peer_health::{Backoff, PeerHealth},
+    peer_health::{AttemptResult, PeerHealth},
 };
 use crate::{
     event::Event,
@@ -102,7 +102,7 @@ struct QueuedMessage {
     event_type: String,
     payload: Arc<str>,
     /// Number of samples or events.
-    items: u64,
+    items: usize,
 }
 
 impl NotifierPublisher {
@@ -170,7 +170,7 @@ impl NotifierPublisher {
             topic: topic.clone(),
             event_type: event_type.to_owned(),
             payload: payload.clone(),
-            items: items as u64,
+            items,
         };
         self.topics.iter().map(to).collect()
     }
@@ -242,61 +242,50 @@ impl Publisher for NotifierPublisher {
 }
 
 impl NotifierState {
-    async fn attempt(&self, message: &QueuedMessage) -> Result<(), String> {
+    /// Sends until the broker confirms it, or `retries_max` retries have failed: then returns the last error.
+    async fn deliver(&self, message: &QueuedMessage, retries_max: Option<u64>) -> Option<String> {
+        let attempt = || self.attempt(message);
+        let delivered = self.health.deliver(&self.counts, message.items, retries_max, attempt).await;
+        delivered.unwrap_or_else(Some)
+    }
+
+    async fn attempt(&self, message: &QueuedMessage) -> AttemptResult {
         let QueuedMessage { id, topic, event_type, payload, .. } = message;
-        let notified = self.bus.notify(*id, topic, event_type, payload).await;
-        match &notified {
-            Ok(()) => {
-                self.health.recovered();
-                self.counts.published.inc_by(message.items);
-            }
-            Err(error) => self.health.failed(error),
+        match self.bus.notify(*id, topic, event_type, payload).await {
+            Ok(()) => AttemptResult::Taken,
+            Err(error) => AttemptResult::Again(error),
         }
-        notified
     }
 
     async fn send(&self, message: &QueuedMessage) -> Result<(), PublishError> {
         let _place = self.sends.acquire().await.expect("never closed");
-        let mut pauses = Backoff::default();
-        loop {
-            let Err(error) = self.attempt(message).await else { return Ok(()) };
-            match self.policy {
-                Policy::Drop => {
-                    self.counts.lost.inc_by(message.items);
-                    return Ok(());
-                }
-                Policy::Default { failures_max: Some(max) } if pauses.count() + 1 >= max => {
-                    return Err(PublishError::new(format!(
-                        "the broker did not take it in {max} tries: {error}"
-                    )));
-                }
-                Policy::Default { .. } | Policy::Queue { .. } => {}
-            }
-            pauses.wait().await;
-            self.counts.retries.inc();
+        if let Policy::Default { failures_max } = self.policy {
+            let failed = self.deliver(message, failures_max.map(|max| max - 1)).await;
+            return failed.zip(failures_max).map_or(Ok(()), |(error, max)| {
+                Err(PublishError::new(format!("the broker did not take it in {max} tries: {error}")))
+            });
         }
+        if self.deliver(message, Some(0)).await.is_some() {
+            self.counts.lost.inc_by(message.items as u64);
+        }
+        Ok(())
     }
 
     fn put(&self, messages: Vec<QueuedMessage>, messages_max: usize) {
         let mut queue = self.queue.lock();
         queue.extend(messages);
         let beyond = queue.len().saturating_sub(messages_max);
-        let lost: u64 = queue.drain(..beyond).map(|message| message.items).sum();
+        let lost: usize = queue.drain(..beyond).map(|message| message.items).sum();
         drop(queue);
-        self.counts.lost.inc_by(lost);
+        self.counts.lost.inc_by(lost as u64);
         self.changed.notify_one();
     }
 
     /// Sends the queue. The message being sent is not in the queue, so a full queue does not drop it.
     async fn empty_queue(&self) {
-        let mut pauses = Backoff::default();
         loop {
             let Some(message) = self.queue.lock().pop_front() else { return };
-            while self.attempt(&message).await.is_err() {
-                pauses.wait().await;
-                self.counts.retries.inc();
-            }
-            pauses = Backoff::default();
+            self.deliver(&message, None).await;
         }
     }
 }

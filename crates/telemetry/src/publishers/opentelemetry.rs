@@ -15,7 +15,7 @@ use super::{
     http::{HttpEndpoint, begin},
     peer_health::PeerHealth,
 };
-use crate::sample::{Sample, SampleKind};
+use crate::sample::{Sample, SampleKind, volume_number};
 
 /// OTLP's code for cumulative values.
 const TEMPORALITY_CUMULATIVE: u8 = 2;
@@ -88,15 +88,8 @@ fn metric(sample: &Sample<'_>, points: &[Value]) -> Value {
 /// `None` if the sample has no time, or no finite number as its volume.
 fn point(sample: &Sample<'_>) -> Option<Value> {
     let time = timestamp_of_text(sample.timestamp.as_deref()?, Timestamp(0)).ok()?;
-    let volume = match &sample.volume {
-        Value::Bool(value) => f64::from(u8::from(*value)),
-        Value::String(text) => gnudi_model::python::float_of_text(text)?,
-        volume => volume.as_f64()?,
-    };
-    // JSON would have null, which counts as 0.
-    if !volume.is_finite() {
-        return None;
-    }
+    // JSON would have null for others, which counts as 0.
+    let volume = volume_number(&sample.volume).filter(|volume| volume.is_finite())?;
     let named = [
         ("resource_id", Some(&*sample.resource_id)),
         ("user_id", sample.user_id.as_deref()),

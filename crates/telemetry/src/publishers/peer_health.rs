@@ -63,8 +63,8 @@ impl PeerHealth {
         PeerHealth { name: name.to_string(), is_failing: AtomicBool::new(false) }
     }
 
-    /// Repeats `attempt` until the peer accepts or rejects the items, or `retries_max` retries have failed: then the
-    /// items are counted as lost, which is not an error.
+    /// Repeats `attempt` until the peer accepts or rejects the items, or `retries_max` retries have failed: then returns
+    /// the last error.
     ///
     /// # Errors
     /// The reason of a rejection.
@@ -74,21 +74,20 @@ impl PeerHealth {
         items: usize,
         retries_max: Option<u64>,
         attempt: impl Fn() -> F,
-    ) -> Result<(), String> {
+    ) -> Result<Option<String>, String> {
         let mut pauses = Backoff::default();
         loop {
             match attempt().await {
                 AttemptResult::Taken => {
                     self.recovered();
                     counts.published.inc_by(items as u64);
-                    return Ok(());
+                    return Ok(None);
                 }
                 AttemptResult::Refused(answer) => return Err(answer),
                 AttemptResult::Again(error) => {
                     self.failed(&error);
                     if retries_max.is_some_and(|max| pauses.count() >= max) {
-                        counts.lost.inc_by(items as u64);
-                        return Ok(());
+                        return Ok(Some(error));
                     }
                 }
             }

@@ -8,7 +8,7 @@ use gnudi_model::python::{quote_plus, unquote_plus};
 
 use super::OpenError;
 
-/// `scheme://netloc/path?query#fragment`. Displayed without its password.
+/// `scheme://netloc/path?query#fragment`, whose fragment is dropped. Displayed without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublisherUrl {
     /// In lower case.
@@ -17,7 +17,6 @@ pub struct PublisherUrl {
     pub netloc: String,
     pub path: String,
     pub query: UrlQuery,
-    pub fragment: String,
 }
 
 impl fmt::Debug for PublisherUrl {
@@ -43,7 +42,7 @@ impl PublisherUrl {
         if !scheme.bytes().all(fits) {
             return Err(OpenError("what stands before :// names no kind of publisher".to_owned()));
         }
-        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (netloc, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         Ok(PublisherUrl {
@@ -51,7 +50,6 @@ impl PublisherUrl {
             netloc: netloc.to_owned(),
             path: path.to_owned(),
             query: UrlQuery::parse(query),
-            fragment: fragment.to_owned(),
         })
     }
 
@@ -168,10 +166,7 @@ mod tests {
     fn urls_are_taken_apart_as_by_python() {
         let url = PublisherUrl::parse("HTTP://u:p%40@h:80/a/b?x=1&x=2&json&e=&s=a+b%26#f").unwrap();
         assert_eq!((url.scheme.as_str(), url.host(), url.port()), ("http", "h", Ok(Some(80))));
-        assert_eq!(
-            (url.login(), url.path.as_str(), url.fragment.as_str()),
-            (Some(("u", "p%40")), "/a/b", "f")
-        );
+        assert_eq!((url.login(), url.path.as_str()), (Some(("u", "p%40")), "/a/b"));
         assert_eq!((url.query.last("x"), url.query.last("s")), (Some("2"), Some("a b&")));
         assert!(url.query.has("json") && url.query.last("json").is_none() && url.query.last("e").is_none());
         assert_eq!(url.query.encoded(), "x=1&x=2&s=a+b%26");

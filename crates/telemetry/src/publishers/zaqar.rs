@@ -47,14 +47,13 @@ struct Queue {
 impl ZaqarPublisher {
     /// `keystone` is the login that posts.
     pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: PublisherCounts) -> Opened {
-        let mut query = url.query.clone();
-        let ttl_s = query.integer("ttl")?.unwrap_or(TTL_S);
-        let name = query.take("queue").filter(|name| !name.is_empty());
+        let ttl_s = url.query.integer("ttl")?.unwrap_or(TTL_S);
+        let name = url.query.last("queue");
         let name = name.ok_or_else(|| OpenError("names no queue: zaqar://?queue=NAME".to_owned()))?;
         let cloud = Cloud::new(keystone.clone(), POSTS_MAX);
         Ok(Arc::new(ZaqarPublisher(Arc::new(Queue {
             cloud: cloud.map_err(|error| OpenError(error.to_string()))?,
-            name: quote(&name, ""),
+            name: quote(name, ""),
             ttl_s,
             client_id: Uuid::new_v4().simple().to_string(),
             health: PeerHealth::new(url),
@@ -103,7 +102,8 @@ impl Queue {
     /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
         let delivered = self.health.deliver(&self.counts, items, None, || self.attempt(body)).await;
-        delivered.map_err(|answer| PublishError::new(format!("queue {} refuses: {answer}", self.name)))
+        let refused = |answer: String| PublishError::new(format!("queue {} refuses: {answer}", self.name));
+        delivered.map(drop).map_err(refused)
     }
 
     async fn attempt(&self, body: &Bytes) -> AttemptResult {

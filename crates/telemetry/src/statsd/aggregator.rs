@@ -116,12 +116,10 @@ impl Aggregator {
                 times.push(Measure { timestamp: after, value });
                 self.values += 1;
             }
-            StatsdValue::Level(level) => {
-                self.keep_level(&name, level);
-                self.metrics.insert(name, MetricValues::Level(measure(level)));
-            }
-            StatsdValue::Change(change) => {
-                let level = self.levels.get(&name).copied().unwrap_or(0.0) + change;
+            StatsdValue::Level(level) | StatsdValue::Change(level) => {
+                let is_change = matches!(message.value, StatsdValue::Change(_));
+                let before = self.levels.get(&name).copied().filter(|_| is_change);
+                let level = before.unwrap_or(0.0) + level;
                 if !level.is_finite() {
                     return false;
                 }

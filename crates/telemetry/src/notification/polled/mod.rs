@@ -53,7 +53,7 @@ pub struct Polled<'a> {
 
 /// Reads the payload of a polling agent's notification.
 pub fn polled(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
-    let fast = serde_json::from_str::<Payload<'_, Wire<'_>>>(payload).map_err(drop);
+    let fast = serde_json::from_str::<Payload<Wire<'_>>>(payload).map_err(drop);
     if let Ok(payload) = fast
         && payload.samples.len() <= SAMPLES_MAX
     {
@@ -66,7 +66,7 @@ pub fn polled(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
 }
 
 fn one_by_one(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
-    let payload: Payload<'_, &RawValue> =
+    let payload: Payload<&RawValue> =
         serde_json::from_str(payload).map_err(|error| MalformedNotification(error.to_string()))?;
     if payload.samples.len() > SAMPLES_MAX {
         return Err(MalformedNotification(format!(
@@ -90,40 +90,29 @@ fn one_by_one(payload: &str) -> Result<Polled<'_>, MalformedNotification> {
 }
 
 #[derive(Deserialize)]
-struct Payload<'a, T> {
+struct Payload<T> {
     samples: Vec<T>,
-    #[serde(skip)]
-    _text: std::marker::PhantomData<&'a str>,
 }
 
 /// A sample in its wire format.
 #[derive(Deserialize)]
 struct Wire<'a> {
+    // With the bound that this adds, all texts borrow.
     #[serde(borrow)]
     counter_name: Text<'a>,
     #[serde(deserialize_with = "kind")]
     counter_type: SampleKind,
-    #[serde(borrow, default)]
     counter_unit: Option<Text<'a>>,
     #[serde(default)]
     counter_volume: Value,
-    #[serde(borrow, default)]
     user_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
     user_name: Option<Text<'a>>,
-    #[serde(borrow, default)]
     project_id: Option<Text<'a>>,
-    #[serde(borrow, default)]
     project_name: Option<Text<'a>>,
-    #[serde(borrow)]
     resource_id: Text<'a>,
-    #[serde(borrow, default)]
     timestamp: Option<Text<'a>>,
-    #[serde(borrow, default)]
     resource_metadata: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     source: Option<Text<'a>>,
-    #[serde(borrow, default)]
     message_id: Option<Text<'a>>,
     #[serde(default, deserialize_with = "seconds")]
     monotonic_time: Option<f64>,

@@ -17,7 +17,10 @@ use super::{
     definitions::{Definitions, quoted},
     resource_cache::Resource,
 };
-use crate::{publishers::PublishError, sample::Sample};
+use crate::{
+    publishers::PublishError,
+    sample::{Sample, volume_number},
+};
 
 /// The store rejects longer units.
 const UNIT_CHARACTERS_MAX: usize = 31;
@@ -343,13 +346,10 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 /// Writes a number. As in Gnocchi, booleans and texts that Python's `float` takes count as numbers. Those that JSON lacks
 /// are written as Python writes them, which Gnocchi accepts.
 fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
-    let number = match value {
-        Value::Number(_) => return serde_json::to_writer(out, value).map_err(|error| error.to_string()),
-        Value::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
-        Value::String(text) => python::float_of_text(text),
-        _ => None,
-    };
-    let number = number.ok_or("the volume is not a number")?;
+    if value.is_number() {
+        return serde_json::to_writer(out, value).map_err(|error| error.to_string());
+    }
+    let number = volume_number(value).ok_or("the volume is not a number")?;
     if number.is_finite() {
         return serde_json::to_writer(out, &number).map_err(|error| error.to_string());
     }

@@ -80,8 +80,10 @@ impl HttpEndpoint {
         let authorization = url.login().map(|(user, password)| basic_authorization(user, password));
         let scheme = if is_secure { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", url.host_and_port(), url.path);
-        let query = Some(query.encoded()).filter(|text| !text.is_empty()).map(|text| format!("?{text}"));
-        let query = query.unwrap_or_default();
+        let query = match query.encoded() {
+            text if text.is_empty() => text,
+            text => format!("?{text}"),
+        };
         let _: Uri =
             format!("{base}{query}").parse().map_err(|_| OpenError(format!("{url} is not a valid URL")))?;
         Ok(Arc::new(HttpEndpoint {
@@ -103,7 +105,12 @@ impl HttpEndpoint {
         let _place = self.posts.acquire().await.expect("never closed");
         let attempt = || self.attempt(sub_path, body.clone());
         let delivered = self.health.deliver(&self.counts, items, self.retries_max, attempt).await;
-        delivered.map_err(|answer| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base)))
+        let refused =
+            |answer: String| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base));
+        if delivered.map_err(refused)?.is_some() {
+            self.counts.lost.inc_by(items as u64);
+        }
+        Ok(())
     }
 
     async fn attempt(&self, sub_path: &str, body: Bytes) -> AttemptResult {
