@@ -11,8 +11,15 @@ use std::{
 use gnudi_model::python::fnmatch::Pattern;
 use serde_json::{Map, Value};
 
-use super::{GnocchiError, Result, default_definitions};
+use super::{GnocchiError, Result};
 use crate::{definitions::Field, event::Event, located::Located, wire::trait_value, yaml};
+
+/// Ceilometer's own file, the default.
+const SHIPPED: &str = include_str!("../../../data/gnocchi_resources.yaml");
+const SHIPPED_PATH: &str = "gnocchi_resources.yaml (built in)";
+
+/// The archive policy of metrics if the file has no `archive_policy_default`.
+const ARCHIVE_POLICY_DEFAULT: &str = "ceilometer-low";
 
 /// What an event does to its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,20 +79,19 @@ impl Definitions {
         };
         let file: Located =
             yaml::load(&path).map_err(|error| GnocchiError::Definitions(error.to_string()))?;
-        let resources = file.get("resources").and_then(Located::list).unwrap_or_default();
-        let lines: Vec<u64> = resources.iter().map(|resource| resource.line).collect();
-        Definitions::compile(&path, &file.json(), &lines, archive_policy)
+        Definitions::of_file(&path, &file, archive_policy)
     }
 
     /// The built-in definitions.
     pub fn shipped(archive_policy: Option<&str>) -> Self {
-        Definitions::compile(
-            Path::new("shipped definitions"),
-            &default_definitions::definitions(),
-            &[],
-            archive_policy,
-        )
-        .expect("a test compiles them")
+        Definitions::of_file(Path::new(SHIPPED_PATH), &shipped(), archive_policy)
+            .expect("a test compiles them")
+    }
+
+    fn of_file(path: &Path, file: &Located, archive_policy: Option<&str>) -> Result<Self> {
+        let resources = file.get("resources").and_then(Located::list).unwrap_or_default();
+        let lines: Vec<u64> = resources.iter().map(|resource| resource.line).collect();
+        Definitions::compile(path, &file.json(), &lines, archive_policy)
     }
 
     /// Compiles a file; `lines` are the lines of its resources, for warnings. Only a file that is not a mapping of
@@ -95,7 +101,7 @@ impl Definitions {
         let malformed = |what: &str| GnocchiError::Definitions(format!("{shown}: {what}"));
         let file = file.as_object().ok_or_else(|| malformed("not a mapping"))?;
         let default = match file.get("archive_policy_default") {
-            None => default_definitions::ARCHIVE_POLICY_DEFAULT,
+            None => ARCHIVE_POLICY_DEFAULT,
             Some(name) => name.as_str().ok_or_else(|| malformed("archive_policy_default is not a text"))?,
         };
         let list = |key: &str| match file.get(key) {
@@ -206,6 +212,16 @@ impl Definition {
         let found = self.event_attributes.iter();
         found.filter_map(|(name, field)| Some((name.clone(), trait_value(&value(field)?.value)))).collect()
     }
+}
+
+/// The built-in file.
+fn shipped() -> Located {
+    Located::parse(Path::new(SHIPPED_PATH), SHIPPED).expect("a test reads it")
+}
+
+/// The built-in file as JSON.
+pub fn shipped_definitions() -> Value {
+    shipped().json()
 }
 
 /// A text as JSON.
@@ -319,6 +335,9 @@ mod tests {
         assert!(all.definitions.iter().all(|definition| definition.is_of_metadata));
         assert_eq!(all.event("image.delete").unwrap().1, EventOperation::Delete);
         assert!(all.event("image.deleted").is_none());
+        let instance = &shipped_definitions()["resources"][2];
+        assert_eq!(instance["attributes"]["host"], "resource_metadata.(instance_host|host)");
+        assert_eq!(instance["metrics"]["memory"], Value::Null);
     }
 
     #[test]

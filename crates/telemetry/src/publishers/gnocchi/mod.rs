@@ -1,14 +1,13 @@
 //! `gnocchi://`: stores samples in Gnocchi or gnudi, and creates, updates and ends resources by events.
 //!
-//! `definitions` maps meters and events to resources (`shipped` holds the defaults), `publisher` collects the samples
-//! of many messages in a `batch`, `delivery` posts it to the `store`, those of `damaged` metrics apart, `resource_cache`
-//! caches what the store knows of resources, `events` applies events; `resource_types` and `filter` run at start.
+//! `definitions` maps meters and events to resources, `publisher` collects the samples of many messages in a `batch`,
+//! `delivery` posts it to the `store`, those of `damaged` metrics apart, `resource_cache` caches what the store knows of
+//! resources, `events` applies events; `resource_types` and `filter` run at start.
 //!
 //! There is deliberately no short cut to a store in the same process: it uses HTTP, like any client.
 
 mod batch;
 mod damaged;
-mod default_definitions;
 mod definitions;
 mod delivery;
 mod events;
@@ -27,8 +26,7 @@ use parking_lot::Mutex;
 use super::{OpenError, Opened, Publisher, PublisherTasks, PublisherUrl};
 use crate::pipeline::PipelineKind;
 
-pub use default_definitions::definitions as shipped_definitions;
-pub use definitions::{Definition, Definitions, EventOperation, Metric};
+pub use definitions::{Definition, Definitions, EventOperation, Metric, shipped_definitions};
 pub use figures::GnocchiFigures;
 pub use options::{FilterProject, GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess};
 pub use publisher::GnocchiPublisher;

@@ -80,10 +80,8 @@ impl HttpEndpoint {
         let authorization = url.login().map(|(user, password)| basic_authorization(user, password));
         let scheme = if is_secure { "https" } else { "http" };
         let base = format!("{scheme}://{}{}", url.host_and_port(), url.path);
-        let query = match query.encoded() {
-            text if text.is_empty() => text,
-            text => format!("?{text}"),
-        };
+        let query = Some(query.encoded()).filter(|text| !text.is_empty()).map(|text| format!("?{text}"));
+        let query = query.unwrap_or_default();
         let _: Uri =
             format!("{base}{query}").parse().map_err(|_| OpenError(format!("{url} is not a valid URL")))?;
         Ok(Arc::new(HttpEndpoint {
