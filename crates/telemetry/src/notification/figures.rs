@@ -109,20 +109,18 @@ impl Collector for NotificationFiguresCollector {
             counter(&mut encoder, &name(own), help, count.get())?;
         }
         let consumers = self.0.consumers.lock();
-        let sum =
-            |figure: &dyn Fn(&ConsumerFigures) -> u64| consumers.iter().map(|one| figure(one)).sum::<u64>();
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let connections = sum(&|one| load(&one.connections));
-        let acknowledgements = sum(&|one| load(&one.acknowledgements));
-        let pauses = sum(&|one| load(&one.pauses));
+        let sum = |figure: fn(&ConsumerFigures) -> &AtomicU64| -> u64 {
+            consumers.iter().map(|one| load(figure(one))).sum()
+        };
         for (own, help, count) in [
-            ("connections", "Connections made to brokers", connections),
+            ("connections", "Connections made to brokers", sum(|one| &one.connections)),
             (
                 "acknowledgements",
                 "Acknowledgements sent, each for one notification or many",
-                acknowledgements,
+                sum(|one| &one.acknowledgements),
             ),
-            ("pauses", "Pauses of consuming, since too many bytes were in flight", pauses),
+            ("pauses", "Pauses of consuming, since too many bytes were in flight", sum(|one| &one.pauses)),
             (
                 "aside_dropped",
                 "Notifications dropped since too many were set aside",
@@ -132,8 +130,9 @@ impl Collector for NotificationFiguresCollector {
             counter(&mut encoder, &name(own), help, count)?;
         }
         let in_flight = self.0.in_flight.lock().len() as f64;
-        let in_flight_bytes = sum(&|one| one.in_flight_bytes.load(Ordering::Relaxed)) as f64;
-        let connected = sum(&|one| u64::from(one.is_connected.load(Ordering::Relaxed))) as f64;
+        let in_flight_bytes = sum(|one| &one.in_flight_bytes) as f64;
+        let connected =
+            consumers.iter().filter(|one| one.is_connected.load(Ordering::Relaxed)).count() as f64;
         let aside = load(&self.0.aside.waiting) as f64;
         for (own, help, value) in [
             ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),

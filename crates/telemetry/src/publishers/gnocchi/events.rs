@@ -122,7 +122,7 @@ async fn update(
     attributes: Map<String, Value>,
 ) -> Result<(), String> {
     let kind = shared.definitions.definition(definition).kind;
-    let resource = shared.known().resource(id, kind);
+    let resource = shared.resource(id, kind);
     {
         let mut state = resource.state.lock();
         if state.kind != kind {

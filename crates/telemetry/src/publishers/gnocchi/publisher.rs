@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use gnudi_model::Timestamp;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot};
 
@@ -29,7 +29,7 @@ use super::{
     figures::GnocchiFigures,
     filter,
     options::{GnocchiLimits, GnocchiOptions, GnocchiUrl, StoreAccess},
-    resource_cache::{Clock, ResourceCache},
+    resource_cache::{Clock, Resource, ResourceCache},
     resource_types,
     store::Store,
 };
@@ -231,8 +231,9 @@ fn receipt(shared: Arc<PublisherState>, receivers: Vec<Answered>) -> Receipt {
 }
 
 impl PublisherState {
-    pub fn known(&self) -> parking_lot::MappedMutexGuard<'_, ResourceCache> {
-        MutexGuard::map(self.inner.lock(), |inner| &mut inner.known)
+    /// The cached resource with this id; a new one of type `kind` if there is none.
+    pub fn resource(&self, id: &str, kind: u16) -> Arc<Resource> {
+        self.inner.lock().known.resource(id, kind)
     }
 
     /// Waits until all batches up to this one are delivered.
@@ -465,4 +466,4 @@ async fn next_batch(shared: &PublisherState) -> Option<Batch> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,12 +3,7 @@
 //!
 //! Bounded: approximately the least recently used resource is evicted.
 
-use std::{
-    borrow::Borrow,
-    collections::HashSet,
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -22,7 +17,7 @@ use crate::{
 /// A resource. It may outlive its cache entry while a batch refers to it.
 #[derive(Debug)]
 pub struct Resource {
-    pub id: Box<str>,
+    pub id: Arc<str>,
     pub state: Mutex<State>,
     /// Held while its attributes are sent, so that patches stay in order.
     pub patching: tokio::sync::Mutex<()>,
@@ -51,31 +46,8 @@ pub struct State {
     has_samples: bool,
 }
 
-/// Hashed by id.
-struct ById(Arc<Resource>);
-
-impl Borrow<str> for ById {
-    fn borrow(&self) -> &str {
-        &self.0.id
-    }
-}
-
-impl Hash for ById {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.id.hash(state);
-    }
-}
-
-impl PartialEq for ById {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.id == other.0.id
-    }
-}
-
-impl Eq for ById {}
-
 pub struct ResourceCache {
-    by_id: HashSet<ById>,
+    by_id: HashMap<Arc<str>, Arc<Resource>>,
     /// CLOCK eviction: the hand advances to an entry that was not used since it last passed.
     ring: Vec<Arc<Resource>>,
     hand: usize,
@@ -86,7 +58,7 @@ pub struct ResourceCache {
 impl ResourceCache {
     pub fn new(resources_max: usize) -> Self {
         ResourceCache {
-            by_id: HashSet::new(),
+            by_id: HashMap::new(),
             ring: Vec::new(),
             hand: 0,
             resources_max: resources_max.max(1),
@@ -97,7 +69,7 @@ impl ResourceCache {
     /// The resource with this id; a new one without attributes, of type `kind`, if it is not cached.
     pub fn resource(&mut self, id: &str, kind: u16) -> Arc<Resource> {
         if let Some(known) = self.by_id.get(id) {
-            return known.0.clone();
+            return known.clone();
         }
         let state = State { kind, attributes: "{}".into(), ..State::default() };
         let resource = Arc::new(Resource {
@@ -118,7 +90,7 @@ impl ResourceCache {
                 );
             }
         }
-        self.by_id.insert(ById(resource.clone()));
+        self.by_id.insert(resource.id.clone(), resource.clone());
         resource
     }
 

@@ -116,23 +116,13 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::FutureExt as _;
-    use gnudi_http::Trust;
 
     use super::*;
-    use crate::publishers::gnocchi::{GnocchiFigures, GnocchiLimits, GnocchiOptions, StoreAccess};
+    use crate::publishers::gnocchi::{GnocchiFigures, publisher::tests::options};
 
     #[tokio::test]
     async fn an_answer_that_is_no_type_adds_no_attributes() {
-        let options = GnocchiOptions {
-            access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
-            endpoint: Some("http://127.0.0.1:1".to_owned()),
-            trust: Trust::Anyone,
-            identity: None,
-            cloud: None,
-            config_dirs: Vec::new(),
-            create_resource_types: true,
-            limits: GnocchiLimits::default(),
-        };
+        let options = options("http://127.0.0.1:1".to_owned());
         let store = Store::new(&options, Duration::from_secs(1), GnocchiFigures::default()).unwrap();
         for body in ["<html>", "[]", r#"{"attributes": null}"#] {
             let added = add_attributes(&store, "/v1/resource_type/image", body.as_bytes(), "name!");

@@ -88,7 +88,8 @@ fn nobody() -> Cloud {
     Cloud::new(keystone("http://127.0.0.1:1"), 1).unwrap()
 }
 
-fn options(endpoint: String) -> GnocchiOptions {
+/// A store with a login.
+pub fn options(endpoint: String) -> GnocchiOptions {
     GnocchiOptions {
         access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
         endpoint: Some(endpoint),
