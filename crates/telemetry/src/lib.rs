@@ -22,6 +22,8 @@ pub mod polling;
 pub mod publishers;
 pub mod sample;
 pub mod statsd;
+#[cfg(test)]
+mod test_server;
 pub mod time;
 pub mod wire;
 pub mod xml;

@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::test_server::serve;
 
 fn item(metric: &str, count: usize) -> MetricMeasures {
     MetricMeasures {
@@ -23,15 +24,36 @@ fn item(metric: &str, count: usize) -> MetricMeasures {
     }
 }
 
-/// An empty backlog in front of a [`store`], and the number of requests that this has accepted.
+/// An empty backlog in front of the store at this URL.
+fn backlog(endpoint: &str) -> MeasureBacklog {
+    let client = Client::new(endpoint, &ClientOptions::default()).unwrap();
+    MeasureBacklog::new(client, DeliveryOptions { resource_type: None, archive_policy_name: None })
+}
+
+/// An empty backlog in front of a store, and the number of requests that this has accepted. The store forbids what mentions
+/// `theirs`, or in its first three requests `late`, refuses `wrong`, and fails on `damaged` and, after its first three
+/// requests, on `brief`; it is behind a proxy that knows no `nowhere`.
 async fn backlog_before_store() -> (MeasureBacklog, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let accepted = Arc::<AtomicUsize>::default();
-    tokio::spawn(store(listener, accepted.clone()));
-    let client = Client::new(&endpoint, &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    (MeasureBacklog::new(client, options), accepted)
+    let (counted, mut requests) = (accepted.clone(), 0);
+    let endpoint = serve(move |_, body| {
+        requests += 1;
+        let has = |word: &str| body.contains(word);
+        let status = if has("theirs") || has("late") && requests <= 3 {
+            "403 Forbidden"
+        } else if has("wrong") {
+            "400 Bad Request"
+        } else if has("damaged") || has("brief") && requests > 3 {
+            "500 Internal Server Error"
+        } else if has("nowhere") {
+            "404 Not Found"
+        } else {
+            counted.fetch_add(1, Ordering::Relaxed);
+            "202 Accepted"
+        };
+        (status, "")
+    });
+    (backlog(&endpoint.await), accepted)
 }
 
 #[test]
@@ -50,9 +72,7 @@ fn a_batch_of_one_metric_is_known_by_its_name() {
 #[tokio::test]
 async fn what_is_dropped_is_not_told_as_stored() {
     // Nobody listens there.
-    let client = Client::new("http://127.0.0.1:1", &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let deliverer = Deliverer::start(MeasureBacklog::new(client, options));
+    let deliverer = Deliverer::start(backlog("http://127.0.0.1:1"));
     let first = deliverer.send_with_receipt(vec![item("m", 1)]);
     deliverer.send(vec![item("m", BACKLOG_MEASURES_MAX)]);
     let told = tokio::time::timeout(Duration::from_secs(30), first).await;
@@ -64,9 +84,7 @@ async fn a_store_that_is_away_is_noticed_without_measures() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let client = Client::new(&format!("http://{address}"), &ClientOptions::default()).unwrap();
-    let options = DeliveryOptions { resource_type: None, archive_policy_name: None };
-    let mut backlog = MeasureBacklog::new(client, options);
+    let mut backlog = backlog(&format!("http://{address}"));
     backlog.probe().await;
     assert!(backlog.failing);
     backlog.post().await;
@@ -80,46 +98,6 @@ async fn a_store_that_is_away_is_noticed_without_measures() {
     };
     tokio::join!(answer, backlog.post());
     assert!(!backlog.failing, "whatever it answers, it responds");
-}
-
-/// A store that forbids what mentions `theirs`, or in its first three requests `late`, refuses `wrong`, and fails on
-/// `damaged` and, after its first three requests, on `brief`; behind a proxy that knows no `nowhere`. Counts what it
-/// accepts.
-async fn store(listener: TcpListener, accepted: Arc<AtomicUsize>) {
-    let mut requests = 0;
-    while let Ok((mut connection, _)) = listener.accept().await {
-        requests += 1;
-        let mut request = String::new();
-        let is_whole = |request: &str| {
-            let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
-            let head = head.to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-            body.len() >= length.map_or(0, |length| length.trim().parse().unwrap())
-        };
-        while !is_whole(&request) {
-            let mut part = [0; 1024];
-            let length = connection.read(&mut part).await.unwrap_or(0);
-            if length == 0 {
-                break;
-            }
-            request.push_str(std::str::from_utf8(&part[..length]).unwrap());
-        }
-        let has = |word: &str| request.contains(word);
-        let status = if has("theirs") || has("late") && requests <= 3 {
-            "403 Forbidden"
-        } else if has("wrong") {
-            "400 Bad Request"
-        } else if has("damaged") || has("brief") && requests > 3 {
-            "500 Internal Server Error"
-        } else if has("nowhere") {
-            "404 Not Found"
-        } else {
-            accepted.fetch_add(1, Ordering::Relaxed);
-            "202 Accepted"
-        };
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        let _ = connection.write_all(answer.as_bytes()).await;
-    }
 }
 
 #[tokio::test]

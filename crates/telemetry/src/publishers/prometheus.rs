@@ -162,45 +162,26 @@ fn value(volume: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
-    };
-
     use super::*;
-    use crate::publishers::tests::sample;
-
-    /// The bodies of this many pushes.
-    async fn pushed(listener: TcpListener, count: usize) -> Vec<String> {
-        let mut bodies = Vec::new();
-        while bodies.len() < count {
-            let (mut connection, _) = listener.accept().await.unwrap();
-            let mut request = String::new();
-            while !(request.contains("} ") && request.ends_with('\n')) {
-                let mut part = [0; 1024];
-                let length = connection.read(&mut part).await.unwrap();
-                assert_ne!(length, 0, "{request}");
-                request.push_str(std::str::from_utf8(&part[..length]).unwrap());
-            }
-            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            connection.write_all(answer.as_bytes()).await.unwrap();
-            bodies.push(request.split_once("\r\n\r\n").unwrap().1.to_owned());
-        }
-        bodies
-    }
+    use crate::{publishers::tests::sample, test_server::serve};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn batches_are_pushed_in_the_order_of_their_publication() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("prometheus://{}/metrics/job/j", listener.local_addr().unwrap());
+        let pushed = Arc::<Mutex<Vec<String>>>::default();
+        let seen = pushed.clone();
+        let gateway = serve(move |_, body| {
+            seen.lock().push(body.to_owned());
+            ("200 OK", "")
+        });
+        let url = format!("{}/metrics/job/j", gateway.await.replace("http", "prometheus"));
         let url = PublisherUrl::parse(&url).unwrap();
         let publisher = PrometheusPublisher::open(&url, PublisherCounts::default()).unwrap();
-        let pushed = tokio::spawn(pushed(listener, 3));
         // A worker runs the task that was spawned last first.
         let publish = move || [1.0, 2.0, 3.0].map(|volume| publisher.samples(&[sample("cpu", volume)]));
         let receipts = tokio::spawn(async move { publish() }).await.unwrap();
         Receipt::all(receipts.into()).await.unwrap();
-        for (body, volume) in pushed.await.unwrap().iter().zip(1..) {
+        assert_eq!(pushed.lock().len(), 3);
+        for (body, volume) in pushed.lock().iter().zip(1..) {
             assert!(body.ends_with(&format!(" {volume}.0\n")), "{volume}: {body}");
         }
     }

@@ -2,16 +2,13 @@
 
 use gnudi_http::Trust;
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-};
 
 use super::*;
 use crate::{
     event::{Trait, TraitValue},
     polling::cloud::Cloud,
     publishers::tests::sample,
+    test_server::serve,
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -19,35 +16,9 @@ type Requests = Arc<Mutex<Vec<String>>>;
 /// A store that accepts everything with this answer, except `/bad` and measures of `poison` and `denied`, and records it.
 /// At `/away` and `/gone` there are proxies without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let requests = Requests::default();
     let seen = requests.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(respond(BufReader::new(stream), answer, seen.clone()));
-        }
-    });
-    (endpoint, requests)
-}
-
-async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests) {
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        while !head.ends_with("\r\n\r\n") {
-            let mut line = String::new();
-            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = bytes.trim().parse().unwrap();
-            }
-            head.push_str(&line);
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).await.unwrap();
-        let request = head.lines().next().unwrap_or_default();
-        let body = String::from_utf8(body).unwrap();
+    let endpoint = serve(move |request, body| {
         let status = if request.contains("/away") {
             "503 Service Unavailable"
         } else if request.contains("/gone") {
@@ -60,11 +31,9 @@ async fn respond(mut stream: BufReader<TcpStream>, answer: &str, seen: Requests)
             "200 OK"
         };
         seen.lock().push(format!("{request} {body}"));
-        let length = answer.len();
-        let response =
-            format!("HTTP/1.1 {status}\r\nX-Subject-Token: t\r\nContent-Length: {length}\r\n\r\n{answer}");
-        stream.write_all(response.as_bytes()).await.unwrap();
-    }
+        (status, answer)
+    });
+    (endpoint.await, requests)
 }
 
 fn keystone(url: &str) -> KeystoneOptions {

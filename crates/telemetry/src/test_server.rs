@@ -1,0 +1,55 @@
+//! An HTTP server for tests.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+};
+
+/// Starts a server and returns its URL. `answer` gets the first line and the body of each request, and gives the status and
+/// the body of the response.
+pub async fn serve<A>(answer: A) -> String
+where
+    A: FnMut(&str, &str) -> (&'static str, &'static str) + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(Mutex::new(answer));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(respond(BufReader::new(stream), answer.clone()));
+        }
+    });
+    url
+}
+
+async fn respond<A>(mut stream: BufReader<TcpStream>, answer: Arc<Mutex<A>>)
+where
+    A: FnMut(&str, &str) -> (&'static str, &'static str),
+{
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        let body = String::from_utf8(body).unwrap();
+        let (status, text) = (*answer.lock())(head.lines().next().unwrap_or_default(), &body);
+        let length = text.len();
+        let response =
+            format!("HTTP/1.1 {status}\r\nX-Subject-Token: t\r\nContent-Length: {length}\r\n\r\n{text}");
+        if stream.write_all(response.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
