@@ -164,7 +164,7 @@ impl InFlightMessage {
                     figures.undecodable.inc();
                     return self.set_aside(&reason, tries).await;
                 }
-                Ok(Attempt::MalformedNotification(malformed)) => {
+                Ok(Attempt::Malformed(malformed)) => {
                     figures.malformed.inc();
                     return self.set_aside(&malformed.0, tries).await;
                 }

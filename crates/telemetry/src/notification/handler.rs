@@ -41,7 +41,7 @@ pub enum Attempt {
     /// Not readable.
     Undecodable(String),
     /// Readable, but not valid.
-    MalformedNotification(MalformedNotification),
+    Malformed(MalformedNotification),
 }
 
 /// The pipelines, and the definitions that make samples and events for them.
@@ -63,10 +63,8 @@ impl MessageHandler {
     pub fn attempt(&self, body: &[u8], number: u64) -> Attempt {
         let body = match compression::decompressed(body) {
             Ok(body) => body,
-            Err(CompressionError::TooLarge) => {
-                return Attempt::MalformedNotification(MalformedNotification(
-                    CompressionError::TooLarge.to_string(),
-                ));
+            Err(error @ CompressionError::TooLarge) => {
+                return Attempt::Malformed(MalformedNotification(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
@@ -78,14 +76,14 @@ impl MessageHandler {
         let message = match envelope::open(&body) {
             Ok(message) => message,
             Err(error @ EnvelopeError::TooLarge(_)) => {
-                return Attempt::MalformedNotification(MalformedNotification(error.to_string()));
+                return Attempt::Malformed(MalformedNotification(error.to_string()));
             }
             Err(error) => return Attempt::Undecodable(error.to_string()),
         };
         let message = json_of_python(&message);
         let notification = match read(&message) {
             Ok(notification) => notification,
-            Err(malformed) if is_json(&message) => return Attempt::MalformedNotification(malformed),
+            Err(malformed) if is_json(&message) => return Attempt::Malformed(malformed),
             Err(malformed) => return Attempt::Undecodable(malformed.0),
         };
         let unique_id = notification.unique_id.as_deref();
@@ -111,7 +109,7 @@ impl MessageHandler {
         };
         match publish() {
             Ok((receipt, bad)) => Attempt::Published { receipt, turn, bad },
-            Err(malformed) => Attempt::MalformedNotification(malformed),
+            Err(malformed) => Attempt::Malformed(malformed),
         }
     }
 

@@ -9,20 +9,24 @@ mod file;
 mod file_tests;
 mod routes;
 mod selection;
-mod volume;
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
+
+use parking_lot::Mutex;
 
 pub use figures::PipelineFigures;
 pub use file::{PipelineError, PipelineFile, PipelineSink, PipelineSource};
 pub use selection::{Selection, SelectionError};
 
-use self::{routes::Routes, volume::Volumes};
+use self::routes::Routes;
 use crate::{
     event::Event,
     publishers::{OpenError, Opened, Publisher, Receipt},
     sample::{Sample, volume_number},
 };
+
+/// Maximum number of meters to warn about whose volumes are no numbers; further ones are only counted.
+const WARNED_METERS_MAX: usize = 1_000;
 
 /// What a pipeline carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +60,8 @@ impl PipelineOrigin {
 pub struct Pipelines {
     samples: Routes,
     events: Routes,
-    volumes: Volumes,
+    /// Meters that were warned about.
+    warned: Mutex<HashSet<String>>,
     figures: PipelineFigures,
     publishers_left_out: Vec<String>,
 }
@@ -80,7 +85,7 @@ impl Pipelines {
         };
         let samples = routes(samples, PipelineKind::Samples)?;
         let events = routes(events, PipelineKind::Events)?;
-        Ok(Pipelines { samples, events, volumes: Volumes::default(), figures, publishers_left_out })
+        Ok(Pipelines { samples, events, warned: Mutex::default(), figures, publishers_left_out })
     }
 
     /// The errors of [`Pipelines::load`] that are found without opening a publisher. `check` returns why
@@ -112,6 +117,19 @@ impl Pipelines {
     pub fn take_events(&self) -> bool {
         !self.events.is_empty()
     }
+
+    /// Warns about a sample whose volume is no number, once per meter.
+    fn warn(&self, sample: &Sample<'_>) {
+        const VOLUME_CHARACTERS_MAX: usize = 100;
+        let mut warned = self.warned.lock();
+        if warned.len() >= WARNED_METERS_MAX || !warned.insert(sample.name.clone().into_owned()) {
+            return;
+        }
+        drop(warned);
+        let (meter, resource) = (&sample.name, &sample.resource_id);
+        let volume: String = sample.volume.to_string().chars().take(VOLUME_CHARACTERS_MAX).collect();
+        tracing::warn!(%meter, %resource, volume, "a sample's volume is no number: such samples of this meter are dropped");
+    }
 }
 
 impl Publisher for Pipelines {
@@ -124,7 +142,7 @@ impl Publisher for Pipelines {
         } else {
             for sample in samples.iter().filter(|sample| !is_valid(sample)) {
                 self.figures.samples_without_volume.inc();
-                self.volumes.warn(sample);
+                self.warn(sample);
             }
             valid = samples.iter().filter(is_valid).cloned().collect();
             &valid

@@ -32,7 +32,7 @@ impl Publishers {
     /// All kinds except `gnocchi`.
     pub fn built_in(context: PublisherContext) -> Self {
         let mut publishers = Publishers::default();
-        publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher::default())));
+        publishers.add("test", |_, _| Ok(std::sync::Arc::new(TestPublisher)));
         let PublisherContext { host, signer, notifier, figures, tasks } = context;
         let (counts, file_tasks) = (figures.of("file"), tasks.clone());
         publishers.add("file", move |url, _| FilePublisher::open(url, counts.clone(), &file_tasks));

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn kinds_that_are_not_there_are_told_with_what_is() {
         let mut publishers = Publishers::default();
-        publishers.add("test", |_, _| Ok(Arc::new(TestPublisher::default())));
+        publishers.add("test", |_, _| Ok(Arc::new(TestPublisher)));
         assert!(publishers.open("test://", PipelineKind::Events).is_ok());
         let error = |url| publishers.open(url, PipelineKind::Samples).err().unwrap().to_string();
         assert_eq!(error("x://u:secret@h"), "x://: no such kind of publisher; there are: test");

@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     batch::{Batch, places},
     publisher::PublisherState,
-    resource_cache::{Resource, State},
+    resource_cache::Resource,
     store::ERRORS_500_MAX,
 };
 
@@ -249,18 +249,13 @@ async fn refusals<F: Future<Output = Option<(u32, String)>>>(
         .await
 }
 
-/// The desired attributes, and their version.
-fn desired(state: &State) -> (serde_json::Map<String, Value>, u32) {
-    (state.attributes(), state.version)
-}
-
 async fn create(shared: &PublisherState, resource: &Arc<Resource>) -> Result<(), String> {
     let _turn = resource.patching.lock().await;
     let (mut body, version, kind) = {
         let state = resource.state.lock();
-        let (mut body, version) = desired(&state);
+        let mut body = state.attributes();
         body.insert("user_id".to_owned(), state.user_id.as_deref().into());
-        (body, version, state.kind)
+        (body, state.version, state.kind)
     };
     body.insert("id".to_owned(), (*resource.id).into());
     let resource_type = &shared.definitions.definition(kind).resource_type;
@@ -300,8 +295,7 @@ pub async fn patch(shared: &PublisherState, resource: &Resource) -> Result<(), S
             if state.is_stored {
                 return outcome;
             }
-            let (body, version) = desired(&state);
-            (body, version, state.kind)
+            (state.attributes(), state.version, state.kind)
         };
         let resource_type = &shared.definitions.definition(kind).resource_type;
         let path = format!("/v1/resource/{}/{}", quote(resource_type, ""), quote(&resource.id, ""));

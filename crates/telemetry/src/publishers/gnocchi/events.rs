@@ -68,28 +68,21 @@ impl Lanes {
 
 async fn carry_out(shared: &PublisherState, action: Action) {
     let Action { operation, definition, id, attributes, after_batch, done } = action;
+    if operation != EventOperation::Create {
+        // Samples that arrived before the event would create its resource again: wait until they are delivered.
+        let number = after_batch.await.expect("the publisher's state outlives its lanes");
+        shared.batches_end(number).await;
+    }
     let outcome = match operation {
         EventOperation::Create => create(shared, definition, &id, attributes).await,
-        EventOperation::Update => {
-            earlier_samples_end(shared, after_batch).await;
-            update(shared, definition, &id, attributes).await
-        }
-        EventOperation::Delete => {
-            earlier_samples_end(shared, after_batch).await;
-            end(shared, definition, &id).await
-        }
+        EventOperation::Update => update(shared, definition, &id, attributes).await,
+        EventOperation::Delete => end(shared, definition, &id).await,
     };
     if outcome.is_ok() {
         shared.store.figures().events.inc();
     }
     // The receiver may be gone.
     let _ = done.send(outcome.map_err(PublishError::new));
-}
-
-/// Waits until all samples that arrived before an event are delivered: they would create its resource again.
-async fn earlier_samples_end(shared: &PublisherState, after_batch: oneshot::Receiver<u64>) {
-    let number = after_batch.await.expect("the publisher's state outlives its lanes");
-    shared.batches_end(number).await;
 }
 
 async fn create(

@@ -242,34 +242,34 @@ impl Store {
 
     /// Authentication headers and the store's URL.
     async fn authorization(&self) -> Result<AuthHeader, String> {
-        let given = || self.endpoint.clone().unwrap_or_default();
-        match &self.access {
-            StoreAccess::Noauth { user_id, project_id, roles } => {
-                let headers = [("X-User-Id", user_id), ("X-Project-Id", project_id), ("X-Roles", roles)];
-                let headers = headers.into_iter().map(|(name, value)| (name, value.clone())).collect();
-                Ok(AuthHeader { endpoint: given(), headers, value: String::new() })
-            }
+        let mut value = String::new();
+        let headers = match &self.access {
+            StoreAccess::Noauth { user_id, project_id, roles } => Vec::from(
+                [("X-User-Id", user_id), ("X-Project-Id", project_id), ("X-Roles", roles)]
+                    .map(|(name, value)| (name, value.clone())),
+            ),
             StoreAccess::Basic { user, password } => {
                 let basic = basic_authorization(user, password);
-                let headers = vec![("Authorization", basic.to_str().expect("base64 is ASCII").to_owned())];
-                Ok(AuthHeader { endpoint: given(), headers, value: String::new() })
+                vec![("Authorization", basic.to_str().expect("base64 is ASCII").to_owned())]
             }
             StoreAccess::Keystone(session) => {
-                let value = session.token().await.map_err(|error| error.to_string())?;
-                let endpoint = if let Some(endpoint) = &self.endpoint {
-                    endpoint.clone()
-                } else {
-                    let endpoint = session.endpoint("metric").await.map_err(|error| error.to_string())?;
-                    let nowhere = || {
-                        session.forget_endpoints();
-                        "Keystone's catalogue has no service of type metric".to_owned()
-                    };
-                    endpoint.ok_or_else(nowhere)?.to_string()
-                };
-                let headers = vec![("X-Auth-Token", value.to_string())];
-                Ok(AuthHeader { endpoint, headers, value: value.to_string() })
+                value = session.token().await.map_err(|error| error.to_string())?.to_string();
+                vec![("X-Auth-Token", value.clone())]
             }
-        }
+        };
+        Ok(AuthHeader { endpoint: self.endpoint().await?, headers, value })
+    }
+
+    async fn endpoint(&self) -> Result<String, String> {
+        let (None, StoreAccess::Keystone(session)) = (&self.endpoint, &self.access) else {
+            return Ok(self.endpoint.clone().unwrap_or_default());
+        };
+        let endpoint = session.endpoint("metric").await.map_err(|error| error.to_string())?;
+        let nowhere = || {
+            session.forget_endpoints();
+            "Keystone's catalogue has no service of type metric".to_owned()
+        };
+        Ok(endpoint.ok_or_else(nowhere)?.to_string())
     }
 }
 
