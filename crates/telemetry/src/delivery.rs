@@ -156,14 +156,6 @@ impl Deliverer {
     }
 }
 
-/// The result of a request.
-enum Posted {
-    /// Stored, or rejected for good.
-    Done,
-    /// To be retried.
-    Later(ClientError),
-}
-
 impl MeasureBacklog {
     pub fn new(client: Client, options: DeliveryOptions) -> Self {
         MeasureBacklog {
@@ -226,13 +218,13 @@ impl MeasureBacklog {
             let (items, batch) = self.next_batch();
             let mut refused = HashSet::new();
             match self.post_batch(&batch, &mut refused).await {
-                Posted::Done => {
+                Ok(()) => {
                     self.log_recovery("measures are stored again");
                     for item in self.backlog.drain(..items) {
                         self.waiting_measures -= item.measures.len();
                     }
                 }
-                Posted::Later(error) => {
+                Err(error) => {
                     self.remove(items, &refused);
                     self.log_failure(&error);
                     return;
@@ -274,25 +266,25 @@ impl MeasureBacklog {
         (items, batch)
     }
 
-    /// Adds to `refused` the metrics that the store rejects for good.
+    /// Posts a batch; an error is to be retried. Adds to `refused` the metrics that the store rejects for good.
     async fn post_batch<'a>(
         &mut self,
         batch: &'a ResourcesBatch,
         refused: &mut HashSet<(&'a str, &'a str)>,
-    ) -> Posted {
+    ) -> Result<(), ClientError> {
         let error = match self.try_post(batch).await {
-            Ok(()) => return Posted::Done,
+            Ok(()) => return Ok(()),
             Err(error) => error,
         };
         if !is_final(&error) && !is_suspect(&error) {
-            return Posted::Later(error);
+            return Err(error);
         }
         if let Some((resource, name)) = only_metric(batch) {
             if is_suspect(&error) {
-                return Posted::Later(error);
+                return Err(error);
             }
             log_refused(&error, resource, name);
-            return Posted::Done;
+            return Ok(());
         }
         let mut metrics: Vec<_> = all_metrics(batch).collect();
         let first = self.tried % metrics.len();
@@ -319,7 +311,7 @@ impl MeasureBacklog {
                 }
                 Err(error) if is_suspect(&error) => suspects.push((error, part)),
                 // Part of the batch may be posted twice, which changes nothing.
-                Err(error) => return Posted::Later(error),
+                Err(error) => return Err(error),
             }
             if accepted.is_none() && suspects.len() >= SUSPECTS_MAX {
                 self.tried = first + SUSPECTS_MAX;
@@ -331,7 +323,7 @@ impl MeasureBacklog {
             }
         }
         // If nothing is accepted, our own permissions may be wrong, or the store fails.
-        suspects.into_iter().next().map_or(Posted::Done, |(error, _)| Posted::Later(error))
+        suspects.into_iter().next().map_or(Ok(()), |(error, _)| Err(error))
     }
 
     /// Posts a request; if resources are missing, creates them and posts again.

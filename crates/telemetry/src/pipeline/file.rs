@@ -135,6 +135,11 @@ impl Reader<'_> {
         PipelineError::Wrong { path: self.path.to_owned(), line, key, problem }
     }
 
+    /// A value of another kind than its key takes.
+    fn wrong_kind(&self, value: &Located, key: impl fmt::Display, must: &str) -> PipelineError {
+        self.error(value.line, key, format!("must {must}, not {}", value.kind()))
+    }
+
     fn read(&self, file: &Located) -> Result<PipelineFile, PipelineError> {
         if file.list().is_some() {
             return Err(self.error(
@@ -172,7 +177,7 @@ impl Reader<'_> {
         let list = file.get(key).ok_or_else(|| {
             self.error(file.line.max(1), key, "missing; both `sources` and `sinks` are required")
         })?;
-        list.list().ok_or_else(|| self.error(list.line, key, format!("must be a list, not {}", list.kind())))
+        list.list().ok_or_else(|| self.wrong_kind(list, key, "be a list"))
     }
 
     /// Reads the entries of a list, whose names must differ.
@@ -187,28 +192,14 @@ impl Reader<'_> {
         for (at, entry) in entries.iter().enumerate() {
             let at = format!("{list}[{at}]");
             let YamlNode::Map(_) = &entry.node else {
-                return Err(self.error(
-                    entry.line,
-                    at,
-                    format!("must be a map with a name, not {}", entry.kind()),
-                ));
+                return Err(self.wrong_kind(entry, at, "be a map with a name"));
             };
-            let name = match entry.get("name") {
-                Some(name) => name.text().ok_or_else(|| {
-                    self.error(
-                        name.line,
-                        format!("{at}.name"),
-                        format!("must be a text, not {}", name.kind()),
-                    )
-                })?,
-                None => return Err(self.error(entry.line, format!("{at}.name"), "missing")),
-            };
+            let key = format!("{at}.name");
+            let name = entry.get("name").ok_or_else(|| self.error(entry.line, &key, "missing"))?;
+            let name = name.text().ok_or_else(|| self.wrong_kind(name, &key, "be a text"))?;
             if !names.insert(name) {
-                return Err(self.error(
-                    entry.line,
-                    format!("{at}.name"),
-                    format!("{name} is the name of another of the {list}"),
-                ));
+                let problem = format!("{name} is the name of another of the {list}");
+                return Err(self.error(entry.line, key, problem));
             }
             all.push(read(&at, name.to_owned(), entry)?);
         }
@@ -248,19 +239,18 @@ impl Reader<'_> {
             PipelineKind::Events => ("events", "meters"),
         };
         self.warn_unknown(at, entry, &["name", "sinks", key]);
-        if entry.get(key).is_none() {
+        let Some(list) = entry.get(key) else {
             let hint = if entry.get(other).is_some() {
                 format!("missing; `{other}` belong into the other of the two pipeline files")
             } else {
                 "missing; write [\"*\"] to take everything".to_owned()
             };
             return Err(self.error(entry.line, format!("{at}.{key}"), hint));
-        }
-        let everything = entry.get(key).and_then(Located::text) == Some("*");
-        let names = if everything { vec!["*".to_owned()] } else { self.texts(at, entry, key)? };
-        let line = entry.get(key).map_or(entry.line, |list| list.line);
+        };
+        let is_everything = list.text() == Some("*");
+        let names = if is_everything { vec!["*".to_owned()] } else { self.texts(at, entry, key)? };
         let selection =
-            Selection::new(&names).map_err(|error| self.error(line, format!("{at}.{key}"), error))?;
+            Selection::new(&names).map_err(|error| self.error(list.line, format!("{at}.{key}"), error))?;
         Ok(PipelineSource { name, selection, sinks: self.source_sinks(at, entry, sinks)? })
     }
 
@@ -298,15 +288,14 @@ impl Reader<'_> {
             YamlNode::List(items) => items
                 .iter()
                 .map(|item| {
-                    let wrong =
-                        || self.error(item.line, &at, format!("must hold texts, not {}", item.kind()));
-                    item.text().map(str::to_owned).ok_or_else(wrong)
+                    let text = item.text().map(str::to_owned);
+                    text.ok_or_else(|| self.wrong_kind(item, &at, "hold texts"))
                 })
                 .collect(),
             YamlNode::Text(text) => {
                 Err(self.error(value.line, &at, format!("must be a list; write [\"{text}\"]")))
             }
-            _ => Err(self.error(value.line, &at, format!("must be a list of texts, not {}", value.kind()))),
+            _ => Err(self.wrong_kind(value, &at, "be a list of texts")),
         }
     }
 

@@ -128,17 +128,15 @@ impl GnocchiPublisher {
             delivered: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
-        let filter = match (url.filter, &options.cloud) {
-            (Some(filter), Some(cloud)) => Some((filter, cloud.clone())),
-            (Some(filter), None) => {
-                tracing::debug!("filter_project {}: no Keystone is configured: ignored", filter.project);
-                None
+        match (url.filter, options.cloud.clone()) {
+            (filter, None) => {
+                if let Some(filter) = filter {
+                    tracing::debug!("filter_project {}: no Keystone is configured: ignored", filter.project);
+                }
+                shared.open_gate(None);
             }
-            (None, _) => None,
-        };
-        match filter {
-            None => shared.open_gate(None),
-            Some((filter, cloud)) => {
+            (None, _) => shared.open_gate(None),
+            (Some(filter), Some(cloud)) => {
                 let shared = shared.clone();
                 let needs_login = matches!(options.access, StoreAccess::Keystone(_));
                 tasks.spawn("what looks up the filtered project of gnocchi://", async move {
