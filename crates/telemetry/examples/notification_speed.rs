@@ -7,31 +7,15 @@
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use gnudi_telemetry::{
-    event::Event,
     messaging::envelope::{self, OsloMessage, Version},
     notification::{Duplicates, Figures, MessageHandler, MetadataMemory},
-    publishers::{Publisher, Receipt},
-    sample::Sample,
+    publishers::TestPublisher,
 };
 use serde_json::{Value, json, value::to_raw_value};
 
 const INSTANCES: u32 = 5_000;
 const SAMPLES: u32 = 50;
 const ROUNDS: u32 = 40;
-
-struct Nobody;
-
-impl Publisher for Nobody {
-    fn samples(&self, samples: &[Sample<'_>]) -> Receipt {
-        black_box(samples);
-        Receipt::done()
-    }
-
-    fn events(&self, events: &[Event]) -> Receipt {
-        black_box(events);
-        Receipt::done()
-    }
-}
 
 fn main() {
     let known = messages(Version::Two, |_| json!("active"));
@@ -48,7 +32,7 @@ fn main() {
 
 fn nanoseconds<'a>(messages: impl Fn(u32) -> &'a Vec<Vec<u8>>) -> f64 {
     let handler = MessageHandler {
-        pipelines: Arc::new(Nobody),
+        pipelines: Arc::new(TestPublisher),
         meters: None,
         names: None,
         events: None,

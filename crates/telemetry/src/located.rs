@@ -168,14 +168,6 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(YamlNode::Null)
     }
 
-    fn visit_none<E>(self) -> Result<YamlNode, E> {
-        Ok(YamlNode::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlNode, D::Error> {
-        YamlNode::deserialize(deserializer)
-    }
-
     fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
         Ok(YamlNode::Bool(value))
     }

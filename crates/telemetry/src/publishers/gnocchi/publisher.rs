@@ -154,10 +154,6 @@ impl GnocchiPublisher {
         });
         Ok(GnocchiPublisher { shared, lanes })
     }
-
-    pub fn figures(&self) -> &GnocchiFigures {
-        self.shared.store.figures()
-    }
 }
 
 impl Drop for GnocchiPublisher {

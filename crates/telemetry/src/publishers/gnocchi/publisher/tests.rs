@@ -184,9 +184,9 @@ async fn a_measure_that_the_store_fails_on_holds_up_no_other() {
     };
     assert_eq!(publish().await, [false, true]);
     // The next time it is known, and tried once.
-    let retries = publisher.figures().retries.get();
+    let retries = publisher.shared.store.figures().retries.get();
     assert_eq!(publish().await, [false, true]);
-    assert_eq!(publisher.figures().retries.get(), retries);
+    assert_eq!(publisher.shared.store.figures().retries.get(), retries);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_store_that_forbids_some_measures_of_a_batch_is_not_waited_for() {
     let receipts = ["denied-1", "r", "denied-2"].map(|resource| publisher.samples(&[of(resource)]));
     let outcomes = futures_util::future::join_all(receipts).await;
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
-    assert_eq!(publisher.figures().retries.get(), 0);
+    assert_eq!(publisher.shared.store.figures().retries.get(), 0);
 }
 
 /// A store that has moved since the login, in whose catalogue it is at this path.
