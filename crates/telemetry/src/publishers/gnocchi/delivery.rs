@@ -47,10 +47,10 @@ fn is_suspect(status: u16) -> bool {
 }
 
 /// Delivers a batch with unlimited retries, and resolves its receipts.
-pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSemaphorePermit) {
+pub async fn deliver(shared: &PublisherState, mut batch: Batch, mut permit: OwnedSemaphorePermit) {
     batch.sort();
     let mut left_out = HashSet::new();
-    post_all(shared, &mut batch, &mut left_out).await;
+    post_all(shared, &mut batch, &mut left_out, &mut permit).await;
     // Let other batches be posted while attributes are patched.
     drop(permit);
     let mut changed = std::mem::take(&mut batch.changed);
@@ -68,21 +68,16 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, permit: OwnedSem
 /// Posts all measures, in parts where the store rejects some.
 ///
 /// A suspected measure fails only if it is rejected again after anything was stored: until then the store may reject
-/// everything, and batches with such a measure may hold all permits. Metrics that are known to be damaged are posted after
+/// everything. Metrics that are known to be damaged are posted after
 /// the others, one by one and without retries.
-async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut HashSet<u32>) {
+async fn post_all(
+    shared: &PublisherState,
+    batch: &mut Batch,
+    left_out: &mut HashSet<u32>,
+    permit: &mut OwnedSemaphorePermit,
+) {
     let stored_before = shared.store.stored();
-    // Measures from here on are of metrics known to be damaged.
-    let sound = if shared.damaged.expire(Instant::now()) {
-        batch.move_to_end(|metric| shared.damaged.contains(metric))
-    } else {
-        batch.len()
-    };
-    // The last part is posted first.
-    let mut whole = batch.split_metrics(sound..batch.len());
-    if sound > 0 {
-        whole.push(0..sound);
-    }
+    let (sound, whole) = set_apart(shared, batch);
     let mut parts = whole.clone();
     // By suspected measure, how many batches were stored when it was first rejected.
     let mut rejected: HashMap<usize, u64> = HashMap::new();
@@ -124,7 +119,7 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
             }
             suspects.push(part);
             if suspects.len().is_multiple_of(SUSPECTS_MAX) && stored == since {
-                rest(shared, &why).await;
+                rest(shared, permit, &why).await;
             }
             last_why = why;
         }
@@ -136,18 +131,37 @@ async fn post_all(shared: &PublisherState, batch: &mut Batch, left_out: &mut Has
             continue;
         }
         if is_whole && since == begun {
-            rest(shared, &last_why).await;
+            rest(shared, permit, &last_why).await;
         }
         is_whole = true;
         parts.clone_from(&whole);
     }
 }
 
-/// Pauses while the store accepts nothing.
-async fn rest(shared: &PublisherState, why: &str) {
+/// Moves the measures of metrics known to be damaged behind the others. Returns where they begin, and the parts to post,
+/// the last one first.
+fn set_apart(shared: &PublisherState, batch: &mut Batch) -> (usize, Vec<Range<usize>>) {
+    let sound = if shared.damaged.expire(Instant::now()) {
+        batch.move_to_end(|metric| shared.damaged.contains(metric))
+    } else {
+        batch.len()
+    };
+    let mut parts = batch.split_metrics(sound..batch.len());
+    if sound > 0 {
+        parts.push(0..sound);
+    }
+    (sound, parts)
+}
+
+/// Pauses while the store accepts nothing. Without a permit: batches of bad measures alone could hold all of them, and
+/// only others show that the store accepts anything.
+async fn rest(shared: &PublisherState, permit: &mut OwnedSemaphorePermit, why: &str) {
     tracing::error!("the store accepts nothing that is posted: {why}");
     shared.store.figures().retries.inc();
+    let permits = permit.semaphore().clone();
+    drop(permit.split(1));
     tokio::time::sleep(NOTHING_STORED_PAUSE).await;
+    permit.merge(permits.acquire_owned().await.expect("never closed"));
 }
 
 fn fail(shared: &PublisherState, batch: &mut Batch, part: Range<usize>, resource: Option<u32>, why: &str) {

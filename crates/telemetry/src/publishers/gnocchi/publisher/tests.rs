@@ -190,6 +190,24 @@ async fn a_measure_that_the_store_fails_on_holds_up_no_other() {
 }
 
 #[tokio::test]
+async fn batches_of_bad_measures_alone_let_others_pass() {
+    let (endpoint, requests) = store("[]").await;
+    let mut options = options(endpoint);
+    options.limits.requests_max = 1;
+    let publisher = start(&options, &PublisherTasks::watched().0);
+    publisher.shared.open_gate(None);
+    let bad = publisher.samples(&[Sample { resource_id: "poison".into(), ..sample("cpu", 1.0) }]);
+    while requests.lock().is_empty() {
+        tokio::time::sleep(LOOK).await;
+    }
+    // It is in a batch of its own, since the first is under way.
+    let good = publisher.samples(&[sample("cpu", 1.0)]);
+    let both = async { tokio::join!(bad, good) };
+    let (bad, good) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("they do not end");
+    assert!(bad.is_err() && good.is_ok());
+}
+
+#[tokio::test]
 async fn a_store_that_forbids_some_measures_of_a_batch_is_not_waited_for() {
     let (endpoint, _) = store("[]").await;
     let publisher = publisher(endpoint);
