@@ -68,8 +68,7 @@ pub async fn deliver(shared: &PublisherState, mut batch: Batch, mut permit: Owne
 /// Posts all measures, in parts where the store rejects some.
 ///
 /// A suspected measure fails only if it is rejected again after anything was stored: until then the store may reject
-/// everything. Metrics that are known to be damaged are posted after
-/// the others, one by one and without retries.
+/// everything. Metrics that are known to be damaged are posted after the others, one by one and without retries.
 async fn post_all(
     shared: &PublisherState,
     batch: &mut Batch,
