@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::functions::date;
+use crate::functions::{date, histogram::Forced};
 use crate::hash::xxhash64;
 use crate::numbers::{general, general_below};
 use crate::syntax::Position;
@@ -13,23 +13,13 @@ const SHOWN_MAX: usize = 10;
 /// The maximum number of others that are counted.
 const COUNTED_MAX: usize = 100_000;
 
-/// A correction of a classic histogram whose counts were not monotonic.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Repair {
-    pub time: i64,
-    pub bucket_min: f64,
-    pub bucket_max: f64,
-    pub difference_max: f64,
-}
-
+/// The corrections of a metric's classic histograms whose counts were not monotonic.
 #[derive(Debug, Clone)]
 struct Repairs {
     count: usize,
     time_min: i64,
     time_max: i64,
-    bucket_min: f64,
-    bucket_max: f64,
-    difference_max: f64,
+    forced: Forced,
     at: usize,
 }
 
@@ -99,26 +89,22 @@ impl Annotations {
         self.infos.add(format!("{text} {metric:?}"), at);
     }
 
-    pub(crate) fn forced_monotonicity(&mut self, metric: &str, repair: Repair, at: usize) {
+    pub(crate) fn forced_monotonicity(&mut self, metric: &str, forced: Forced, time: i64, at: usize) {
         if self.repairs.len() >= SHOWN_MAX && !self.repairs.contains_key(metric) {
             self.infos.count(metric);
             return;
         }
         let repairs = self.repairs.entry(metric.to_string()).or_insert(Repairs {
             count: 0,
-            time_min: repair.time,
-            time_max: repair.time,
-            bucket_min: repair.bucket_min,
-            bucket_max: repair.bucket_max,
-            difference_max: repair.difference_max,
+            time_min: time,
+            time_max: time,
+            forced,
             at,
         });
         repairs.count += 1;
-        repairs.time_min = repairs.time_min.min(repair.time);
-        repairs.time_max = repairs.time_max.max(repair.time);
-        repairs.bucket_min = repairs.bucket_min.min(repair.bucket_min);
-        repairs.bucket_max = repairs.bucket_max.max(repair.bucket_max);
-        repairs.difference_max = repairs.difference_max.max(repair.difference_max);
+        repairs.time_min = repairs.time_min.min(time);
+        repairs.time_max = repairs.time_max.max(time);
+        repairs.forced = repairs.forced.with(forced);
     }
 
     /// Warnings and infos of a query, each in order.
@@ -132,9 +118,9 @@ impl Annotations {
             infos.push(format!(
                 "{}, from buckets {} to {}, with a max diff of {}, over {} samples from {} to {} ({})",
                 with_metric(text.to_string(), &metric),
-                general(repairs.bucket_min),
-                general(repairs.bucket_max),
-                two_digits(repairs.difference_max),
+                general(repairs.forced.bucket_min),
+                general(repairs.forced.bucket_max),
+                two_digits(repairs.forced.difference_max),
                 repairs.count,
                 date::rfc3339(repairs.time_min),
                 date::rfc3339(repairs.time_max),
@@ -176,10 +162,10 @@ mod tests {
         for number in (0..250).chain(0..250) {
             all.quantile_out_of_range(2.0 + f64::from(number), 0);
         }
-        let repair = Repair { time: 0, bucket_min: 1.0, bucket_max: 2.0, difference_max: 3.0 };
+        let forced = Forced { bucket_min: 1.0, bucket_max: 2.0, difference_max: 3.0 };
         for number in (0..12).chain(0..12) {
             all.possible_non_counter(&format!("gauge{number}"), 0);
-            all.forced_monotonicity(&format!("histogram{number}"), repair, 0);
+            all.forced_monotonicity(&format!("histogram{number}"), forced, 0, 0);
         }
         let (warnings, infos) = all.into_texts("q");
         assert_eq!((warnings.len(), infos.len()), (11, 11));

@@ -67,15 +67,10 @@ pub enum Interrupt {
 
 impl From<Interrupt> for Error {
     fn from(interrupt: Interrupt) -> Error {
-        match interrupt {
-            Interrupt::Timeout => Error {
-                kind: ErrorKind::Timeout,
-                text: "query timed out in expression evaluation".to_string(),
-            },
-            Interrupt::Canceled => Error {
-                kind: ErrorKind::Canceled,
-                text: "query was canceled in expression evaluation".to_string(),
-            },
-        }
+        let (kind, what) = match interrupt {
+            Interrupt::Timeout => (ErrorKind::Timeout, "timed out"),
+            Interrupt::Canceled => (ErrorKind::Canceled, "was canceled"),
+        };
+        Error { kind, text: format!("query {what} in expression evaluation") }
     }
 }

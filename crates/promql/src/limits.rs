@@ -34,7 +34,7 @@ impl Default for Limits {
 }
 
 /// The memory in use by a query.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budget {
     samples_max: usize,
     bytes_max: usize,
@@ -54,10 +54,6 @@ pub(crate) struct Mark {
     bytes: usize,
 }
 
-fn too_much_memory() -> Error {
-    Error::execution("query processing would take too much memory in expression evaluation")
-}
-
 fn too_many_samples() -> Error {
     Error::execution("query processing would load too many samples into memory in expression evaluation")
 }
@@ -69,17 +65,7 @@ pub(crate) fn column_bytes(steps: usize) -> usize {
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Budget {
-        Budget {
-            samples_max: limits.samples_max,
-            bytes_max: limits.memory_bytes_max,
-            samples: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            texts: AtomicUsize::new(0),
-            peak_samples: AtomicUsize::new(0),
-            queried_samples: AtomicU64::new(0),
-            read_samples: AtomicU64::new(0),
-            series: AtomicU64::new(0),
-        }
+        Budget { samples_max: limits.samples_max, bytes_max: limits.memory_bytes_max, ..Budget::default() }
     }
 
     /// Counts samples read, and those of them that the previous step had not read.
@@ -156,7 +142,8 @@ impl Budget {
         let count = count.min(usize::MAX / 4);
         let before = taken.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > self.bytes_max {
-            return Err(too_much_memory());
+            let text = "query processing would take too much memory in expression evaluation";
+            return Err(Error::execution(text));
         }
         Ok(())
     }

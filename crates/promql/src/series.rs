@@ -83,6 +83,13 @@ impl Bits {
         Bits { words: vec![0; steps.div_ceil(64)] }
     }
 
+    /// The steps at which a column has a value.
+    pub(crate) fn union<'c>(steps: usize, columns: impl IntoIterator<Item = &'c Column>) -> Bits {
+        let mut union = Bits::new(steps);
+        columns.into_iter().for_each(|column| union.unite(&column.present));
+        union
+    }
+
     pub(crate) fn get(&self, step: usize) -> bool {
         self.words[step / 64] >> (step % 64) & 1 == 1
     }

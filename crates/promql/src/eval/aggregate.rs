@@ -4,20 +4,10 @@ use std::collections::HashMap;
 
 use super::{Context, Meter};
 use crate::error::Result;
-use crate::labels::{Labels, METADATA};
+use crate::labels::Labels;
 use crate::numbers::{Mean, add_compensated, quantile};
-use crate::plan::{Aggregate, AggregateOp, Grouping, lists};
+use crate::plan::{Aggregate, AggregateOp, Grouping, listed};
 use crate::series::{Bits, Column, Grid, VectorSeries};
-
-/// The labels of a series' group.
-pub(super) fn group_labels(labels: &Labels, grouping: &Grouping) -> Labels {
-    let named = |name: &str| lists(&grouping.labels, name);
-    if grouping.without {
-        labels.filtered(|name| !named(name) && !METADATA.contains(&name))
-    } else {
-        labels.filtered(named)
-    }
-}
 
 /// Series of one group, in their order.
 pub(super) struct Group {
@@ -32,7 +22,7 @@ pub(super) fn groups(vector: &[VectorSeries], grouping: &Grouping) -> Vec<Group>
     let mut places: HashMap<Labels, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (at, series) in vector.iter().enumerate() {
-        let labels = group_labels(&series.labels, grouping);
+        let labels = listed(&series.labels, &grouping.labels, !grouping.without);
         let place = *places.entry(labels.clone()).or_insert_with(|| {
             groups.push(Group { labels, members: Vec::new() });
             groups.len() - 1
@@ -94,10 +84,7 @@ fn fold<T: Copy>(
 }
 
 fn quantiles(columns: &[&Column], qs: &[f64], grid: &Grid, meter: Meter<'_>) -> Result<Column> {
-    let mut present = Bits::new(grid.steps);
-    for column in columns {
-        present.unite(&column.present);
-    }
+    let present = Bits::union(grid.steps, columns.iter().copied());
     let mut result = Column::new(grid.steps);
     let mut values = Vec::with_capacity(columns.len());
     let mut polls = meter.polls();

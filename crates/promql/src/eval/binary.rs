@@ -7,17 +7,12 @@ use super::Context;
 use super::operator::apply;
 use crate::error::{Error, Result};
 use crate::labels::{Labels, METADATA};
-use crate::plan::{Binary, Cardinality, Matching, lists};
+use crate::plan::{Binary, Cardinality, Matching, listed, lists};
 use crate::series::{Bits, Column, Grid, VectorSeries};
 
 /// The labels by which series match.
 pub(super) fn signature(labels: &Labels, matching: &Matching) -> Labels {
-    let named = |name: &str| lists(&matching.labels, name);
-    if matching.on {
-        labels.filtered(named)
-    } else {
-        labels.filtered(|name| !named(name) && !METADATA.contains(&name))
-    }
+    listed(labels, &matching.labels, matching.on)
 }
 
 /// Places of the series with one signature.
@@ -68,13 +63,8 @@ impl<'b> Sides<'b> {
         } else {
             (matching.fill_left, matching.fill_right)
         };
-        let present = |side: &[VectorSeries]| {
-            let mut steps = Bits::new(grid.steps);
-            for series in side {
-                steps.unite(&series.column.present);
-            }
-            steps
-        };
+        let present =
+            |side: &[VectorSeries]| Bits::union(grid.steps, side.iter().map(|series| &series.column));
         let mut steps = present(&many);
         if fill_many.is_none() && fill_one.is_none() {
             steps.intersect(&present(&one));

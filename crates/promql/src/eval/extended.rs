@@ -29,7 +29,7 @@ impl Context<'_> {
         let window = self.plan.selectors[selector].window;
         let ranges = self.ranges(selector)?;
         let samples: usize = ranges.iter().map(|series| series.times.len()).sum();
-        let vector = self.for_each(&ranges, samples + ranges.len() * grid.steps, |series| {
+        self.for_each(&ranges, samples + ranges.len() * grid.steps, |series| {
             self.budget.columns(1, grid.steps)?;
             let mut column = Column::new(grid.steps);
             let (times, values) = (&series.times, &series.values);
@@ -56,8 +56,7 @@ impl Context<'_> {
             self.budget.samples(count)?;
             self.budget.count_samples(count, count);
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: false, column })
-        })?;
-        Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
+        })
     }
 
     /// The samples of a window, with one at each of its borders.

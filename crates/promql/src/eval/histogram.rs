@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::Context;
 use super::call::texts;
-use crate::annotations::Repair;
 use crate::error::Result;
 use crate::functions::histogram::{Bucket, fraction, quantile};
 use crate::labels::Labels;
@@ -22,11 +21,7 @@ struct Histogram {
 
 impl Histogram {
     fn steps(&self, grid: &Grid) -> Bits {
-        let mut steps = Bits::new(grid.steps);
-        for (_, column) in &self.buckets {
-            steps.unite(&column.present);
-        }
-        steps
+        Bits::union(grid.steps, self.buckets.iter().map(|(_, column)| column))
     }
 
     fn at(&self, step: usize) -> Vec<Bucket> {
@@ -82,14 +77,8 @@ impl Context<'_> {
     fn quantile_at(&self, q: f64, histogram: &Histogram, at: usize, step: usize, grid: &Grid) -> f64 {
         let (value, forced) = quantile(q, histogram.at(step));
         if let Some(forced) = forced {
-            let repair = Repair {
-                time: grid.time(step),
-                bucket_min: forced.bucket_min,
-                bucket_max: forced.bucket_max,
-                difference_max: forced.difference_max,
-            };
-            let name = self.name_of(&histogram.labels);
-            self.annotate(|annotations| annotations.forced_monotonicity(name, repair, at));
+            let (name, time) = (self.name_of(&histogram.labels), grid.time(step));
+            self.annotate(|annotations| annotations.forced_monotonicity(name, forced, time, at));
         }
         value
     }

@@ -128,10 +128,8 @@ impl<'a> Context<'a> {
             }
         }
         let Some(range) = range else { unreachable!("the plan is checked: a range vector") };
-        let vector = match self.evaluated(range) {
-            Some(vector) => vector?,
-            None => self.windowed(function, apply, &scalars, range, grid)?,
-        };
+        let evaluated = if let Node::Range { selector } = range { self.evaluated(*selector) } else { None };
+        let vector = evaluated.unwrap_or_else(|| self.windowed(function, apply, &scalars, range, grid))?;
         self.annotate_over_time(call, &scalars, &vector);
         if function.keeps_name() {
             return if self.options.delayed_name_removal { Ok(vector) } else { super::merge::merge(vector) };
@@ -153,12 +151,11 @@ impl<'a> Context<'a> {
         }
         let samples: usize = ranges.iter().map(|series| series.values.len()).sum();
         let work = samples + ranges.len() * grid.steps;
-        let vector = self.for_each(&ranges, work, |series| {
+        self.for_each(&ranges, work, |series| {
             let slide = Slide { window, reach: self.reach(series, extension), is_counted: is_subquery };
             let column = Windowed { apply, slide, scalars, grid: *grid }.column(series, self.meter())?;
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: series.drop_name, column })
-        })?;
-        Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
+        })
     }
 
     fn annotate_over_time(&self, call: &Call, scalars: &[Vec<f64>], vector: &[VectorSeries]) {
@@ -217,10 +214,7 @@ impl<'a> Context<'a> {
     pub(super) fn absent(&self, arg: &Node, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let vector = self.eval_vector(arg, grid)?;
         self.budget.columns(1, grid.steps)?;
-        let mut present = Bits::new(grid.steps);
-        for series in &vector {
-            present.unite(&series.column.present);
-        }
+        let present = Bits::union(grid.steps, vector.iter().map(|series| &series.column));
         Ok(self.absent_where(&present, arg, grid))
     }
 

@@ -7,7 +7,7 @@ use super::over_time::{Slide, Windowed};
 use super::selector::{Latest, without_stale};
 use super::{Context, Meter, extended::Reach};
 use crate::error::{Interrupt, Result};
-use crate::functions::{Kind, OverTime};
+use crate::functions::{Function, Kind, OverTime};
 use crate::labels::Labels;
 use crate::limits::{Budget, Limits};
 use crate::plan::{Call, Node, Plan, Window};
@@ -138,9 +138,10 @@ impl Plan {
         let operation = match first {
             Use::Samples => return None,
             Use::Itself => Operation::Latest { lookback_ms },
-            Use::Function { apply, numbers, .. } => {
+            Use::Function { name, numbers } => {
+                let Kind::OverTime(apply) = Function::by_name(name)?.kind else { return None };
                 let scalars = numbers.iter().map(|bits| vec![f64::from_bits(*bits); grid.steps]);
-                Operation::Function(*apply, scalars.collect())
+                Operation::Function(apply, scalars.collect())
             }
         };
         let budget = Budget::new(limits);
@@ -149,25 +150,14 @@ impl Plan {
 }
 
 /// A use of a selector.
+#[derive(PartialEq, Eq)]
 enum Use {
     /// Needs the samples, or several series together.
     Samples,
     /// Reads it as an instant vector.
     Itself,
     /// Passes it to a function of range vectors, whose other arguments are numbers (here their bits).
-    Function { name: &'static str, apply: OverTime, numbers: Vec<u64> },
-}
-
-impl PartialEq for Use {
-    fn eq(&self, other: &Use) -> bool {
-        match (self, other) {
-            (Use::Itself, Use::Itself) | (Use::Samples, Use::Samples) => true,
-            (Use::Function { name: a, numbers: left, .. }, Use::Function { name: b, numbers: right, .. }) => {
-                (a, left) == (b, right)
-            }
-            _ => false,
-        }
-    }
+    Function { name: &'static str, numbers: Vec<u64> },
 }
 
 fn add_uses(selector: usize, node: &Node, uses: &mut Vec<Use>) {
@@ -183,7 +173,7 @@ fn add_uses(selector: usize, node: &Node, uses: &mut Vec<Use>) {
         Node::Call(call) if call.args.iter().any(is_it) => match call.function.kind {
             // It reads the times of samples.
             Kind::Timestamp => uses.push(Use::Samples),
-            Kind::OverTime(apply) => uses.push(function(call, apply)),
+            Kind::OverTime(_) => uses.push(function(call)),
             _ => call.args.iter().for_each(|arg| add_uses(selector, arg, uses)),
         },
         Node::Call(call) => call.args.iter().for_each(|arg| add_uses(selector, arg, uses)),
@@ -202,21 +192,16 @@ fn add_uses(selector: usize, node: &Node, uses: &mut Vec<Use>) {
     }
 }
 
-fn function(call: &Call, apply: OverTime) -> Use {
+fn function(call: &Call) -> Use {
     let number = |arg: &Node| if let Node::Number(number) = arg { Some(number.to_bits()) } else { None };
     let others = call.args.iter().filter(|arg| !matches!(arg, Node::Range { .. }));
     let numbers: Option<Vec<u64>> = others.map(number).collect();
-    numbers.map_or(Use::Samples, |numbers| Use::Function { name: call.function.name, apply, numbers })
+    numbers.map_or(Use::Samples, |numbers| Use::Function { name: call.function.name, numbers })
 }
 
 impl Context<'_> {
     /// The value of a range vector's function, or of an instant vector, if it was evaluated while reading.
-    pub(super) fn evaluated(&self, arg: &Node) -> Option<Result<Vec<VectorSeries>>> {
-        let Node::Range { selector } = arg else { return None };
-        self.evaluated_selector(*selector)
-    }
-
-    pub(super) fn evaluated_selector(&self, selector: usize) -> Option<Result<Vec<VectorSeries>>> {
+    pub(super) fn evaluated(&self, selector: usize) -> Option<Result<Vec<VectorSeries>>> {
         let Selected::Steps(evaluated) = &self.series[selector] else { return None };
         self.budget.count_series(evaluated.count);
         self.budget.count_usage(&evaluated.usage);

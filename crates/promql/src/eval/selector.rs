@@ -12,23 +12,26 @@ use crate::series::{Column, Grid, RangeSeries, Series, VectorSeries, is_stale};
 const WORK_PER_THREAD: usize = 1 << 16;
 
 impl<'a> Context<'a> {
-    /// Applies a function to each item, using several threads if allowed and worthwhile. Results are in order.
-    pub(super) fn for_each<T: Sync, R: Send>(
+    /// Applies a function to each item, using several threads if allowed and worthwhile. Results are in order, without series that
+    /// have no value.
+    pub(super) fn for_each<T: Sync>(
         &self,
         items: &[T],
         work: usize,
-        apply: impl Fn(&T) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
-        let run = |part: &[T]| -> Result<Vec<R>> {
+        apply: impl Fn(&T) -> Result<VectorSeries> + Sync,
+    ) -> Result<Vec<VectorSeries>> {
+        let run = |part: &[T]| -> Result<Vec<VectorSeries>> {
             let checked = |item| self.check().and_then(|()| apply(item));
-            part.iter().map(checked).collect()
+            let mut vector: Vec<VectorSeries> = part.iter().map(checked).collect::<Result<_>>()?;
+            vector.retain(|series| series.column.present.any());
+            Ok(vector)
         };
         let threads = self.options.threads.min(work / WORK_PER_THREAD).min(items.len());
         if threads < 2 {
             return run(items);
         }
         let parts = items.chunks(items.len().div_ceil(threads));
-        let results: Vec<Result<Vec<R>>> = std::thread::scope(|scope| {
+        let results: Vec<Result<Vec<VectorSeries>>> = std::thread::scope(|scope| {
             let run = &run;
             let handles: Vec<_> = parts.map(|part| scope.spawn(move || run(part))).collect();
             let join = |handle: std::thread::ScopedJoinHandle<'_, _>| {
@@ -55,7 +58,7 @@ impl<'a> Context<'a> {
 
     /// An instant vector: at each step the last sample that is younger than the lookback, unless it is a staleness marker.
     pub(super) fn vector(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
-        if let Some(vector) = self.evaluated_selector(selector) {
+        if let Some(vector) = self.evaluated(selector) {
             return vector;
         }
         if self.plan.selectors[selector].extension == Some(Extension::Smoothed) {
@@ -93,11 +96,10 @@ impl<'a> Context<'a> {
         let (selected, samples) = self.selected(selector);
         let work = samples + selected.len() * grid.steps;
         let latest = Latest { window, lookback_ms: self.options.lookback_ms, grid: *grid };
-        let vector = self.for_each(selected, work, |series| {
+        self.for_each(selected, work, |series| {
             let column = latest.column(series, self.meter(), &read)?;
             Ok(VectorSeries { labels: series.labels.clone(), drop_name: false, column })
-        })?;
-        Ok(vector.into_iter().filter(|series| series.column.present.any()).collect())
+        })
     }
 
     /// All samples of a range vector's series, without staleness markers.

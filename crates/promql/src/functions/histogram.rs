@@ -19,6 +19,17 @@ pub(crate) struct Forced {
     pub difference_max: f64,
 }
 
+impl Forced {
+    /// This change and another one.
+    pub(crate) fn with(self, other: Forced) -> Forced {
+        Forced {
+            bucket_min: self.bucket_min.min(other.bucket_min),
+            bucket_max: self.bucket_max.max(other.bucket_max),
+            difference_max: self.difference_max.max(other.difference_max),
+        }
+    }
+}
+
 /// Sorts the buckets and merges equal bounds. `false` without a bucket with infinite bound.
 fn prepare(buckets: &mut Vec<Bucket>) -> bool {
     buckets.sort_by(|a, b| a.upper_bound.total_cmp(&b.upper_bound));
@@ -49,13 +60,8 @@ fn make_monotonic(buckets: &mut [Bucket]) -> Option<Forced> {
         } else if count < before {
             bucket.count = before;
             let bound = bucket.upper_bound;
-            let known =
-                forced.unwrap_or(Forced { bucket_min: bound, bucket_max: bound, difference_max: 0.0 });
-            forced = Some(Forced {
-                bucket_min: known.bucket_min.min(bound),
-                bucket_max: known.bucket_max.max(bound),
-                difference_max: known.difference_max.max(before - count),
-            });
+            let new = Forced { bucket_min: bound, bucket_max: bound, difference_max: before - count };
+            forced = Some(forced.map_or(new, |known| known.with(new)));
         } else {
             before = count;
         }

@@ -39,8 +39,11 @@ fn seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
+/// The value of a window, if it has one.
+type Answer = Result<Option<f64>>;
+
 /// A function of a window, and of the scalars among its arguments.
-pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Result<Option<f64>>;
+pub(crate) type OverTime = fn(&Samples<'_>, &[f64]) -> Answer;
 
 /// What a function does with its arguments.
 #[derive(Debug, Clone, Copy)]

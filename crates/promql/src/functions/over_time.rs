@@ -2,11 +2,8 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
-use super::{Samples, seconds};
-use crate::error::Result;
+use super::{Answer, Samples, seconds};
 use crate::numbers::{Mean, add_compensated, quantile};
-
-type Answer = Result<Option<f64>>;
 
 pub(crate) fn avg(samples: &Samples<'_>, _: &[f64]) -> Answer {
     if let Some(counts) = samples.counts {

@@ -2,10 +2,7 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
-use super::{Samples, seconds};
-use crate::error::Result;
-
-type Answer = Result<Option<f64>>;
+use super::{Answer, Samples, seconds};
 
 pub(crate) fn rate(samples: &Samples<'_>, _: &[f64]) -> Answer {
     let range = samples.range_seconds();

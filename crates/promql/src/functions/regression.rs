@@ -2,11 +2,9 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all are of the type `OverTime`")]
 
-use super::Samples;
-use crate::error::{Error, Result};
+use super::{Answer, Samples};
+use crate::error::Error;
 use crate::numbers::add_compensated;
-
-type Answer = Result<Option<f64>>;
 
 #[derive(Default)]
 struct Sum(f64, f64);

@@ -107,10 +107,7 @@ impl Lowering {
     }
 
     fn milliseconds(&self, length: &Length, may_be_negative: bool) -> Result<i64> {
-        let fail = |text: &str| {
-            let Span { start, end } = length.span;
-            Err(Error::bad_data(format!("{start}:{end}: {text}")))
-        };
+        let fail = |text: &str| Err(fault(length, text));
         let milliseconds = if length.literal_seconds().is_some() {
             length.literal_ms()
         } else {
@@ -140,17 +137,13 @@ impl Lowering {
             }
             LengthKind::Binary { op, left, right } => {
                 let (left, right) = (self.seconds(left)?, self.seconds(right)?);
-                let by_zero = |what| {
-                    let Span { start, end } = length.span;
-                    Err(Error::bad_data(format!("{start}:{end}: {what} by zero")))
-                };
                 match op {
                     LengthOp::Add => left + right,
                     LengthOp::Sub => left - right,
                     LengthOp::Mul => left * right,
-                    LengthOp::Div if right == 0.0 => return by_zero("division"),
+                    LengthOp::Div if right == 0.0 => return Err(fault(length, "division by zero")),
                     LengthOp::Div => left / right,
-                    LengthOp::Mod if right == 0.0 => return by_zero("modulo"),
+                    LengthOp::Mod if right == 0.0 => return Err(fault(length, "modulo by zero")),
                     LengthOp::Mod => left % right,
                     LengthOp::Pow => left.powf(right),
                     LengthOp::MinOf => left.min(right),
@@ -229,6 +222,12 @@ impl Lowering {
         let invariant = at.is_some() && expr.is_invariant(&self.selectors);
         Ok(Node::Info(Box::new(Info { expr, selector, names, matchers, invariant })))
     }
+}
+
+/// An error in a duration.
+fn fault(length: &Length, text: &str) -> Error {
+    let Span { start, end } = length.span;
+    Error::bad_data(format!("{start}:{end}: {text}"))
 }
 
 /// The metrics whose labels `info` adds by default.

@@ -15,6 +15,7 @@ use regex_syntax::hir::Hir;
 
 use crate::error::{Error, Result};
 use crate::functions::Function;
+use crate::labels::{Labels, METADATA};
 use crate::limits::Limits;
 use crate::quoted::quoted;
 use crate::syntax;
@@ -321,6 +322,15 @@ pub(crate) fn lists(labels: &[Arc<str>], name: &str) -> bool {
     labels.binary_search_by(|label| label.as_ref().cmp(name)).is_ok()
 }
 
+/// The labels of a series that a sorted list has (`only`), or those that it lacks, without the ones that describe the metric.
+pub(crate) fn listed(labels: &Labels, list: &[Arc<str>], only: bool) -> Labels {
+    if only {
+        labels.filtered(|name| lists(list, name))
+    } else {
+        labels.filtered(|name| !lists(list, name) && !METADATA.contains(&name))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Binary {
     pub op: BinaryOp,
@@ -332,8 +342,9 @@ pub(crate) struct Binary {
     pub invariant: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Cardinality {
+    #[default]
     OneToOne,
     ManyToOne,
     OneToMany,

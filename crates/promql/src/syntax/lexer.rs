@@ -4,14 +4,16 @@
 use super::token::{Kind, Token, word};
 
 /// The context of the next token.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
+    #[default]
     Usual,
     Braces,
     /// Within brackets, where a duration is expected.
     Length,
 }
 
+#[derive(Default)]
 struct Lexer<'t> {
     text: &'t str,
     /// The next byte, and the first one of the token.
@@ -25,22 +27,15 @@ struct Lexer<'t> {
     tokens: Vec<Token<'t>>,
 }
 
+/// Operators that are no words, longer ones first.
+const SIGNS: [&str; 15] = ["==", "!=", "<=", "</", ">=", ">/", "<", ">", "*", "/", "%", "+", "-", "^", "@"];
+
 /// The next token, or why there is none.
 type Lexed = Result<Kind, String>;
 
 /// All tokens; the last one is the end or an error.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        start: 0,
-        place: Place::Usual,
-        parens: 0,
-        in_brackets: false,
-        had_colon: false,
-        had_duration: false,
-        tokens: Vec::new(),
-    };
+    let mut lexer = Lexer { text, ..Lexer::default() };
     loop {
         lexer.skip_blanks();
         let lexed = match lexer.place {
@@ -166,35 +161,19 @@ impl Lexer<'_> {
     }
 
     fn sign(&mut self, first: char) -> Lexed {
-        let second = self.peek();
-        let (sign, length) = match (first, second) {
-            ('*', _) => ("*", 1),
-            ('/', _) => ("/", 1),
-            ('%', _) => ("%", 1),
-            ('+', _) => ("+", 1),
-            ('-', _) => ("-", 1),
-            ('^', _) => ("^", 1),
-            ('@', _) => ("@", 1),
-            ('=', Some('=')) => ("==", 2),
-            ('=', Some('~')) => return Err("unexpected character after '=': '~'".to_owned()),
-            ('=', _) => return Ok(Kind::Assign),
-            ('!', Some('=')) => ("!=", 2),
+        if let Some(sign) = SIGNS.into_iter().find(|sign| self.text[self.start..].starts_with(sign)) {
+            self.at = self.start + sign.len();
+            return Ok(Kind::Operator(sign));
+        }
+        match (first, self.peek()) {
+            ('=', Some('~')) => Err("unexpected character after '=': '~'".to_owned()),
+            ('=', _) => Ok(Kind::Assign),
             ('!', other) => {
                 let other = other.unwrap_or(char::REPLACEMENT_CHARACTER);
-                return Err(format!("unexpected character after '!': {other:?}"));
+                Err(format!("unexpected character after '!': {other:?}"))
             }
-            ('<', Some('=')) => ("<=", 2),
-            ('<', Some('/')) => ("</", 2),
-            ('<', _) => ("<", 1),
-            ('>', Some('=')) => (">=", 2),
-            ('>', Some('/')) => (">/", 2),
-            ('>', _) => (">", 1),
-            _ => return Err(format!("unexpected character: {first:?}")),
-        };
-        if length == 2 {
-            self.next();
+            _ => Err(format!("unexpected character: {first:?}")),
         }
-        Ok(Kind::Operator(sign))
     }
 
     fn in_braces(&mut self) -> Lexed {

@@ -16,6 +16,7 @@ const ITEMS_MAX: usize = 250;
 /// The precedence of a sign: the same as that of products.
 const SIGN_BINDS: u8 = 5;
 
+#[derive(Default)]
 pub(super) struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
@@ -51,16 +52,7 @@ pub(super) fn parse(query: &str, depth_max: usize) -> Parsed<Expr> {
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str, depth_max: usize) -> Parser<'t> {
-        Parser {
-            tokens: tokens(text),
-            at: 0,
-            depth: 0,
-            depth_max,
-            operators: 0,
-            regexes: RegexStates::default(),
-            aggregations: 0,
-            length_expected: ("", ""),
-        }
+        Parser { tokens: tokens(text), depth_max, ..Parser::default() }
     }
 
     pub(super) fn peek(&self) -> &Token<'t> {
@@ -329,7 +321,7 @@ impl<'t> Parser<'t> {
 
     /// `bool`, and how series match.
     fn modifiers(&mut self) -> Parsed<(bool, Matching)> {
-        let mut matching = Matching::one_to_one();
+        let mut matching = Matching::default();
         let returns_bool = self.accept(&Kind::Keyword("bool"));
         let on = self.peek().is_keyword("on");
         if on || self.peek().is_keyword("ignoring") {

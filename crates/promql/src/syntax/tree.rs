@@ -66,7 +66,7 @@ pub(crate) struct Binary {
     pub matching: Matching,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Matching {
     pub cardinality: Cardinality,
     /// `on (labels)`; otherwise `ignoring (labels)`.
@@ -176,17 +176,6 @@ impl Expr {
 }
 
 impl Matching {
-    pub(crate) fn one_to_one() -> Matching {
-        Matching {
-            cardinality: Cardinality::OneToOne,
-            on: false,
-            labels: Vec::new(),
-            include: Vec::new(),
-            fill_left: None,
-            fill_right: None,
-        }
-    }
-
     pub(crate) fn fills(&self) -> bool {
         self.fill_left.is_some() || self.fill_right.is_some()
     }
