@@ -190,7 +190,7 @@ impl Column {
 #[derive(Debug, Clone)]
 pub(crate) struct VectorSeries {
     pub labels: Labels,
-    /// The metric name is to be dropped at the end (delayed name removal).
+    /// The metric name is to be dropped: at the end (delayed name removal), or by functions of subqueries that keep names.
     pub drop_name: bool,
     pub column: Column,
 }

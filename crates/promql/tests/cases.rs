@@ -32,11 +32,23 @@ fn without_delayed_removal_bool_keeps_a_taken_name() {
         let labels = Labels::new([("__name__", name), (label, "1")]);
         store.load(&labels, 1_000, &[file::Item::Value(1.0)]);
     }
-    let query = r#"label_replace(a == bool on () group_left (__name__) b, "name", "$1", "__name__", "(.*)")"#;
-    let value = store.query(query, QueryTimes::instant(0), Options::default()).unwrap().value;
-    let Value::Vector(samples) = &value else { panic!("{value:?}") };
-    let labels: Vec<String> = samples.iter().map(|sample| sample.labels.to_string()).collect();
-    assert_eq!(labels, [r#"{__name__="b", name="b", x="1"}"#]);
+    for (query, expected) in [
+        (
+            r#"label_replace(a == bool on () group_left (__name__) b, "name", "$1", "__name__", "(.*)")"#,
+            r#"{__name__="b", name="b", x="1"}"#,
+        ),
+        ("(a == bool on () group_left (__name__) b)[1m:1m]", r#"{__name__="b", x="1"}"#),
+        ("last_over_time((a == bool on () group_left (__name__) b)[1m:1m])", r#"{x="1"}"#),
+        ("last_over_time((a == on () group_left (__name__) b)[1m:1m])", r#"{__name__="b", x="1"}"#),
+    ] {
+        let value = store.query(query, QueryTimes::instant(0), Options::default()).unwrap().value;
+        let labels: Vec<String> = match &value {
+            Value::Vector(samples) => samples.iter().map(|sample| sample.labels.to_string()).collect(),
+            Value::Matrix(series) => series.iter().map(|series| series.labels.to_string()).collect(),
+            _ => panic!("{value:?}"),
+        };
+        assert_eq!(labels, [expected], "{query}");
+    }
 }
 
 #[test]

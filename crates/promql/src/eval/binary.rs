@@ -249,7 +249,8 @@ impl Context<'_> {
         let owners = sides.owners(group, grid);
         let empty = Labels::empty();
         let fill_labels = group.signature.as_ref().unwrap_or(&empty);
-        let drop_name = sides.binary.returns_bool && !sides.drop_name;
+        // Also if names were dropped at once: `group_left` may have added one.
+        let drop_name = sides.binary.returns_bool;
         let mut add = |place: usize, labels: Labels, column: Column| {
             results.push((place, VectorSeries { labels, drop_name, column }));
         };

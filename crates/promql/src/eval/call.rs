@@ -195,7 +195,7 @@ impl<'a> Context<'a> {
                 series.drop_name &= replace.destination() != METRIC_NAME;
             }
         }
-        super::merge::merge(vector)
+        self.merge(vector)
     }
 
     fn label_join(&self, args: &[Node], grid: &Grid) -> Result<Vec<VectorSeries>> {
@@ -209,7 +209,7 @@ impl<'a> Context<'a> {
             series.labels = join.apply(&series.labels);
             series.drop_name &= join.destination() != METRIC_NAME;
         }
-        super::merge::merge(vector)
+        self.merge(vector)
     }
 }
 

@@ -74,7 +74,7 @@ impl Context<'_> {
             let by_name = found.get(&identity(&series.labels)).unwrap_or(&none);
             self.enrich(info, &series, by_name, grid, &mut result)?;
         }
-        super::merge::merge(result)
+        self.merge(result)
     }
 
     /// Splits the series by the label sets that it gets at different steps.

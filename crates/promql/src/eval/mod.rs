@@ -288,7 +288,7 @@ impl<'a> Context<'a> {
             Evaluated::Vector(vector) => {
                 // Otherwise each operation has dropped names and merged series.
                 let is_unfinished = self.options.delayed_name_removal;
-                let vector = if is_unfinished { merge::finish_names(vector)? } else { vector };
+                let vector = if is_unfinished { self.finish_names(vector)? } else { vector };
                 if instant {
                     Value::Vector(vector.into_iter().filter_map(|series| sample(series, time_ms)).collect())
                 } else {
@@ -299,7 +299,7 @@ impl<'a> Context<'a> {
                     Value::Matrix(matrix)
                 }
             }
-            Evaluated::Range(ranges) => Value::Matrix(merge::finish_ranges(ranges)?),
+            Evaluated::Range(ranges) => Value::Matrix(self.finish_ranges(ranges)?),
         })
     }
 }

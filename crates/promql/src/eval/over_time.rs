@@ -132,7 +132,8 @@ impl<'a> Context<'a> {
         let vector = evaluated.unwrap_or_else(|| self.windowed(function, apply, &scalars, range, grid))?;
         self.annotate_over_time(call, &scalars, &vector);
         if function.keeps_name() {
-            return if self.options.delayed_name_removal { Ok(vector) } else { super::merge::merge(vector) };
+            // As in Prometheus, a name that `group_left` has added to a subquery's series of `bool` is dropped here.
+            return if self.options.delayed_name_removal { Ok(vector) } else { self.finish_names(vector) };
         }
         self.drop_names(vector)
     }
