@@ -9,7 +9,7 @@ import pytest
 
 from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, values
-from prometheus.messages import VERSION_1, VERSION_2, request_2
+from prometheus.messages import VERSION_1, VERSION_2, exemplar, request_2
 from support.http import create_metric, create_policy, create_policy_with_rule
 from support.process import wait_until
 
@@ -305,6 +305,30 @@ def test_a_damaged_metric_that_gets_samples_keeps_no_other_from_being_stored(gnu
         message = request_2((target, samples, b""), ([("__name__", "new"), *target[1:]], samples, b""))
         answer = server.client().post(path, snappy(message), headers=VERSION_2).expect(400)
         assert answer.headers["x-prometheus-remote-write-samples-written"] == "1"
+
+
+def test_exemplars_of_other_series_are_shown_beside_those_of_a_damaged_metric(gnudi, tmp_path):
+    """With a rule of the operator's, which is checked for each metric."""
+    (tmp_path / "rules.yaml").write_text('"get measures": "not \'hidden\':%(name)s"\n')
+    server = gnudi(config=f"[oslo_policy]\npolicy_file = {tmp_path / 'rules.yaml'}\n")
+
+    def write(second):
+        time_ms = (START_S + second) * 1000
+        body = b"".join(
+            series(label("__name__", name), label("job", "j"), sample(second, time_ms), exemplar(1.0, time_ms, trace_id=name))
+            for name in ["up", "down"])
+        return server.client().post("/api/v1/write", snappy(body), headers=VERSION_1)
+
+    def shown():
+        found = server.client().get("/api/v1/query_exemplars?query=up%2Bdown").expect(200).json()["data"]
+        return [one["seriesLabels"]["__name__"] for one in found]
+
+    write(0).expect(204)
+    assert shown() == ["down", "up"]
+    damage_in_the_index(server, creator_of(metrics_of(server.client(), "prometheus", "j@none")["up"]))
+    # The restart has dropped the exemplars.
+    write(1).expect(400)
+    assert shown() == ["down"]
 
 
 def test_what_is_damaged_keeps_nothing_else_from_opentelemetry_from_being_stored(gnudi):

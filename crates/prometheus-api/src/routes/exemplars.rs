@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use gnudi_app::provision;
 use gnudi_prometheus::{
     answer::{success, write_labels, write_list},
     number::{write_time, write_value},
@@ -96,10 +97,11 @@ async fn permitted(call: &Call<'_>, mut exemplars: Vec<StoredExemplar>) -> Resul
     let locations: Vec<(Uuid, &str)> =
         places.iter().map(|(resource, name)| (*resource, name.as_str())).collect();
     call.reads_metrics(locations.len());
-    let metrics = call.indexer().named_metrics(&locations).await?;
+    let metrics = provision::named_metrics(call, &locations).await?;
     let mut readable: HashSet<(Arc<str>, Labels)> = HashSet::new();
     for (series, metric) in written.into_iter().zip(metrics) {
-        let Some(metric) = metric else { continue };
+        // Whether the rule denies a damaged one is unknown.
+        let Ok(Some(metric)) = metric else { continue };
         if is_permitted(call, Rule::GetMeasures, &metric).await? {
             readable.insert(series);
         }
