@@ -358,6 +358,24 @@ def test_what_is_damaged_keeps_nothing_else_from_opentelemetry_from_being_stored
         assert values(client, metric, "raw") == [0.0, 1.0, 2.0]
 
 
+def test_a_histogram_of_opentelemetry_that_is_damaged_is_one_data_point(gnudi):
+    server = gnudi()
+
+    def export(second):
+        point = {"timeUnixNano": str((START_S + second) * 10**9), "count": "2", "sum": 3.0, "bucketCounts": ["1", "1"], "explicitBounds": [1.0]}
+        metrics = [{"name": "h", "histogram": {"dataPoints": [point], "aggregationTemporality": 2}}]
+        # With a descriptive attribute there is `target_info`, which is no data point.
+        attributes = [{"key": key, "value": {"stringValue": "a"}} for key in ["service.name", "host.name"]]
+        body = {"resourceMetrics": [{"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]}]}
+        return server.client().post("/api/v1/otlp/v1/metrics", body).expect(200).json()
+
+    assert export(0) == {}
+    resource = server.client().get("/v1/resource/prometheus/a@none").expect(200).json()
+    damage_in_the_index(server, ("resource", "creator", "id", uuid.UUID(resource["id"]).bytes))
+    partial = export(1)["partialSuccess"]
+    assert partial["rejectedDataPoints"] == "1" and resource["id"] in partial["errorMessage"], partial
+
+
 def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
     """Its measures wait in the sack of all others."""
     server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])

@@ -46,8 +46,8 @@ pub struct Stored {
     pub exemplars: u64,
     /// Why the rest is not stored; empty if all is stored.
     pub faults: String,
-    /// The number of errors; what is damaged counts by samples.
-    pub faults_len: usize,
+    /// How many data points are not stored, or not with all of their series (see [`Gathering::begin_point`]).
+    pub refused_points: usize,
 }
 
 /// A series of the request.
@@ -69,6 +69,7 @@ struct UnknownSeries {
     key: SeriesKey,
     resource: Uuid,
     metric_name: String,
+    point: Option<usize>,
 }
 
 /// The series of a request read so far.
@@ -87,6 +88,9 @@ pub struct Gathering<'c> {
     samples: u64,
     faults: Vec<String>,
     faults_len: usize,
+    /// The data point that the series belongs to.
+    point: Option<usize>,
+    refused_points: HashSet<usize>,
 }
 
 impl<'c> Gathering<'c> {
@@ -103,7 +107,14 @@ impl<'c> Gathering<'c> {
             samples: 0,
             faults: Vec::new(),
             faults_len: 0,
+            point: None,
+            refused_points: HashSet::new(),
         }
+    }
+
+    /// Begins a data point: the series that are added next belong to it. Of several series one may be refused.
+    pub fn begin_point(&mut self, point: Option<usize>) {
+        self.point = point;
     }
 
     /// The key of a series. `labels` are bytes that identify its labels among requests of this form.
@@ -184,7 +195,7 @@ impl<'c> Gathering<'c> {
         let (measures, resource, metric_name) =
             place::place(&mut self.parcels, labels, Labels::Exact, creator).expect("the labels are checked");
         measures.extend(points);
-        self.unknown_series.push(UnknownSeries { key, resource, metric_name });
+        self.unknown_series.push(UnknownSeries { key, resource, metric_name, point: self.point });
     }
 
     /// Adds the metadata that was sent with a series of this name whose metric the policy allows (see [`Gathering::add`]).
@@ -249,6 +260,7 @@ impl<'c> Gathering<'c> {
 
     fn fault(&mut self, text: impl FnOnce() -> String) {
         self.faults_len += 1;
+        self.refused_points.extend(self.point);
         if self.faults.len() < FAULTS_REPORTED_MAX {
             self.faults.push(text());
         }
@@ -259,8 +271,8 @@ impl<'c> Gathering<'c> {
     /// # Errors
     /// Those of [`provision::find_or_make`] and of the log of measures; nothing is stored then.
     pub async fn store(mut self) -> Result<Stored> {
-        let mut left_out = LeftOut::default();
-        drop_unknown_ends(self.call, &mut self.parcels).await?;
+        self.point = None;
+        let dropped = drop_unknown_ends(self.call, &mut self.parcels).await?;
         let options = &self.call.api.options;
         let resource_type = place::resource_type();
         let to = Destination {
@@ -270,8 +282,7 @@ impl<'c> Gathering<'c> {
         };
         if self.parcels.metrics() > 0 {
             let found = provision::find_or_make(self.call, to, &mut self.parcels).await?;
-            left_out = found.left_out;
-            self.report(&left_out);
+            self.report(&found.left_out);
             let mut ids = HashMap::new();
             for (parcel, metrics) in self.parcels.iter().zip(&found.metrics) {
                 for ((name, measures), metric) in parcel.names().zip(parcel.measures()).zip(metrics) {
@@ -287,6 +298,12 @@ impl<'c> Gathering<'c> {
                 Some((one.key, known_series.metric(id, one.resource, &one.metric_name)))
             };
             known_series.insert(self.unknown_series.iter().filter_map(known));
+            let is_left_out = |one: &&UnknownSeries| {
+                !ids.contains_key(&(one.resource, one.metric_name.as_str()))
+                    && !dropped.contains(&(one.resource, one.metric_name.clone()))
+            };
+            let left_out = self.unknown_series.iter().filter(is_left_out);
+            self.refused_points.extend(left_out.filter_map(|one| one.point));
         }
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);
@@ -295,11 +312,11 @@ impl<'c> Gathering<'c> {
             self.call.api.metadata.put(&self.call.caller.user, &name, metadata);
         }
         let faults = self.reported_faults();
-        let faults_len = self.faults_len - left_out.reasons.len() + left_out.measures;
+        let refused_points = self.refused_points.len();
         self.call.append(batch(&self.points, self.known)).await?;
         let kept = self.exemplars.into_iter().map(|exemplar| self.call.api.exemplars.put(exemplar));
         let exemplars = kept.filter(|is_kept| *is_kept).count() as u64;
-        Ok(Stored { samples: self.samples, exemplars, faults, faults_len })
+        Ok(Stored { samples: self.samples, exemplars, faults, refused_points })
     }
 
     /// Reports what is damaged. The policy was not checked for its series.
@@ -339,8 +356,8 @@ fn may_write_own(call: &Call<'_>, name: &str) -> bool {
     call.allows(Rule::PostMeasures, Target::Given(&own))
 }
 
-/// Drops end markers of unknown series: they do not create metrics.
-pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result<()> {
+/// Drops end markers of unknown series, and returns these by resource and name: they do not create metrics.
+pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result<HashSet<(Uuid, String)>> {
     let is_end = |measures: &[Measure]| measures.iter().all(Measure::is_end_marker);
     let ends: Vec<(Uuid, &str)> = parcels
         .iter()
@@ -349,7 +366,7 @@ pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result
         .map(|(resource, name, _)| (resource, name))
         .collect();
     if ends.is_empty() {
-        return Ok(());
+        return Ok(HashSet::new());
     }
     let found = provision::named_metrics(call, &ends).await?;
     let unknown = ends.iter().zip(found).filter(|(_, metric)| matches!(metric, Ok(None)));
@@ -358,7 +375,7 @@ pub async fn drop_unknown_ends(call: &Call<'_>, parcels: &mut Parcels) -> Result
     parcels.retain(|resource, name, measures| {
         !is_end(measures) || !unknown.contains(&(resource, name.to_owned()))
     });
-    Ok(())
+    Ok(unknown)
 }
 
 /// A series in an error text.

@@ -311,6 +311,26 @@ fn data_points_of_several_types_are_rejected() {
 }
 
 #[test]
+fn the_samples_of_a_data_point_belong_together() {
+    let point = json!({
+        "timeUnixNano": "1700000000000000000", "count": "2", "bucketCounts": ["1", "1"], "explicitBounds": [1.0],
+    });
+    let histogram = json!({"dataPoints": [point, point], "aggregationTemporality": 2});
+    let attributes =
+        json!(["service.name", "host.name"].map(|key| json!({"key": key, "value": {"stringValue": "x"}})));
+    let metrics = json!([{"name": "m", "histogram": histogram}]);
+    let all = json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]});
+    let body = json!({"resourceMetrics": [all]}).to_string();
+    let request = read(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+    let mut points = Vec::new();
+    translate(&request, ROOMY, &mut |one| points.push(one.point)).unwrap();
+    // The count and two buckets of each, and `target_info`.
+    let counts: Vec<usize> = points.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    assert_eq!((counts, points[6]), (vec![3, 3, 1], None));
+    assert!(points[..6].iter().all(Option::is_some));
+}
+
+#[test]
 fn infinite_bounds_are_written_as_in_prometheus() {
     let point = json!({
         "timeUnixNano": "1700000000000000000", "count": "3", "bucketCounts": ["1", "1", "1"],

@@ -38,8 +38,8 @@ pub async fn metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     match gathered {
         Ok((gathering, mut rejected)) => {
             let stored = gathering.store().await?;
-            rejected.data_points += stored.faults_len as u64;
-            rejected.reasons.extend((stored.faults_len > 0).then_some(stored.faults));
+            rejected.data_points += stored.refused_points as u64;
+            rejected.reasons.extend((!stored.faults.is_empty()).then_some(stored.faults));
             Ok(answer(StatusCode::OK, encoding, otlp::export_response(&rejected, encoding)))
         }
         Err(error) if error.status == StatusCode::BAD_REQUEST => {
@@ -82,6 +82,7 @@ fn gather<'c>(call: &'c Call<'c>, encoding: Encoding, body: &[u8]) -> Result<(Ga
             key.extend_from_slice(text.as_bytes());
         }
         let labels = || Ok::<_, InvalidLabels>(translated.labels.to_vec());
+        gathering.begin_point(translated.point);
         let found = gathering.find(&[gathering.key(FORM, &key)]);
         let is_added = gathering.add(found[0], &[translated.sample], labels);
         if is_added && described != Some(translated.metric) {

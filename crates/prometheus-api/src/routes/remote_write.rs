@@ -45,7 +45,7 @@ pub async fn remote_write(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer
         Err(error) if error.status == StatusCode::BAD_REQUEST => {
             call.has_no_items(Rule::PostMeasures);
             let Value::Str(faults) = error.detail else { return Err(error) };
-            Ok(answer(version, &Stored { samples: 0, exemplars: 0, faults, faults_len: 1 }))
+            Ok(answer(version, &Stored { samples: 0, exemplars: 0, faults, refused_points: 0 }))
         }
         Err(error) => Err(error),
     }

@@ -54,6 +54,8 @@ pub struct Translated<'s> {
     pub labels: &'s [(&'s str, &'s str)],
     pub sample: Sample,
     pub metadata: &'s Metadata<'s>,
+    /// Which data point of the request it belongs to; `None` for `target_info`.
+    pub point: Option<usize>,
     /// The number of the metric within the request: consecutive samples with the same number have the same metadata.
     pub metric: usize,
 }
@@ -85,8 +87,15 @@ pub fn translate(
     limits: Limits,
     put: &mut dyn FnMut(Translated<'_>),
 ) -> Result<Rejected, OtlpError> {
-    let mut out =
-        Output { put, limits, metrics: 0, samples: 0, labels_bytes: 0, rejected: Rejected::default() };
+    let mut out = Output {
+        put,
+        limits,
+        metrics: 0,
+        point: None,
+        samples: 0,
+        labels_bytes: 0,
+        rejected: Rejected::default(),
+    };
     for resource in &request.resource_metrics {
         resource_metrics(resource, &mut out)?;
     }
@@ -102,6 +111,8 @@ struct Output<'p> {
     limits: Limits,
     /// The number of metrics begun, including `target_info`.
     metrics: usize,
+    /// The data point whose samples follow: the number of samples before it.
+    point: Option<usize>,
     samples: usize,
     labels_bytes: usize,
     rejected: Rejected,
@@ -131,7 +142,8 @@ impl Output<'_> {
         if self.labels_bytes > self.limits.labels_bytes_max {
             return Err(OtlpError::LabelsTooLarge(self.limits.labels_bytes_max));
         }
-        (self.put)(Translated { labels: &labels, sample, metadata, metric: self.metrics });
+        let (point, metric) = (self.point, self.metrics);
+        (self.put)(Translated { labels: &labels, sample, metadata, point, metric });
         Ok(())
     }
 }
@@ -295,7 +307,10 @@ impl<'m> MetricSeries<'m, '_> {
     {
         let labels = self.target.labels(attributes, &[METRIC_NAME]);
         match (labels, milliseconds(time)) {
-            (Ok(labels), Some(time)) => return Some((labels, time)),
+            (Ok(labels), Some(time)) => {
+                self.out.point = Some(self.out.samples);
+                return Some((labels, time));
+            }
             (Err(error), _) => self.out.rejected.add(1, format_args!("{}: {error}", truncated(self.name))),
             (_, None) => {
                 self.out
@@ -380,6 +395,7 @@ fn target_info(
     if !labels.contains_key(JOB) && !labels.contains_key(INSTANCE) {
         return Ok(());
     }
+    out.point = None;
     let metadata = Metadata { kind: MetricKind::Gauge, help: "Target metadata".into(), unit: "".into() };
     let mut time = first.max(last.saturating_sub(TARGET_INFO_INTERVAL_MS * (TARGET_INFO_SAMPLES_MAX - 1)));
     while time < last {
