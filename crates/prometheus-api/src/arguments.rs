@@ -77,14 +77,9 @@ impl Arguments {
 
     /// The limit on the response's items; `None` for all.
     pub fn limit(&self) -> Result<Option<usize>, Failure> {
-        let limit = self.number("limit")?;
-        match limit {
-            None | Some(0) => Ok(None),
-            Some(limit) => match usize::try_from(limit) {
-                Ok(limit) => Ok(Some(limit)),
-                Err(_) => Err(Failure::parameter("limit", "limit must be non-negative")),
-            },
-        }
+        let limit = self.number("limit")?.filter(|limit| *limit != 0);
+        let negative = |_| Failure::parameter("limit", "limit must be non-negative");
+        limit.map(usize::try_from).transpose().map_err(negative)
     }
 
     /// An integer.

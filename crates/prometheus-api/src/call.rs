@@ -6,14 +6,8 @@ use crate::api::PrometheusApi;
 
 /// The request, and the API's state.
 pub struct Call<'a> {
-    call: &'a gnudi_app::Call<'a>,
+    pub call: &'a gnudi_app::Call<'a>,
     pub api: &'a PrometheusApi,
-}
-
-impl<'a> Call<'a> {
-    pub fn new(call: &'a gnudi_app::Call<'a>, api: &'a PrometheusApi) -> Self {
-        Call { call, api }
-    }
 }
 
 impl<'a> Deref for Call<'a> {

@@ -132,8 +132,7 @@ impl Catalogue {
                 let mut found = values(&[])?;
                 if label == METRIC_NAME && ceilometer_names {
                     // Clients check here whether a metric exists before they query it.
-                    let of_resources =
-                        Matcher::new(MatchKind::NotEqual, RESOURCE_ID, "").expect("it has no expression");
+                    let of_resources = not_empty(RESOURCE_ID);
                     let own = values(&[vec![Condition::Matcher(&of_resources)]])?;
                     found.extend(own.iter().map(|name| exported(name).into()));
                 }
@@ -142,7 +141,8 @@ impl Catalogue {
             let mut plain = Vec::with_capacity(sets.len());
             let mut renamed: BTreeSet<Arc<str>> = BTreeSet::new();
             for conditions in sets {
-                let Some(name) = exported_name(conditions).filter(|_| label == METRIC_NAME) else {
+                let exported_name = conditions.iter().find_map(Condition::exported_name);
+                let Some(name) = exported_name.filter(|_| label == METRIC_NAME) else {
                     plain.push(conditions.clone());
                     continue;
                 };
@@ -166,7 +166,6 @@ impl Catalogue {
         seen: Option<&MetricScope>,
     ) -> Result<BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, CatalogueError> {
         let (label, ceilometer_names) = (label.to_owned(), self.ceilometer_names);
-        let not_empty = |name| Matcher::new(MatchKind::NotEqual, name, "").expect("it has no expression");
         let (named, of_resources) = ([not_empty(METRIC_NAME)], not_empty(RESOURCE_ID));
         let list = move |view: View<'_>| -> Result<_, SearchError> {
             let View { index, sets, sees, stops } = view;
@@ -199,12 +198,8 @@ impl Catalogue {
     }
 }
 
-/// The name of a condition [`Condition::ExportedAs`] among these.
-fn exported_name<'c>(conditions: &[Condition<'c>]) -> Option<&'c str> {
-    conditions.iter().find_map(|condition| match condition {
-        Condition::ExportedAs(name) => Some(*name),
-        Condition::Matcher(_) | Condition::Tested(..) => None,
-    })
+fn not_empty(label: &str) -> Matcher {
+    Matcher::new(MatchKind::NotEqual, label, "").expect("it has no expression")
 }
 
 fn listed(texts: BTreeSet<Arc<str>>) -> Vec<Arc<str>> {

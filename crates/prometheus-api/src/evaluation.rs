@@ -10,7 +10,7 @@ use std::{
 
 use gnudi_indexer::MetricScope;
 use gnudi_promql::{
-    Evaluation, Interrupt, Labels, Limits, Matcher, Options, QueryResult, QueryTimes, STALE_NAN_BITS,
+    Evaluation, Interrupt, Limits, Matcher, Options, Plan, QueryResult, QueryTimes, STALE_NAN_BITS, Sample,
     Selection, Series, Usage, Value, Windows, parse,
 };
 
@@ -92,10 +92,7 @@ async fn evaluate_until(
     // As in Prometheus, a lookback that is not positive means the default.
     let lookback = parameters.lookback.filter(|lookback| *lookback > 0);
     let lookback_ms = lookback.map_or(LOOKBACK_MS, |lookback| (lookback / 1_000_000).max(1));
-    let (query, times) = (parameters.query.to_owned(), parameters.times);
-    let has_expressions = long_work::may_have_expressions(&query);
-    let parse = move || parse(&query, times, &limits);
-    let plan = long_work::on_expressions(call.app.engine(), has_expressions, parse).await?;
+    let plan = parsed(call, parameters.query, parameters.times).await?;
     let is_canceled = Arc::new(AtomicBool::new(false));
     let _cancel = StopOnDrop(is_canceled.clone());
     let interrupt: Arc<dyn Fn() -> Option<Interrupt> + Send + Sync> = Arc::new(move || {
@@ -126,6 +123,14 @@ async fn evaluate_until(
     }
     let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
     Ok(Evaluated { result, stats })
+}
+
+/// Parses a query, within the default limits.
+pub async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<Plan, Failure> {
+    let query = query.to_owned();
+    let has_expressions = long_work::may_have_expressions(&query);
+    let parse = move || parse(&query, times, &Limits::default());
+    Ok(long_work::on_expressions(call.app.engine(), has_expressions, parse).await?)
 }
 
 /// The warning in a truncated response.
@@ -159,31 +164,19 @@ pub fn samples_of(value: &Value) -> usize {
     }
 }
 
-/// The newest sample of a series.
-#[derive(Clone, Debug)]
-pub struct Newest {
-    pub labels: Labels,
-    pub time_ms: i64,
-    pub value: f64,
-}
-
 /// The newest samples, within the lookback, of the series that match any of the matcher sets.
 pub async fn newest(
     call: &Call<'_>,
     sets: &[Vec<Matcher>],
     seen: Option<&MetricScope>,
-) -> Result<Vec<Newest>, Failure> {
+) -> Result<Vec<Sample>, Failure> {
     let now_ms = call.now_ms();
     let selection = Selection {
-        matchers: &[],
         start_ms: now_ms - LOOKBACK_MS + 1,
         end_ms: now_ms,
-        range_ms: 0,
-        is_range: false,
         looks_back: true,
-        looks_ahead: false,
         windows: Some(Windows { first_end_ms: now_ms, step_ms: 0 }),
-        function: None,
+        ..Selection::default()
     };
     let limits = Limits::default();
     let selected = Reader::new(call, seen, LOOKBACK_MS, &limits).samples_of_any(sets, &selection).await?;
@@ -191,9 +184,9 @@ pub async fn newest(
         let (time_ms, value) = (*series.times_ms.last()?, *series.values.last()?);
         let is_young = time_ms > now_ms - series.lookback_ms.unwrap_or(LOOKBACK_MS);
         let lives = is_young && value.to_bits() != STALE_NAN_BITS;
-        lives.then(|| Newest { labels: series.labels.clone(), time_ms, value })
+        lives.then(|| Sample { labels: series.labels.clone(), time_ms, value })
     };
     let count: usize = selected.series.iter().map(Vec::len).sum();
-    let work = move || -> Vec<Newest> { selected.series.iter().flatten().filter_map(newest).collect() };
+    let work = move || -> Vec<Sample> { selected.series.iter().flatten().filter_map(newest).collect() };
     Ok(long_work::on_items(call.app.engine(), count, work).await)
 }

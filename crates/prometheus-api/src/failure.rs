@@ -7,7 +7,7 @@ use gnudi_promql::ErrorKind;
 use gnudi_server::{Response, reply};
 use hyper::{StatusCode, header::RETRY_AFTER};
 
-use crate::{catalogue::CatalogueError, long_work::TimedOut};
+use crate::catalogue::CatalogueError;
 
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,12 +94,6 @@ impl From<CrossMeasuresError> for Failure {
             ),
             other => ApiError::from(other).into(),
         }
-    }
-}
-
-impl From<TimedOut> for Failure {
-    fn from(_: TimedOut) -> Self {
-        Failure::timeout()
     }
 }
 

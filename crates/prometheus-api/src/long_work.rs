@@ -13,10 +13,6 @@ use gnudi_engine::Engine;
 /// The maximum and default query timeout, and the maximum time of any long work. Prometheus' default.
 pub const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The work took longer than [`TIMEOUT`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedOut;
-
 /// Stops work on drop.
 pub struct StopOnDrop(pub Arc<AtomicBool>);
 
@@ -53,13 +49,13 @@ pub fn may_have_expressions(text: &str) -> bool {
     text.contains('~')
 }
 
-/// Runs work that polls whether to stop.
+/// Runs work that polls whether to stop; `None` if it takes longer than [`TIMEOUT`].
 pub async fn run<T: Send + 'static>(
     engine: &Engine,
     work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-) -> Result<T, TimedOut> {
+) -> Option<T> {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let _stop = StopOnDrop(is_stopped.clone());
     let work = engine.compute(move || work(&|| is_stopped.load(Ordering::Relaxed)));
-    tokio::time::timeout(TIMEOUT, work).await.map_err(|_| TimedOut)
+    tokio::time::timeout(TIMEOUT, work).await.ok()
 }

@@ -37,7 +37,7 @@ pub fn routes(api: PrometheusApi) -> Vec<Route> {
         ($handler:path) => {
             Box::new(ApiHandler {
                 api: api.clone(),
-                serve: |api, call, body| Box::pin(async move { $handler(&Call::new(call, api), body).await }),
+                serve: |api, call, body| Box::pin(async move { $handler(&Call { call, api }, body).await }),
             })
         };
     }

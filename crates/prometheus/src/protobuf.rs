@@ -119,6 +119,22 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Decodes all fields of this number, which are messages, with `read`.
+pub(crate) fn repeated<'a, T, E: From<Malformed>>(
+    field: u64,
+    message: &'a [u8],
+    mut read: impl FnMut(&'a [u8]) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    let mut all = Vec::new();
+    for found in Fields(message) {
+        let (number, value) = found?;
+        if number == field {
+            all.push(read(value.bytes(field)?)?);
+        }
+    }
+    Ok(all)
+}
+
 /// Decodes a varint and advances `bytes` past it.
 #[inline]
 pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {

@@ -11,12 +11,12 @@ use gnudi_prometheus::{
     number::{write_time, write_value},
     remote_write::names,
 };
-use gnudi_promql::{Labels, Limits, Matcher, Plan, QueryTimes, parse};
+use gnudi_promql::{Labels, Matcher, Plan, QueryTimes};
 use uuid::Uuid;
 
 use crate::{
-    exemplar_store::StoredExemplar, failure::Failure, long_work, place, routes::prelude::*,
-    selected::is_permitted,
+    evaluation::parsed, exemplar_store::StoredExemplar, failure::Failure, long_work, place,
+    routes::prelude::*, selected::is_permitted,
 };
 
 /// `GET` and `POST /api/v1/query_exemplars`
@@ -29,15 +29,12 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         if times.is_empty() {
             return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
         }
-        let query = arguments.get("query").to_owned();
-        let has_expressions = long_work::may_have_expressions(&query);
-        let parse = move || parse(&query, QueryTimes::instant(0), &Limits::default());
-        let plan = long_work::on_expressions(call.app.engine(), has_expressions, parse).await?;
+        let plan = parsed(call, arguments.get("query"), QueryTimes::instant(0)).await?;
         let found = call.api.exemplars.find(|exemplar| {
             times.contains(&exemplar.time_ms) && super::sees_creator(seen, &exemplar.creator)
         });
         let select = move |stops: &dyn Fn() -> bool| selected(&plan, found, stops);
-        let found = long_work::run(call.app.engine(), select).await?;
+        let found = long_work::run(call.app.engine(), select).await.ok_or_else(Failure::timeout)?;
         let exemplars = permitted(call, found).await?;
         let (engine, count) = (call.app.engine(), exemplars.len());
         Ok(reply::ok(long_work::on_items(engine, count, move || listed(exemplars)).await))

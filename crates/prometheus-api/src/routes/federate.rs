@@ -6,17 +6,13 @@ use gnudi_prometheus::{
     escaped::{escape, is_plain},
     number::write_value,
 };
-use gnudi_promql::METRIC_NAME;
+use gnudi_promql::{METRIC_NAME, Sample};
 use hyper::{
     StatusCode,
     header::{ACCEPT, HeaderValue},
 };
 
-use crate::{
-    evaluation::{Newest, newest},
-    long_work,
-    routes::prelude::*,
-};
+use crate::{evaluation::newest, long_work, routes::prelude::*};
 
 const INSTANCE: &str = "instance";
 
@@ -83,15 +79,15 @@ pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 }
 
 /// Each series once, by its name.
-fn sorted(mut samples: Vec<Newest>) -> Vec<Newest> {
+fn sorted(mut samples: Vec<Sample>) -> Vec<Sample> {
     samples.retain(|sample| !sample.labels.metric_name().is_empty());
-    let key = |sample: &Newest| (sample.labels.metric_name().to_owned(), sample.labels.clone());
+    let key = |sample: &Sample| (sample.labels.metric_name().to_owned(), sample.labels.clone());
     samples.sort_by_cached_key(key);
     samples.dedup_by(|a, b| a.labels == b.labels);
     samples
 }
 
-fn text(samples: &[Newest], escaping: Escaping) -> Vec<u8> {
+fn text(samples: &[Sample], escaping: Escaping) -> Vec<u8> {
     let mut out = Vec::new();
     let mut last_name = "";
     for sample in samples {

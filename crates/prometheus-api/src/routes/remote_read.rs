@@ -69,10 +69,7 @@ async fn answered(
             end_ms: query.end_ms,
             range_ms: query.end_ms.saturating_sub(query.start_ms),
             is_range: true,
-            looks_back: false,
-            looks_ahead: false,
-            windows: None,
-            function: None,
+            ..Selection::default()
         }
     };
     let selections: Vec<Selection<'_>> = queries.iter().zip(&matchers).map(selection).collect();

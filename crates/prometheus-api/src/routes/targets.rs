@@ -4,13 +4,9 @@
 use gnudi_indexer::MetricScope;
 use gnudi_model::Timestamp;
 use gnudi_prometheus::answer::{success, write_labels, write_list, write_text};
-use gnudi_promql::{Labels, METRIC_NAME, Matcher};
+use gnudi_promql::{Labels, METRIC_NAME, Matcher, Sample};
 
-use crate::{
-    evaluation::{Newest, newest},
-    failure::Failure,
-    routes::prelude::*,
-};
+use crate::{evaluation::newest, failure::Failure, routes::prelude::*};
 
 /// A target scraped within the lookback.
 struct Target {
@@ -38,7 +34,7 @@ pub async fn targets(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
 
 async fn active(call: &Call<'_>, seen: Option<&MetricScope>) -> Result<Vec<Target>, Failure> {
     let sets = [vec![Matcher::equal(METRIC_NAME, "up")]];
-    let target = |newest: Newest| Target {
+    let target = |newest: Sample| Target {
         labels: Labels::new(newest.labels.iter().filter(|(name, _)| *name != METRIC_NAME)),
         is_up: newest.value == 1.0,
         scraped: Timestamp(newest.time_ms.saturating_mul(1_000_000)),

@@ -91,6 +91,11 @@ impl<'a> Condition<'a> {
             Condition::ExportedAs(_) => None,
         }
     }
+
+    /// The name of a condition [`Condition::ExportedAs`].
+    pub fn exported_name(&self) -> Option<&'a str> {
+        if let Condition::ExportedAs(name) = self { Some(*name) } else { None }
+    }
 }
 
 /// Why a search has no result.

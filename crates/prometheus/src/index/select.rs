@@ -119,12 +119,7 @@ impl Index {
             }
         }
         self.for_each_match(sets, sees, stops, |part, series| {
-            for pair in &series.pairs {
-                let (name, _) = part.pair(*pair);
-                if !names.contains(name) {
-                    names.insert(name.clone());
-                }
-            }
+            series.pairs.iter().for_each(|pair| add(&mut names, Some(part.pair(*pair).0)));
         })?;
         Ok(names)
     }
@@ -151,11 +146,7 @@ impl Index {
             }
         }
         self.for_each_match(sets, sees, stops, |part, series| {
-            if let Some(value) = part.find_name(label).and_then(|name| value_of(part, series, name))
-                && !values.contains(value)
-            {
-                values.insert(value.clone());
-            }
+            add(&mut values, part.find_name(label).and_then(|name| value_of(part, series, name)));
         })?;
         Ok(values)
     }
@@ -180,11 +171,7 @@ impl Index {
             let Some(key) = part.find_name(by).and_then(|name| value_of(part, series, name)) else { return };
             let values = found.entry(key.clone()).or_default();
             let name = label.and_then(|label| part.find_name(label));
-            if let Some(value) = name.and_then(|name| value_of(part, series, name))
-                && !values.contains(value)
-            {
-                values.insert(value.clone());
-            }
+            add(values, name.and_then(|name| value_of(part, series, name)));
         })?;
         Ok(found)
     }
@@ -211,6 +198,15 @@ impl Index {
     /// The parts of the owners that the caller may see, without empty ones.
     pub(super) fn seen(&self, sees: Sees<'_>) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| !part.is_empty() && sees(&part.owner))
+    }
+}
+
+/// Adds a text, of which there may be many copies: it is cloned once.
+fn add(texts: &mut BTreeSet<Arc<str>>, text: Option<&Arc<str>>) {
+    if let Some(text) = text
+        && !texts.contains(text)
+    {
+        texts.insert(text.clone());
     }
 }
 
@@ -250,10 +246,7 @@ struct Test<'c> {
 impl<'c> Query<'c> {
     fn new(conditions: &'c [Condition<'c>], texts: &'c Texts) -> Self {
         let tests: Vec<Test<'c>> = conditions.iter().map(|condition| Test::new(condition, texts)).collect();
-        let exported_name = conditions.iter().find_map(|condition| match condition {
-            Condition::ExportedAs(name) => Some((*name).into()),
-            Condition::Matcher(_) | Condition::Tested(..) => None,
-        });
+        let exported_name = conditions.iter().find_map(Condition::exported_name).map(Into::into);
         let is_empty = tests.iter().any(|test| test.name.is_none() && !test.matches_absent);
         Query { tests, exported_name, is_empty }
     }

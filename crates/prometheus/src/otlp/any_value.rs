@@ -8,7 +8,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{OtlpError, json};
-use crate::{number::write_value, protobuf::Fields};
+use crate::{
+    number::write_value,
+    protobuf::{Fields, repeated},
+};
 
 /// The maximum depth of nested lists and maps in protobuf. In JSON, `serde_json` limits the depth.
 const DEPTH_MAX: usize = 32;
@@ -91,22 +94,13 @@ fn read<'a>(
             4 => value.double_value = Some(field.double(4)?),
             5 | 6 => {
                 let depth_remaining = depth_remaining.checked_sub(1).ok_or(OtlpError::TooDeep(DEPTH_MAX))?;
-                let parts = Fields(field.bytes(number)?);
+                let parts = field.bytes(number)?;
                 if number == 5 {
-                    let mut values = Vec::new();
-                    for part in parts {
-                        if let (1, part) = part? {
-                            values.push(read(part.bytes(1)?, depth_remaining, take_attribute)?);
-                        }
-                    }
+                    let values = repeated(1, parts, |part| read(part, depth_remaining, take_attribute))?;
                     value.array_value = Some(ArrayValue { values });
                 } else {
-                    let mut values = Vec::new();
-                    for part in parts {
-                        if let (1, part) = part? {
-                            values.push(read_entry(part.bytes(1)?, depth_remaining, take_attribute)?);
-                        }
-                    }
+                    let values =
+                        repeated(1, parts, |part| read_entry(part, depth_remaining, take_attribute))?;
                     value.kvlist_value = Some(MapValue { values });
                 }
             }

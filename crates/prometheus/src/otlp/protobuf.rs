@@ -8,7 +8,7 @@ use super::{
     },
 };
 use crate::{
-    protobuf::{FieldValue, Fields, Malformed},
+    protobuf::{FieldValue, Fields, Malformed, repeated},
     remote_write::Limits,
 };
 
@@ -40,24 +40,23 @@ pub(super) fn read(body: &[u8], limits: Limits) -> Read<Request<'_>> {
     let items = limits.samples_max;
     let attributes = items.saturating_mul(ATTRIBUTES_PER_SAMPLE_MAX);
     let mut remaining = Remaining { items_max: items, items, attributes };
-    let mut request = Request::default();
-    for field in Fields(body) {
-        if let (1, value) = field? {
-            remaining.take_item()?;
-            request.resource_metrics.push(resource_metrics(value.bytes(1)?, &mut remaining)?);
-        }
-    }
-    Ok(request)
+    let resource_metrics = repeated(1, body, |message| resource_metrics(message, &mut remaining))?;
+    Ok(Request { resource_metrics })
 }
 
 fn resource_metrics<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<ResourceMetrics<'a>> {
+    remaining.take_item()?;
     let mut all = ResourceMetrics::default();
     for field in Fields(message) {
         match field? {
-            (1, value) => all.resource = resource(value.bytes(1)?, remaining)?,
+            (1, value) => {
+                let attributes = repeated(1, value.bytes(1)?, |message| attribute(message, remaining))?;
+                all.resource = Resource { attributes };
+            }
             (2, value) => {
                 remaining.take_item()?;
-                all.scope_metrics.push(scope_metrics(value.bytes(2)?, remaining)?);
+                let metrics = repeated(2, value.bytes(2)?, |message| metric(message, remaining))?;
+                all.scope_metrics.push(ScopeMetrics { metrics });
             }
             _ => {}
         }
@@ -65,28 +64,8 @@ fn resource_metrics<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Re
     Ok(all)
 }
 
-fn resource<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Resource<'a>> {
-    let mut resource = Resource::default();
-    for field in Fields(message) {
-        if let (1, value) = field? {
-            resource.attributes.push(attribute(value.bytes(1)?, remaining)?);
-        }
-    }
-    Ok(resource)
-}
-
-fn scope_metrics<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<ScopeMetrics<'a>> {
-    let mut scope = ScopeMetrics::default();
-    for field in Fields(message) {
-        if let (2, value) = field? {
-            remaining.take_item()?;
-            scope.metrics.push(metric(value.bytes(2)?, remaining)?);
-        }
-    }
-    Ok(scope)
-}
-
 fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> {
+    remaining.take_item()?;
     let mut metric = Metric::default();
     for field in Fields(message) {
         let (number, value) = field?;

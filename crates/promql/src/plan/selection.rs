@@ -43,7 +43,7 @@ impl QueryTimes {
 }
 
 /// What the caller must fetch for a selector: all series that match, with their samples in the time range.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Selection<'a> {
     pub matchers: &'a [Matcher],
     /// The first and the last millisecond that may be read.
