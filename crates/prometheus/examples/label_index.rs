@@ -13,7 +13,7 @@ use gnudi_prometheus::{
     index::{Condition, Index, NewSeries, Owner},
     labels::MetricLabels,
 };
-use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
+use gnudi_promql::{Limits, parse_selector};
 use uuid::Uuid;
 
 const SERIES: u64 = 1_000_000;
@@ -107,8 +107,7 @@ fn fill(series: u64, make: fn(u64) -> (Owner, Labels)) -> Index {
 }
 
 fn measure_query(index: &Index, query: &str, project: Option<&str>) {
-    let plan = parse(query, QueryTimes::instant(0), &Limits::default()).expect("a query");
-    let matchers: Vec<Matcher> = plan.selections(0)[0].matchers.to_vec();
+    let matchers = parse_selector(query, &Limits::default()).expect("a selector");
     let conditions: Vec<Condition<'_>> = matchers.iter().map(Condition::Matcher).collect();
     let sees = |owner: &Owner| project.is_none_or(|project| owner.project.as_deref() == Some(project));
     let mut found = 0;

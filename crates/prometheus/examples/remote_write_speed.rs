@@ -3,6 +3,9 @@
 //!
 //!     cargo run --release -p gnudi-prometheus --example remote_write_speed
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::{collections::HashMap, hint::black_box, time::Instant};
 
 use gnudi_prometheus::remote_write::{
@@ -11,6 +14,7 @@ use gnudi_prometheus::remote_write::{
     names::{Labels, place},
     v1, v2,
 };
+use support::{field, number, varint};
 
 const SERIES: usize = 10_000;
 const ROUNDS: u32 = 50;
@@ -78,12 +82,12 @@ fn version_1(all: &[Vec<(String, String)>]) -> Vec<u8> {
         let mut series = Vec::new();
         for (name, value) in labels {
             let mut label = Vec::new();
-            put(1, name.as_bytes(), &mut label);
-            put(2, value.as_bytes(), &mut label);
-            put(1, &label, &mut series);
+            field(1, name.as_bytes(), &mut label);
+            field(2, value.as_bytes(), &mut label);
+            field(1, &label, &mut series);
         }
-        put(2, &sample(), &mut series);
-        put(1, &series, &mut message);
+        field(2, &sample(), &mut series);
+        field(1, &series, &mut message);
     }
     message
 }
@@ -96,17 +100,17 @@ fn version_2(all: &[Vec<(String, String)>]) -> Vec<u8> {
         for text in labels.iter().flat_map(|(name, value)| [name, value]) {
             let place = *places.entry(text).or_insert_with(|| {
                 symbols.push(text);
-                symbols.len() - 1
+                symbols.len() as u64 - 1
             });
             varint(place, &mut references);
         }
-        put(1, &references, &mut one);
-        put(2, &sample(), &mut one);
-        put(5, &one, &mut series);
+        field(1, &references, &mut one);
+        field(2, &sample(), &mut one);
+        field(5, &one, &mut series);
     }
     let mut message = Vec::new();
     for symbol in &symbols {
-        put(4, symbol.as_bytes(), &mut message);
+        field(4, symbol.as_bytes(), &mut message);
     }
     message.extend(series);
     message
@@ -115,21 +119,6 @@ fn version_2(all: &[Vec<(String, String)>]) -> Vec<u8> {
 fn sample() -> Vec<u8> {
     let mut out = vec![1 << 3 | 1];
     out.extend_from_slice(&12.5_f64.to_le_bytes());
-    out.push(2 << 3);
-    varint(1_700_000_000_000, &mut out);
+    number(2, 1_700_000_000_000, &mut out);
     out
-}
-
-fn put(field: usize, payload: &[u8], out: &mut Vec<u8>) {
-    varint(field << 3 | 2, out);
-    varint(payload.len(), out);
-    out.extend_from_slice(payload);
-}
-
-fn varint(mut number: usize, out: &mut Vec<u8>) {
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
 }

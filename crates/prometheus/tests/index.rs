@@ -11,16 +11,13 @@ use gnudi_prometheus::{
     index::{Census, Condition, Index, NewSeries, Owner, SearchError, Tested},
     labels::MetricLabels,
 };
-use gnudi_promql::{Limits, Matcher, QueryTimes, parse};
+use gnudi_promql::{Limits, Matcher, parse_selector};
 use proptest::prelude::*;
 use uuid::Uuid;
 
 /// Parses matchers.
 fn matchers(text: &str) -> Vec<Matcher> {
-    // A selector needs a matcher that does not match an absent label.
-    let query = format!("{{any!=\"\",{text}}}");
-    let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).unwrap();
-    plan.selections(0)[0].matchers[1..].to_vec()
+    parse_selector(&format!("{{{text}}}"), &Limits::default()).unwrap()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +26,12 @@ struct Known {
     owner: u8,
     labels: BTreeMap<String, String>,
     is_written: bool,
+}
+
+/// A series that was written with these labels.
+fn written<const N: usize>(owner: u8, labels: [(&str, String); N]) -> Known {
+    let labels = labels.map(|(label, value)| (label.to_owned(), value));
+    Known { policy: "low".to_owned(), owner, labels: BTreeMap::from(labels), is_written: true }
 }
 
 /// Series by metric.
@@ -288,15 +291,10 @@ proptest! {
 #[test]
 fn removed_series_leave_no_trace() {
     let (mut index, mut model) = (Index::default(), Model::new());
-    let known = |round: u128, number: u128| Known {
-        policy: "low".to_owned(),
-        owner: (number % 4) as u8,
-        labels: BTreeMap::from([
-            ("__name__".to_owned(), format!("m{}", number % 7)),
-            ("x".to_owned(), format!("{round}")),
-            ("y".to_owned(), format!("{}", number % 300)),
-        ]),
-        is_written: true,
+    let known = |round: u128, number: u128| {
+        let name = format!("m{}", number % 7);
+        let labels = [("__name__", name), ("x", round.to_string()), ("y", (number % 300).to_string())];
+        written((number % 4) as u8, labels)
     };
     for round in 0..8 {
         let series =
@@ -320,15 +318,8 @@ fn removed_series_leave_no_trace() {
 
 /// An index of series with a name, `x` with another value for each, and one value of `y`.
 fn numbered(count: u128) -> Index {
-    let known = |number: u128| Known {
-        policy: "low".to_owned(),
-        owner: 0,
-        labels: BTreeMap::from([
-            ("__name__".to_owned(), "m".to_owned()),
-            ("x".to_owned(), format!("{number}")),
-            ("y".to_owned(), "1".to_owned()),
-        ]),
-        is_written: true,
+    let known = |number: u128| {
+        written(0, [("__name__", "m".to_owned()), ("x", number.to_string()), ("y", "1".to_owned())])
     };
     let (mut index, mut model) = (Index::default(), Model::new());
     let series = (0..count).map(|number| (MetricId(Uuid::from_u128(number)), known(number)));
@@ -358,12 +349,7 @@ fn the_work_of_a_search_is_known_before() {
 
 #[test]
 fn a_long_value_is_not_tested_by_a_large_expression() {
-    let known = Known {
-        policy: "low".to_owned(),
-        owner: 0,
-        labels: BTreeMap::from([("x".to_owned(), "a".repeat(200_000))]),
-        is_written: true,
-    };
+    let known = written(0, [("x", "a".repeat(200_000))]);
     let (mut index, mut model) = (Index::default(), Model::new());
     apply(&mut index, &mut model, Step::Put(vec![(MetricId(Uuid::from_u128(1)), known)]));
     let outcome = |text: &str| {

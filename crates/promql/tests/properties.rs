@@ -312,12 +312,18 @@ fn long_chains_are_evaluated() {
     assert_eq!(at(&result.value, 0)[0].1, 900.0);
 }
 
-fn with_limits(query: &str, limits: Limits) -> Result<Value, Error> {
+/// Series `x`, one for each host, with a sample of 1 each second.
+fn hosts(count: usize, samples: usize) -> Store {
     let mut store = Store::default();
-    for host in 0..10 {
+    for host in 0..count {
         let labels = Labels::new([("__name__", "x".to_string()), ("host", host.to_string())]);
-        store.load(&labels, 1000, &[Item::Value(1.0); 100]);
+        store.load(&labels, 1000, &vec![Item::Value(1.0); samples]);
     }
+    store
+}
+
+fn with_limits(query: &str, limits: Limits) -> Result<Value, Error> {
+    let store = hosts(10, 100);
     let times = QueryTimes { start_ms: 0, end_ms: 99_000, step_ms: 1000 };
     store.query(query, times, Options { limits, ..Options::default() }).map(|result| result.value)
 }
@@ -348,13 +354,17 @@ fn limits_answer_as_prometheus() {
     }
 }
 
+/// `label_join` that makes each value of `host` 200 times as long.
+fn join(vector: &str) -> String {
+    format!("label_join({vector}, \"host\", \"\"{})", ", \"host\"".repeat(200))
+}
+
 #[test]
 fn label_values_are_limited() {
     let limits = Limits { memory_bytes_max: 1 << 20, ..Limits::default() };
     let replace = |vector: &str| {
         format!("label_replace({vector}, \"host\", \"{}\", \"host\", \"(.*)\")", "$1".repeat(5_000))
     };
-    let join = |vector: &str| format!("label_join({vector}, \"host\", \"\"{})", ", \"host\"".repeat(200));
     for (few, many) in [(replace("x"), replace(&replace("x"))), (join("x"), join(&join(&join("x"))))] {
         with_limits(&few, limits).expect("a few kilobytes");
         let error = with_limits(&many, limits).expect_err("many megabytes");
@@ -392,18 +402,13 @@ fn expressions_of_label_replace_are_limited() {
     // 100,000 states: for one byte, not for 40,000.
     let large = r"[\pL\pN]{40}";
     with_limits(&replace("x", large), Limits::default()).expect("a short value");
-    let join = |vector: &str| format!("label_join({vector}, \"host\", \"\"{})", ", \"host\"".repeat(200));
     let error = with_limits(&replace(&join(&join("x")), large), Limits::default()).expect_err("a long value");
     assert_eq!(error.kind, ErrorKind::Execution, "{error}");
 }
 
 #[test]
 fn long_work_polls_for_interrupts() {
-    let mut store = Store::default();
-    for host in 0..1000 {
-        let labels = Labels::new([("__name__", "x".to_string()), ("host", host.to_string())]);
-        store.load(&labels, 1000, &[Item::Value(1.0)]);
-    }
+    let store = hosts(1000, 1);
     let polls = |query: &str, times: QueryTimes| {
         let polls = AtomicUsize::new(0);
         let ask = || -> Option<Interrupt> {

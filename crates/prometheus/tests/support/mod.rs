@@ -1,5 +1,7 @@
 //! Encodes parts of protobuf messages, and has the limits of the tests.
 
+#![allow(dead_code, reason = "each test and example uses a part")]
+
 use gnudi_prometheus::remote_write::Limits;
 
 pub const LIMITS: Limits = Limits { samples_max: 1_000, labels_bytes_max: 100_000 };

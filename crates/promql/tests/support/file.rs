@@ -1,6 +1,6 @@
 //! The format of test files: `load`, `clear`, `eval instant`, `eval range` with the results they expect.
 
-use gnudi_promql::{Labels, QueryTimes, STALE_NAN_BITS};
+use gnudi_promql::{Labels, QueryTimes, STALE_NAN_BITS, duration_ms};
 
 /// A value of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,27 +69,7 @@ pub fn duration(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Some((seconds * 1000.0) as i64);
     }
-    let mut total = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: i64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            "w" => 604_800_000,
-            "y" => 31_536_000_000,
-            _ => return None,
-        };
-        total += number * unit;
-        rest = &rest[end..];
-    }
-    Some(total)
+    duration_ms(text).ok()
 }
 
 fn number(text: &str) -> Option<f64> {

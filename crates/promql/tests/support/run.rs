@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gnudi_promql::{
     Error, Evaluation, Labels, Limits, Options, Plan, QueryResult, QueryTimes, SampleSeries, Selected,
-    Series, StepSeries, Value, parse,
+    Selection, Series, StepSeries, Value, parse,
 };
 use regex::Regex;
 
@@ -31,6 +31,10 @@ pub struct Report {
 
 pub fn options() -> Options<'static> {
     Options { delayed_name_removal: true, ..Options::default() }
+}
+
+fn selects(selection: &Selection<'_>, labels: &Labels) -> bool {
+    selection.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
 }
 
 /// The series, evaluated while reading where possible.
@@ -86,10 +90,7 @@ impl Store {
         selections
             .iter()
             .map(|selection| {
-                let matches = |labels: &Labels| {
-                    selection.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
-                };
-                let selected = self.series.iter().filter(|series| matches(&series.labels));
+                let selected = self.series.iter().filter(|series| selects(selection, &series.labels));
                 let selected = selected.map(|series| cut(series, selection.start_ms, selection.end_ms));
                 selected.filter(|series| !series.times_ms.is_empty()).collect()
             })
@@ -128,13 +129,8 @@ impl Store {
         let Ok(plan) = parse(&eval.query, eval.times, &Limits::default()) else {
             return expects || eval.query.contains("histogram_");
         };
-        let selects = plan.selections(0).iter().any(|selection| {
-            let matches = |labels: &&Labels| {
-                selection.matchers.iter().all(|matcher| matcher.matches(labels.get(&matcher.name)))
-            };
-            self.native.iter().any(|labels| matches(&labels))
-        });
-        expects || selects
+        let selections = plan.selections(0);
+        expects || selections.iter().any(|one| self.native.iter().any(|labels| selects(one, labels)))
     }
 }
 
