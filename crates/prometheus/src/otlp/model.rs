@@ -50,15 +50,15 @@ pub(super) struct Metric<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     pub unit: Cow<'a, str>,
     #[serde(borrow)]
-    pub gauge: Option<Gauge<'a>>,
+    pub gauge: Option<Data<NumberPoint<'a>>>,
     #[serde(borrow)]
-    pub sum: Option<Sum<'a>>,
+    pub sum: Option<Data<NumberPoint<'a>>>,
     #[serde(borrow)]
-    pub histogram: Option<Histogram<'a>>,
+    pub histogram: Option<Data<HistogramPoint<'a>>>,
     #[serde(alias = "exponential_histogram")]
-    pub exponential_histogram: Option<ExponentialHistogram>,
+    pub exponential_histogram: Option<Data<ExponentialPoint>>,
     #[serde(borrow)]
-    pub summary: Option<Summary<'a>>,
+    pub summary: Option<Data<SummaryPoint<'a>>>,
 }
 
 impl Metric<'_> {
@@ -76,53 +76,24 @@ impl Metric<'_> {
     }
 }
 
+/// The data of a metric. Gauges and summaries have no temporality, and only sums may be monotonic.
 #[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Gauge<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<NumberPoint<'a>>,
-}
-
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Sum<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<NumberPoint<'a>>,
+#[serde(rename_all = "camelCase", default, bound(deserialize = "P: Default + Deserialize<'de>"))]
+pub(super) struct Data<P> {
+    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<P>,
     #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
     #[serde(deserialize_with = "json::or_default", alias = "is_monotonic")]
     pub is_monotonic: bool,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Histogram<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<HistogramPoint<'a>>,
-    #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
-    pub aggregation_temporality: u64,
-}
-
-/// Not supported: its data points are decoded only to count them as rejected, and for their times.
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ExponentialHistogram {
-    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<ExponentialPoint>,
-}
-
+/// Not supported: data points of exponential histograms are decoded only to count them as rejected, and for their times.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialPoint {
     #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-}
-
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Summary<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<SummaryPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
