@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::selection::QueryTimes;
 use super::{
-    Aggregate, At, Binary, Call, Grouping, Info, Matcher, Matching, Node, Plan, Selector, ValueKind, Window,
+    Aggregate, At, Binary, Call, Grouping, Info, LengthOp, Matcher, Matching, Node, Plan, Selector,
+    ValueKind, Window,
 };
 use crate::error::{Error, Result};
 use crate::functions::Kind;
 use crate::labels::METRIC_NAME;
 use crate::plan::MatchKind;
-use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, LengthOp, Shift, Span};
+use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, Shift, Span};
 
 /// Longer ranges and offsets are rejected, so that sums of times do not overflow.
 const DURATION_MAX_MS: i64 = 9_223_372_036_000;

@@ -22,7 +22,7 @@ use crate::syntax;
 
 use literals::Literals;
 pub(crate) use literals::expression_states;
-pub(crate) use operators::{AggregateOp, BinaryOp};
+pub(crate) use operators::{AggregateOp, BinaryOp, LengthOp};
 pub use selection::{QueryTimes, Selection, Windows};
 
 /// The type of an expression.

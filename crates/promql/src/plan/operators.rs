@@ -2,54 +2,52 @@
 
 use super::ValueKind;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Pow,
-    Atan2,
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    And,
-    Or,
-    Unless,
+/// Operators, each with its name in the language.
+macro_rules! operators {
+    ($type:ident { $($variant:ident $name:literal,)* }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $type {
+            $($variant,)*
+        }
+
+        impl $type {
+            /// In any case.
+            pub(crate) fn by_name(name: &str) -> Option<$type> {
+                let all = [$($type::$variant,)*];
+                all.into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
+            }
+
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-const BINARY: [(BinaryOp, &str); 16] = [
-    (BinaryOp::Add, "+"),
-    (BinaryOp::Sub, "-"),
-    (BinaryOp::Mul, "*"),
-    (BinaryOp::Div, "/"),
-    (BinaryOp::Mod, "%"),
-    (BinaryOp::Pow, "^"),
-    (BinaryOp::Atan2, "atan2"),
-    (BinaryOp::Equal, "=="),
-    (BinaryOp::NotEqual, "!="),
-    (BinaryOp::Less, "<"),
-    (BinaryOp::LessEqual, "<="),
-    (BinaryOp::Greater, ">"),
-    (BinaryOp::GreaterEqual, ">="),
-    (BinaryOp::And, "and"),
-    (BinaryOp::Or, "or"),
-    (BinaryOp::Unless, "unless"),
-];
+operators! {
+    BinaryOp {
+        Add "+",
+        Sub "-",
+        Mul "*",
+        Div "/",
+        Mod "%",
+        Pow "^",
+        Atan2 "atan2",
+        Equal "==",
+        NotEqual "!=",
+        Less "<",
+        LessEqual "<=",
+        Greater ">",
+        GreaterEqual ">=",
+        And "and",
+        Or "or",
+        Unless "unless",
+    }
+}
 
 impl BinaryOp {
-    pub(crate) fn by_name(name: &str) -> Option<BinaryOp> {
-        BINARY.iter().find(|known| known.1 == name).map(|known| known.0)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        BINARY.iter().find(|known| known.0 == self).map_or("", |known| known.1)
-    }
-
     /// Precedence; powers bind most tightly.
     pub(crate) fn binds(self) -> u8 {
         match self {
@@ -72,51 +70,26 @@ impl BinaryOp {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AggregateOp {
-    Sum,
-    Avg,
-    Count,
-    Min,
-    Max,
-    Group,
-    Stddev,
-    Stdvar,
-    Topk,
-    Bottomk,
-    CountValues,
-    Quantile,
-    Limitk,
-    LimitRatio,
+operators! {
+    AggregateOp {
+        Sum "sum",
+        Avg "avg",
+        Count "count",
+        Min "min",
+        Max "max",
+        Group "group",
+        Stddev "stddev",
+        Stdvar "stdvar",
+        Topk "topk",
+        Bottomk "bottomk",
+        CountValues "count_values",
+        Quantile "quantile",
+        Limitk "limitk",
+        LimitRatio "limit_ratio",
+    }
 }
 
-const AGGREGATE: [(AggregateOp, &str); 14] = [
-    (AggregateOp::Sum, "sum"),
-    (AggregateOp::Avg, "avg"),
-    (AggregateOp::Count, "count"),
-    (AggregateOp::Min, "min"),
-    (AggregateOp::Max, "max"),
-    (AggregateOp::Group, "group"),
-    (AggregateOp::Stddev, "stddev"),
-    (AggregateOp::Stdvar, "stdvar"),
-    (AggregateOp::Topk, "topk"),
-    (AggregateOp::Bottomk, "bottomk"),
-    (AggregateOp::CountValues, "count_values"),
-    (AggregateOp::Quantile, "quantile"),
-    (AggregateOp::Limitk, "limitk"),
-    (AggregateOp::LimitRatio, "limit_ratio"),
-];
-
 impl AggregateOp {
-    /// In any case.
-    pub(crate) fn by_name(name: &str) -> Option<AggregateOp> {
-        AGGREGATE.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| known.0)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        AGGREGATE.iter().find(|known| known.0 == self).map_or("", |known| known.1)
-    }
-
     /// The type of its parameter, if it has one.
     pub(crate) fn param(self) -> Option<ValueKind> {
         use AggregateOp::{Bottomk, CountValues, LimitRatio, Limitk, Quantile, Topk};
@@ -125,5 +98,19 @@ impl AggregateOp {
             Topk | Bottomk | Quantile | Limitk | LimitRatio => Some(ValueKind::Scalar),
             _ => None,
         }
+    }
+}
+
+// Arithmetic in durations.
+operators! {
+    LengthOp {
+        Add "+",
+        Sub "-",
+        Mul "*",
+        Div "/",
+        Mod "%",
+        Pow "^",
+        MinOf "min_of",
+        MaxOf "max_of",
     }
 }

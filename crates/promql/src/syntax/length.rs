@@ -3,8 +3,9 @@
 
 use super::parser::Parser;
 use super::token::{Kind, Token};
-use super::tree::{Length, LengthKind, LengthOp, Span};
+use super::tree::{Length, LengthKind, Span};
 use super::{Parsed, fault, literal};
+use crate::plan::LengthOp;
 
 /// Seconds of the longest duration: 64 bits of nanoseconds.
 const SECONDS_MAX: f64 = 9_223_372_036.854_776;
@@ -14,15 +15,13 @@ const UNARY_BINDS: u8 = 2;
 /// The operator, its precedence, and the precedence of its right operand.
 fn operator(kind: &Kind) -> Option<(LengthOp, u8, u8)> {
     let Kind::Operator(name) = kind else { return None };
-    Some(match *name {
-        "+" => (LengthOp::Add, 1, 2),
-        "-" => (LengthOp::Sub, 1, 2),
-        "*" => (LengthOp::Mul, 2, 3),
-        "/" => (LengthOp::Div, 2, 3),
-        "%" => (LengthOp::Mod, 2, 3),
-        "^" => (LengthOp::Pow, 3, 3),
-        _ => return None,
-    })
+    let op = LengthOp::by_name(name)?;
+    match op {
+        LengthOp::Add | LengthOp::Sub => Some((op, 1, 2)),
+        LengthOp::Mul | LengthOp::Div | LengthOp::Mod => Some((op, 2, 3)),
+        LengthOp::Pow => Some((op, 3, 3)),
+        LengthOp::MinOf | LengthOp::MaxOf => None,
+    }
 }
 
 fn unary(minus: bool, start: usize, length: Length) -> Length {

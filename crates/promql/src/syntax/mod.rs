@@ -14,8 +14,7 @@ mod tree;
 
 pub use literal::duration_ms;
 pub(crate) use tree::{
-    Aggregate, Binary, Expr, ExprKind, Length, LengthKind, LengthOp, Matching, Selector, Shift, Span,
-    Subquery,
+    Aggregate, Binary, Expr, ExprKind, Length, LengthKind, Matching, Selector, Shift, Span, Subquery,
 };
 
 use crate::error::{Error, Result};

@@ -3,10 +3,10 @@
 use std::fmt::{self, Write};
 
 use super::literal::duration_text;
-use super::tree::{Aggregate, Binary, Expr, ExprKind, Length, LengthKind, LengthOp, Selector, Shift};
+use super::tree::{Aggregate, Binary, Expr, ExprKind, Length, LengthKind, Selector, Shift};
 use crate::labels::{METRIC_NAME, is_plain_name};
 use crate::numbers::{general, plain};
-use crate::plan::{At, Cardinality, Extension, Matcher};
+use crate::plan::{At, Cardinality, Extension, LengthOp, Matcher};
 use crate::quoted::quoted;
 
 /// Longer expressions are split into several lines.

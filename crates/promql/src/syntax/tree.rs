@@ -1,7 +1,7 @@
 //! A query's syntax tree, with positions.
 
 use crate::functions::Function;
-use crate::plan::{AggregateOp, At, BinaryOp, Cardinality, Extension, Matcher, ValueKind};
+use crate::plan::{AggregateOp, At, BinaryOp, Cardinality, Extension, LengthOp, Matcher, ValueKind};
 
 /// A part of the query's text: the byte at which it starts, and the one after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,33 +120,6 @@ pub(crate) enum LengthKind {
         left: Box<Length>,
         right: Box<Length>,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LengthOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    Pow,
-    MinOf,
-    MaxOf,
-}
-
-impl LengthOp {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            LengthOp::Add => "+",
-            LengthOp::Sub => "-",
-            LengthOp::Mul => "*",
-            LengthOp::Div => "/",
-            LengthOp::Mod => "%",
-            LengthOp::Pow => "^",
-            LengthOp::MinOf => "min_of",
-            LengthOp::MaxOf => "max_of",
-        }
-    }
 }
 
 impl Expr {
