@@ -119,7 +119,11 @@ async fn evaluate_until(
     };
     let mut result = call.app.engine().compute(work).await?;
     if let Some(limit) = parameters.limit {
-        truncate(&mut result, limit);
+        result.warnings.extend(match &mut result.value {
+            Value::Vector(samples) => truncate(samples, limit),
+            Value::Matrix(series) => truncate(series, limit),
+            Value::Scalar { .. } | Value::String { .. } => None,
+        });
     }
     let stats = Stats { reading, evaluating: started.elapsed().saturating_sub(reading), usage: result.usage };
     Ok(Evaluated { result, stats })
@@ -133,26 +137,11 @@ pub async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<P
     Ok(long_work::on_expressions(call.app.engine(), has_expressions, parse).await?)
 }
 
-/// The warning in a truncated response.
-pub const TRUNCATED: &str = "results truncated due to limit";
-
-fn truncate(result: &mut QueryResult, limit: usize) {
-    let is_longer = match &mut result.value {
-        Value::Vector(samples) => {
-            let is_longer = samples.len() > limit;
-            samples.truncate(limit);
-            is_longer
-        }
-        Value::Matrix(series) => {
-            let is_longer = series.len() > limit;
-            series.truncate(limit);
-            is_longer
-        }
-        Value::Scalar { .. } | Value::String { .. } => false,
-    };
-    if is_longer {
-        result.warnings.push(TRUNCATED.to_owned());
-    }
+/// Truncates the items of a response; returns a warning if there were more.
+pub fn truncate<T>(items: &mut Vec<T>, limit: usize) -> Option<String> {
+    let is_longer = items.len() > limit;
+    items.truncate(limit);
+    is_longer.then(|| "results truncated due to limit".to_owned())
 }
 
 /// The number of samples in a value.

@@ -295,13 +295,19 @@ fn limits_are_enforced() {
     assert!(matches!(&result, Err(error @ OtlpError::TooManyObjects(2_000)) if error.is_too_large()));
 }
 
+/// A request in JSON with one resource.
+fn request_of(attributes: &Value, metrics: &Value) -> String {
+    let all = json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]});
+    json!({"resourceMetrics": [all]}).to_string()
+}
+
 #[test]
 fn data_points_of_several_types_are_rejected() {
     let point = json!({"timeUnixNano": "1700000000000000000", "asDouble": 1.0});
     let of = |fields: &[&str]| {
         let metric = fields.iter().map(|field| ((*field).to_owned(), json!({"dataPoints": [&point]})));
         let metric: serde_json::Map<_, _> = metric.chain([("name".to_owned(), json!("m"))]).collect();
-        let body = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).to_string();
+        let body = request_of(&json!([]), &json!([metric]));
         let (samples, rejected) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
         (samples.len(), rejected.data_points)
     };
@@ -318,9 +324,7 @@ fn the_samples_of_a_data_point_belong_together() {
     let histogram = json!({"dataPoints": [point, point], "aggregationTemporality": 2});
     let attributes =
         json!(["service.name", "host.name"].map(|key| json!({"key": key, "value": {"stringValue": "x"}})));
-    let metrics = json!([{"name": "m", "histogram": histogram}]);
-    let all = json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]});
-    let body = json!({"resourceMetrics": [all]}).to_string();
+    let body = request_of(&attributes, &json!([{"name": "m", "histogram": histogram}]));
     let request = read(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
     let mut points = Vec::new();
     translate(&request, ROOMY, &mut |one| points.push(one.point)).unwrap();
@@ -337,8 +341,8 @@ fn infinite_bounds_are_written_as_in_prometheus() {
         "explicitBounds": ["-Infinity", 0.5],
     });
     let histogram = json!({"dataPoints": [point], "aggregationTemporality": 2});
-    let body = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "m", "histogram": histogram}]}]}]});
-    let (samples, _) = translated(body.to_string().as_bytes(), Encoding::Json, ROOMY).unwrap();
+    let body = request_of(&json!([]), &json!([{"name": "m", "histogram": histogram}]));
+    let (samples, _) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
     for bound in ["-Inf", "0.5", "+Inf"] {
         assert!(
             samples.iter().any(|sample| sample.contains(&format!("(\"le\", \"{bound}\")"))),
@@ -351,10 +355,8 @@ fn infinite_bounds_are_written_as_in_prometheus() {
 fn target_info_needs_a_label_that_identifies_the_resource() {
     for (key, has) in [("host.name", false), ("job", true), ("instance", true)] {
         let point = json!({"timeUnixNano": "1700000000000000000", "asDouble": 1.0});
-        let metric = json!({"name": "m", "gauge": {"dataPoints": [point]}});
         let attributes = json!([{"key": key, "value": {"stringValue": "x"}}]);
-        let all = json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": [metric]}]});
-        let body = json!({"resourceMetrics": [all]}).to_string();
+        let body = request_of(&attributes, &json!([{"name": "m", "gauge": {"dataPoints": [point]}}]));
         let (samples, _) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
         assert_eq!(samples.iter().any(|sample| sample.contains("target_info")), has, "{key} {samples:?}");
     }

@@ -60,14 +60,20 @@ fn exemplar((bits, time): (u64, i64), mut labels: Vec<u8>) -> Vec<u8> {
     labels
 }
 
+/// A label of version 1.
+fn label((name, value): &(String, String)) -> Vec<u8> {
+    let mut label = Vec::new();
+    field(1, name.as_bytes(), &mut label);
+    field(2, value.as_bytes(), &mut label);
+    label
+}
+
 fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
     let mut message = Vec::new();
     for one in all {
         let mut series = Vec::new();
-        for (index, (name, value)) in one.labels.iter().enumerate() {
-            let mut label = Vec::new();
-            field(1, name.as_bytes(), &mut label);
-            field(2, value.as_bytes(), &mut label);
+        for (index, pair) in one.labels.iter().enumerate() {
+            let mut label = label(pair);
             if with_unknown {
                 unknown(&mut label);
                 // Labels need not be adjacent.
@@ -82,11 +88,8 @@ fn write_v1(all: &[Series], with_unknown: bool) -> Vec<u8> {
         }
         for exemplar_of in &one.exemplars {
             let mut labels = Vec::new();
-            if let Some((name, value)) = one.exemplar_label() {
-                let mut label = Vec::new();
-                field(1, name.as_bytes(), &mut label);
-                field(2, value.as_bytes(), &mut label);
-                field(1, &label, &mut labels);
+            if let Some(pair) = one.exemplar_label() {
+                field(1, &label(pair), &mut labels);
             }
             field(3, &exemplar(*exemplar_of, labels), &mut series);
         }

@@ -12,7 +12,7 @@ use gnudi_promql::{METRIC_NAME, Matcher};
 
 use crate::{
     arguments::Arguments,
-    evaluation::TRUNCATED,
+    evaluation::truncate,
     failure::Failure,
     long_work,
     routes::prelude::*,
@@ -47,13 +47,13 @@ async fn list(
     let sets = arguments.matchers(call.app.engine()).await?;
     arguments.times()?;
     let sets = label_matchers(&sets)?;
-    let texts = texts(call, name, &sets, seen).await?;
+    let mut texts = texts(call, name, &sets, seen).await?;
     let (count, limit) = (texts.len(), limit.unwrap_or(usize::MAX));
     let listed = move || {
-        let warnings: &[String] = if texts.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
+        let warning = truncate(&mut texts, limit);
         let mut data = Vec::new();
-        write_texts(texts.iter().take(limit).map(AsRef::as_ref), &mut data);
-        success(&data, warnings, &[])
+        write_texts(texts.iter().map(AsRef::as_ref), &mut data);
+        success(&data, warning.as_slice(), &[])
     };
     Ok(reply::ok(long_work::on_items(call.app.engine(), count, listed).await))
 }

@@ -5,7 +5,7 @@ use gnudi_promql::Labels;
 
 use crate::{
     catalogue::FoundSeries,
-    evaluation::TRUNCATED,
+    evaluation::truncate,
     long_work,
     routes::prelude::*,
     selected::{find_all, label_matchers},
@@ -33,9 +33,8 @@ fn listed(series: Vec<FoundSeries>, limit: usize) -> Vec<u8> {
     let mut found: Vec<Labels> = series.into_iter().map(|series| series.labels).collect();
     found.sort();
     found.dedup();
-    let warnings: &[String] = if found.len() > limit { &[TRUNCATED.to_owned()] } else { &[] };
-    found.truncate(limit);
+    let warning = truncate(&mut found, limit);
     let mut data = Vec::new();
     write_list(&found, &mut data, write_labels);
-    success(&data, warnings, &[])
+    success(&data, warning.as_slice(), &[])
 }

@@ -16,9 +16,8 @@ pub(super) fn signature(labels: &Labels, matching: &Matching) -> Labels {
 }
 
 /// Places of the series with one signature.
-#[derive(Default)]
 struct Group {
-    signature: Option<Labels>,
+    signature: Labels,
     many: Vec<usize>,
     one: Vec<usize>,
 }
@@ -81,7 +80,7 @@ impl<'b> Sides<'b> {
         let mut place = |series: &VectorSeries, groups: &mut Vec<Group>| {
             let signature = signature(&series.labels, &self.binary.matching);
             *places.entry(signature.clone()).or_insert_with(|| {
-                groups.push(Group { signature: Some(signature), ..Group::default() });
+                groups.push(Group { signature, many: Vec::new(), one: Vec::new() });
                 groups.len() - 1
             })
         };
@@ -247,8 +246,6 @@ impl Context<'_> {
     ) -> Result<()> {
         let mut matched = Matched { steps: Bits::new(grid.steps), by_labels: HashMap::new() };
         let owners = sides.owners(group, grid);
-        let empty = Labels::empty();
-        let fill_labels = group.signature.as_ref().unwrap_or(&empty);
         // Also if names were dropped at once: `group_left` may have added one.
         let drop_name = sides.binary.returns_bool;
         let mut add = |place: usize, labels: Labels, column: Column| {
@@ -271,7 +268,7 @@ impl Context<'_> {
                 add(*place, labels, sides.column(Some(&many.column), Some(&one.column), &both, grid));
             }
             if sides.fill_one.is_some() && alone.any() {
-                let labels = sides.result_labels(&many.labels, fill_labels);
+                let labels = sides.result_labels(&many.labels, &group.signature);
                 sides.note(&mut matched, &labels, &alone, grid)?;
                 self.budget.columns(1, grid.steps)?;
                 add(*place, labels, sides.column(Some(&many.column), None, &alone, grid));
@@ -284,7 +281,7 @@ impl Context<'_> {
                 if !alone.any() {
                     continue;
                 }
-                let labels = sides.result_labels(fill_labels, &one.labels);
+                let labels = sides.result_labels(&group.signature, &one.labels);
                 sides.note(&mut matched, &labels, &alone, grid)?;
                 self.budget.columns(1, grid.steps)?;
                 add(usize::MAX, labels, sides.column(None, Some(&one.column), &alone, grid));

@@ -126,6 +126,13 @@ impl Evaluated<'_> {
             Evaluated::Range(_) => self.samples() * 16,
         }
     }
+
+    fn into_vector(self) -> Vec<VectorSeries> {
+        match self {
+            Evaluated::Vector(vector) => vector,
+            other => unreachable!("the plan is checked: a vector, not {other:?}"),
+        }
+    }
 }
 
 /// What the evaluation of a series polls and counts.
@@ -301,15 +308,6 @@ impl<'a> Context<'a> {
             }
             Evaluated::Range(ranges) => Value::Matrix(self.finish_ranges(ranges)?),
         })
-    }
-}
-
-impl Evaluated<'_> {
-    fn into_vector(self) -> Vec<VectorSeries> {
-        match self {
-            Evaluated::Vector(vector) => vector,
-            other => unreachable!("the plan is checked: a vector, not {other:?}"),
-        }
     }
 }
 
