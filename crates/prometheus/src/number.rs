@@ -17,7 +17,10 @@ pub fn write_value(value: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
     } else if FIXED.contains(&magnitude) {
         if magnitude.fract() == 0.0 {
-            write_integer(value as i64, out);
+            if value < 0.0 {
+                out.push(b'-');
+            }
+            write_unsigned(magnitude as u64, out);
         } else {
             out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
         }
@@ -50,13 +53,6 @@ pub fn write_time(time_ms: i64, out: &mut Vec<u8>) {
         let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
         out.extend_from_slice(&digits[..3 - zeros]);
     }
-}
-
-fn write_integer(value: i64, out: &mut Vec<u8>) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    write_unsigned(value.unsigned_abs(), out);
 }
 
 fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {

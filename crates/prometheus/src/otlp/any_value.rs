@@ -26,9 +26,9 @@ struct AnyValue<'a> {
     string_value: Option<Cow<'a, str>>,
     #[serde(alias = "bool_value")]
     bool_value: Option<bool>,
-    #[serde(deserialize_with = "json::optional_signed", alias = "int_value")]
+    #[serde(deserialize_with = "json::optional_number", alias = "int_value")]
     int_value: Option<i64>,
-    #[serde(deserialize_with = "json::optional_double", alias = "double_value")]
+    #[serde(deserialize_with = "json::optional_number", alias = "double_value")]
     double_value: Option<f64>,
     #[serde(borrow, alias = "array_value")]
     array_value: Option<ArrayValue<'a>>,

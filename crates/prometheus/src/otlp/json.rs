@@ -44,7 +44,7 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de
 /// Deserializes a number, a string with a number, or null.
 struct Flexible<T>(PhantomData<T>);
 
-trait Number: FromStr + Default {
+pub(super) trait Number: FromStr + Default {
     const NAME: &'static str;
     fn from_unsigned(number: u64) -> Option<Self>;
     fn from_signed(number: i64) -> Option<Self>;
@@ -133,24 +133,14 @@ impl<T: Number> Visitor<'_> for Flexible<T> {
     }
 }
 
-fn flexible<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn optional_number<'de, T: Number, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     deserializer.deserialize_any(Flexible(PhantomData))
 }
 
-pub(super) fn unsigned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    flexible(deserializer).map(Option::unwrap_or_default)
-}
-
-pub(super) fn double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    flexible(deserializer).map(Option::unwrap_or_default)
-}
-
-pub(super) fn optional_double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    flexible(deserializer)
-}
-
-pub(super) fn optional_signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    flexible(deserializer)
+pub(super) fn number<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    optional_number(deserializer).map(Option::unwrap_or_default)
 }
 
 /// An item of a list of numbers.
@@ -158,22 +148,14 @@ struct Item<T>(T);
 
 impl<'de, T: Number> Deserialize<'de> for Item<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = flexible(deserializer)?;
+        let number = optional_number(deserializer)?;
         number.map(Item).ok_or_else(|| de::Error::invalid_type(de::Unexpected::Unit, &T::NAME))
     }
 }
 
-fn list<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+pub(super) fn numbers<'de, T: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let items: Vec<Item<T>> = or_default(deserializer)?;
     Ok(items.into_iter().map(|item| item.0).collect())
-}
-
-pub(super) fn unsigned_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    list(deserializer)
-}
-
-pub(super) fn double_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-    list(deserializer)
 }
 
 pub(super) fn optional_bytes<'de, D: Deserializer<'de>>(

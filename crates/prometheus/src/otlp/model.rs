@@ -92,7 +92,7 @@ pub(super) struct Data<P> {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialPoint {
-    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
+    #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
 }
 
@@ -101,13 +101,13 @@ pub(super) struct ExponentialPoint {
 pub(super) struct NumberPoint<'a> {
     #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
+    #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-    #[serde(deserialize_with = "json::optional_double", alias = "as_double")]
+    #[serde(deserialize_with = "json::optional_number", alias = "as_double")]
     pub as_double: Option<f64>,
-    #[serde(deserialize_with = "json::optional_signed", alias = "as_int")]
+    #[serde(deserialize_with = "json::optional_number", alias = "as_int")]
     pub as_int: Option<i64>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::number")]
     pub flags: u64,
 }
 
@@ -116,17 +116,17 @@ pub(super) struct NumberPoint<'a> {
 pub(super) struct HistogramPoint<'a> {
     #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
+    #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::number")]
     pub count: u64,
-    #[serde(deserialize_with = "json::optional_double")]
+    #[serde(deserialize_with = "json::optional_number")]
     pub sum: Option<f64>,
-    #[serde(deserialize_with = "json::unsigned_list", alias = "bucket_counts")]
+    #[serde(deserialize_with = "json::numbers", alias = "bucket_counts")]
     pub bucket_counts: Vec<u64>,
-    #[serde(deserialize_with = "json::double_list", alias = "explicit_bounds")]
+    #[serde(deserialize_with = "json::numbers", alias = "explicit_bounds")]
     pub explicit_bounds: Vec<f64>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::number")]
     pub flags: u64,
 }
 
@@ -135,24 +135,24 @@ pub(super) struct HistogramPoint<'a> {
 pub(super) struct SummaryPoint<'a> {
     #[serde(borrow, deserialize_with = "json::or_default")]
     pub attributes: Vec<Attribute<'a>>,
-    #[serde(deserialize_with = "json::unsigned", alias = "time_unix_nano")]
+    #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::number")]
     pub count: u64,
-    #[serde(deserialize_with = "json::double")]
+    #[serde(deserialize_with = "json::number")]
     pub sum: f64,
     #[serde(deserialize_with = "json::or_default", alias = "quantile_values")]
     pub quantile_values: Vec<Quantile>,
-    #[serde(deserialize_with = "json::unsigned")]
+    #[serde(deserialize_with = "json::number")]
     pub flags: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Quantile {
-    #[serde(deserialize_with = "json::double")]
+    #[serde(deserialize_with = "json::number")]
     pub quantile: f64,
-    #[serde(deserialize_with = "json::double")]
+    #[serde(deserialize_with = "json::number")]
     pub value: f64,
 }
 

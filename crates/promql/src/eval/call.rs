@@ -192,7 +192,7 @@ impl<'a> Context<'a> {
             self.budget.texts(replace.value_bytes_max(&series.labels))?;
             if let Some(labels) = replace.apply(&series.labels) {
                 series.labels = labels;
-                series.drop_name &= replace.destination() != METRIC_NAME;
+                series.drop_name &= *replace.destination != *METRIC_NAME;
             }
         }
         self.merge(vector)
@@ -207,7 +207,7 @@ impl<'a> Context<'a> {
             self.check()?;
             self.budget.texts(join.value_bytes_max(&series.labels))?;
             series.labels = join.apply(&series.labels);
-            series.drop_name &= join.destination() != METRIC_NAME;
+            series.drop_name &= *join.destination != *METRIC_NAME;
         }
         self.merge(vector)
     }

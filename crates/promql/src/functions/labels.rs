@@ -19,7 +19,7 @@ fn check_name(name: &str, role: &str, function: &str) -> Result<()> {
 /// `label_replace`: the replacement, if the source label matches.
 #[derive(Debug)]
 pub(crate) struct Replace {
-    destination: Arc<str>,
+    pub destination: Arc<str>,
     replacement: String,
     source: String,
     regex: Regex,
@@ -52,10 +52,6 @@ impl Replace {
             ));
         }
         Ok(())
-    }
-
-    pub(crate) fn destination(&self) -> &str {
-        &self.destination
     }
 
     /// The most bytes that the new value can have: each reference stands for a part of the source's value.
@@ -114,7 +110,7 @@ fn group<'c>(name: &str, captures: &Captures<'c>) -> &'c str {
 /// `label_join`.
 #[derive(Debug)]
 pub(crate) struct Join {
-    destination: Arc<str>,
+    pub destination: Arc<str>,
     separator: String,
     sources: Vec<String>,
 }
@@ -126,10 +122,6 @@ impl Join {
         }
         check_name(destination, "destination", "label_join")?;
         Ok(Join { destination: destination.into(), separator: separator.to_string(), sources })
-    }
-
-    pub(crate) fn destination(&self) -> &str {
-        &self.destination
     }
 
     /// The most bytes that the new value can have.

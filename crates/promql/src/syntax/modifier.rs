@@ -2,7 +2,7 @@
 
 use super::parser::Parser;
 use super::token::Kind;
-use super::tree::{Expr, ExprKind, Length, Shift, Span, Subquery};
+use super::tree::{Expr, ExprKind, Shift, Span, Subquery};
 use super::{Parsed, fault};
 use crate::plan::{At, Extension};
 
@@ -20,7 +20,7 @@ impl Parser<'_> {
             } else if token.is_keyword("offset") {
                 self.next();
                 let length = self.offset_length()?;
-                self.offset(&mut expr, length)?;
+                self.shift(&mut expr, "offset", "offset", |shift| shift.offset.replace(length).is_some())?;
             } else if token.is_operator("@") {
                 self.next();
                 self.at_modifier(&mut expr)?;
@@ -70,10 +70,6 @@ impl Parser<'_> {
             return fault(bracket, "no @ modifiers allowed before range");
         }
         Ok(Expr { kind: ExprKind::Range { selector, range }, span })
-    }
-
-    fn offset(&self, expr: &mut Expr, length: Length) -> Parsed<()> {
-        self.shift(expr, "offset", "offset", |shift| shift.offset.replace(length).is_some())
     }
 
     fn at_modifier(&mut self, expr: &mut Expr) -> Parsed<()> {

@@ -218,19 +218,16 @@ impl<'t> Parser<'t> {
             grouping = self.grouping()?;
         }
         let (given, wanted) = (args.len(), 1 + usize::from(op.param().is_some()));
-        if given == 0 {
-            return fault(start, "no arguments for aggregate expression provided");
-        }
-        if given != wanted {
+        if given != 0 && given != wanted {
             let text = "wrong number of arguments for aggregate expression provided";
             return fault(start, format!("{text}, expected {wanted}, got {given}"));
         }
         let param = op.param().and_then(|_| args.next());
         let (without, grouping) = grouping.unwrap_or_default();
-        match args.next() {
-            Some(expr) => Ok(ExprKind::Aggregate(Box::new(Aggregate { op, param, expr, without, grouping }))),
-            None => fault(start, "no arguments for aggregate expression provided"),
-        }
+        let Some(expr) = args.next() else {
+            return fault(start, "no arguments for aggregate expression provided");
+        };
+        Ok(ExprKind::Aggregate(Box::new(Aggregate { op, param, expr, without, grouping })))
     }
 
     /// `by` or `without` with labels: whether it is `without`.
