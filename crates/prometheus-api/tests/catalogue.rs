@@ -74,15 +74,14 @@ fn text(value: &str) -> AttributeValue {
     AttributeValue::String(value.into())
 }
 
+fn named(id: MetricId, whole_name: Option<&str>) -> NewNamedMetric {
+    let (archive_policy_name, whole_name) = ("low".to_owned(), whole_name.map(str::to_owned));
+    NewNamedMetric { id, unit: None, archive_policy_name, whole_name }
+}
+
 fn scraped(number: u128, creator: &str, metrics: &[(u128, &str, Option<&str>)]) -> NewResource {
     let metrics = metrics.iter().map(|(number, name, whole_name)| {
-        let new = NewNamedMetric {
-            id: metric(*number),
-            unit: None,
-            archive_policy_name: "low".to_owned(),
-            whole_name: whole_name.map(str::to_owned),
-        };
-        ((*name).to_owned(), MetricsChange::Create(new))
+        ((*name).to_owned(), MetricsChange::Create(named(metric(*number), *whole_name)))
     });
     NewResource {
         resource_type: "prometheus".to_owned(),
@@ -124,10 +123,9 @@ async fn series_have_the_labels_of_their_metrics() {
         metrics: vec![(
             "disk.read".to_owned(),
             MetricsChange::Create(NewNamedMetric {
-                id: metric(4),
                 unit: Some("B".to_owned()),
                 archive_policy_name: "high".to_owned(),
-                whole_name: None,
+                ..named(metric(4), None)
             }),
         )],
         ..new_resource(2)
@@ -289,12 +287,7 @@ async fn play(index: &dyn Indexer, random: &mut Rng, time: i64) {
     let now = Timestamp::from_secs(2_000_000_000 + time);
     let name = one(random, &["up", "x{a=\"1\"}", "m"]);
     let whole_name = (random.u64(..3) == 0).then(|| "w{b=\"2\"}".to_owned());
-    let new = NewNamedMetric {
-        id,
-        unit: None,
-        archive_policy_name: "low".to_owned(),
-        whole_name: whole_name.clone(),
-    };
+    let new = named(id, whole_name.as_deref());
     let change = ResourceChange { now, ..ResourceChange::default() };
     match random.u64(..12) {
         0 => drop(index.create_metrics(vec![NewMetric { id, name: Some(name), ..new_metric(1) }]).await),

@@ -60,19 +60,15 @@ async fn answered(
     let parse = move || matchers(&queries).map(|matchers| (queries, matchers));
     let parsed = long_work::on_expressions(call.app.engine(), has_expressions, parse).await;
     let (queries, matchers) = parsed.map_err(|error| Failure::bad_data(error.text))?;
-    let selection = |(query, matchers)| {
-        let query: &Query = query;
-        let matchers: &Vec<Matcher> = matchers;
-        Selection {
-            matchers,
-            start_ms: query.start_ms,
-            end_ms: query.end_ms,
-            range_ms: query.end_ms.saturating_sub(query.start_ms),
-            is_range: true,
-            ..Selection::default()
-        }
-    };
-    let selections: Vec<Selection<'_>> = queries.iter().zip(&matchers).map(selection).collect();
+    let selections = queries.iter().zip(&matchers).map(|(query, matchers)| Selection {
+        matchers,
+        start_ms: query.start_ms,
+        end_ms: query.end_ms,
+        range_ms: query.end_ms.saturating_sub(query.start_ms),
+        is_range: true,
+        ..Selection::default()
+    });
+    let selections: Vec<Selection<'_>> = selections.collect();
     let samples_max = match request.response {
         ResponseKind::Samples => MESSAGE_SAMPLES_MAX,
         ResponseKind::StreamedXorChunks => Limits::default().samples_max,
