@@ -179,39 +179,22 @@ pub fn is_exported_as(meter: &str, exported: &str) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use gnudi_model::{MetricId, MetricStatus, Timestamp};
+    use gnudi_model::MetricId;
     use uuid::Uuid;
 
     use super::*;
 
     fn metric(name: Option<&str>) -> Metric {
-        Metric {
-            id: MetricId(Uuid::from_u128(7)),
-            creator: "c".into(),
-            name: name.map(Into::into),
-            unit: Some("B/s".into()),
-            archive_policy_name: "low".into(),
-            resource_id: None,
-            status: MetricStatus::Active,
-            created_at: Timestamp::EPOCH,
-        }
+        let (name, unit) = (name.map(Into::into), Some("B/s".into()));
+        Metric { name, unit, ..Metric::new(MetricId(Uuid::from_u128(7))) }
     }
 
     fn resource(resource_type: &str, attributes: &[(&str, AttributeValue)]) -> Resource {
         Resource {
-            id: Uuid::from_u128(1),
-            resource_type: resource_type.into(),
             original_resource_id: "vm/1".into(),
-            creator: "c".into(),
-            user_id: None,
             project_id: Some("p".into()),
-            started_at: Timestamp::EPOCH,
-            ended_at: None,
-            revision_start: Timestamp::EPOCH,
-            revision_end: None,
-            revision: Resource::CURRENT,
             attributes: attributes.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
-            metrics: [].into(),
+            ..Resource::new(Uuid::from_u128(1), resource_type)
         }
     }
 

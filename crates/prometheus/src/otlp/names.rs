@@ -62,7 +62,6 @@ const PER_UNITS: &[(&str, &str)] = &[
 /// The name of a metric: ASCII letters, digits, underscores and colons, with suffixes for unit and type.
 pub(super) fn metric_name(name: &str, unit: &str, kind: NameKind) -> Result<String, InvalidName> {
     let (main, per) = unit_parts(unit);
-    let (main, per) = (clean_unit(&main), clean_unit(&per));
     let mut parts: Vec<&str> = name
         .split(|character: char| !is_valid_in_metric(character))
         .filter(|part| !part.is_empty())
@@ -94,7 +93,6 @@ pub(super) fn metric_name(name: &str, unit: &str, kind: NameKind) -> Result<Stri
 /// The name of a unit for metadata.
 pub(super) fn unit_name(unit: &str) -> String {
     let (main, per) = unit_parts(unit);
-    let (main, per) = (clean_unit(&main), clean_unit(&per));
     let text = match (main.is_empty(), per.is_empty()) {
         (false, false) => format!("{main}_{per}"),
         (false, true) => main,
@@ -138,7 +136,8 @@ fn unit_parts(unit: &str) -> (String, String) {
         names.iter().find(|(code, _)| *code == part).map_or(part, |(_, name)| name).to_owned()
     };
     let per = named(per, PER_UNITS);
-    (named(main, UNITS), if per.is_empty() { per } else { format!("per_{per}") })
+    let per = if per.is_empty() { per } else { format!("per_{per}") };
+    (clean_unit(&named(main, UNITS)), clean_unit(&per))
 }
 
 /// Replaces each run of invalid characters by one underscore, and removes a leading underscore.

@@ -58,7 +58,7 @@ impl Context<'_> {
             }
         }
         // If several have the same labels, the newest sample counts.
-        for series in self.vector_times(info.selector, grid)? {
+        for series in self.times_of(info.selector, self.plan.selectors[info.selector].window, grid)? {
             if let Some(by_name) = found.get_mut(&identity(&series.labels)) {
                 by_name.entry(series.labels.metric_name().to_owned()).or_default().push(series);
             }

@@ -68,11 +68,6 @@ impl<'a> Context<'a> {
         self.vector_of(selector, window, grid, |series, at| series.values[at])
     }
 
-    /// The times of an instant vector's samples, in seconds.
-    pub(super) fn vector_times(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
-        self.times_of(selector, self.plan.selectors[selector].window, grid)
-    }
-
     /// The times that the function `timestamp` returns: with `@`, Prometheus reads samples with the offset, but evaluates without it.
     pub(super) fn timestamps(&self, selector: usize, grid: &Grid) -> Result<Vec<VectorSeries>> {
         let mut window = self.plan.selectors[selector].window;
@@ -82,7 +77,8 @@ impl<'a> Context<'a> {
         self.times_of(selector, window, grid)
     }
 
-    fn times_of(&self, selector: usize, window: Window, grid: &Grid) -> Result<Vec<VectorSeries>> {
+    /// The times of an instant vector's samples, in seconds.
+    pub(super) fn times_of(&self, selector: usize, window: Window, grid: &Grid) -> Result<Vec<VectorSeries>> {
         self.vector_of(selector, window, grid, |series, at| series.times_ms[at] as f64 / 1000.0)
     }
 

@@ -6,47 +6,35 @@ use crate::functions::{Function, Kind};
 use crate::labels::METRIC_NAME;
 use crate::plan::{Cardinality, ValueKind};
 
-/// The type of an expression, after all within it is checked.
-pub(super) fn check(expr: &Expr) -> Parsed<ValueKind> {
+/// Checks an expression and all within it.
+pub(super) fn check(expr: &Expr) -> Parsed<()> {
     let at = expr.span.start;
     match &expr.kind {
-        ExprKind::Number { .. } => Ok(ValueKind::Scalar),
-        ExprKind::Text(_) => Ok(ValueKind::String),
+        ExprKind::Number { .. } | ExprKind::Text(_) => Ok(()),
         ExprKind::Paren(inner) => check(inner),
-        ExprKind::Vector(selector) => {
-            check_selector(selector, at)?;
-            Ok(ValueKind::Vector)
-        }
-        ExprKind::Range { selector, .. } => {
-            check_selector(selector, at)?;
-            Ok(ValueKind::Matrix)
-        }
+        ExprKind::Vector(selector) | ExprKind::Range { selector, .. } => check_selector(selector, at),
         ExprKind::Subquery(subquery) => {
-            let kind = check(&subquery.expr)?;
+            check(&subquery.expr)?;
+            let kind = subquery.expr.kind();
             if kind != ValueKind::Vector {
                 let got = kind.name();
                 return fault(at, format!("subquery is only allowed on instant vector, got {got} instead"));
             }
-            Ok(ValueKind::Matrix)
+            Ok(())
         }
         ExprKind::Unary { expr: inner, .. } => {
-            let kind = check(inner)?;
+            check(inner)?;
+            let kind = inner.kind();
             if !is_operand(kind) {
                 let got = kind.documented();
                 let text = "unary expression only allowed on expressions of type scalar or instant vector";
                 return fault(at, format!("{text}, got {got:?}"));
             }
-            Ok(kind)
+            Ok(())
         }
         ExprKind::Binary(_) => check_chain(expr),
-        ExprKind::Aggregate(aggregate) => {
-            check_aggregate(aggregate)?;
-            Ok(ValueKind::Vector)
-        }
-        ExprKind::Call { function, args } => {
-            check_call(function, args, at)?;
-            Ok(function.returns)
-        }
+        ExprKind::Aggregate(aggregate) => check_aggregate(aggregate),
+        ExprKind::Call { function, args } => check_call(function, args, at),
     }
 }
 
@@ -55,7 +43,8 @@ fn is_operand(kind: ValueKind) -> bool {
 }
 
 fn expect(expr: &Expr, wanted: ValueKind, context: &str) -> Parsed<()> {
-    let got = check(expr)?;
+    check(expr)?;
+    let got = expr.kind();
     if got == wanted {
         return Ok(());
     }
@@ -80,19 +69,20 @@ fn check_selector(selector: &Selector, at: usize) -> Parsed<()> {
 }
 
 /// The left operands of a chain are walked in a loop: chains may be long.
-fn check_chain(outermost: &Expr) -> Parsed<ValueKind> {
+fn check_chain(outermost: &Expr) -> Parsed<()> {
     let mut chain = Vec::new();
     let mut innermost = outermost;
     while let ExprKind::Binary(binary) = &innermost.kind {
         chain.push((binary.as_ref(), innermost.span.start));
         innermost = &binary.left;
     }
-    let mut kind = check(innermost)?;
+    check(innermost)?;
+    let mut kind = innermost.kind();
     for (binary, at) in chain.into_iter().rev() {
-        let right = check(&binary.right)?;
-        kind = check_binary(binary, kind, right, at)?;
+        check(&binary.right)?;
+        kind = check_binary(binary, kind, binary.right.kind(), at)?;
     }
-    Ok(kind)
+    Ok(())
 }
 
 fn check_binary(binary: &Binary, left: ValueKind, right: ValueKind, at: usize) -> Parsed<ValueKind> {
