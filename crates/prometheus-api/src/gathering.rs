@@ -302,8 +302,10 @@ impl<'c> Gathering<'c> {
                 !ids.contains_key(&(one.resource, one.metric_name.as_str()))
                     && !dropped.contains(&(one.resource, one.metric_name.clone()))
             };
-            let left_out = self.unknown_series.iter().filter(is_left_out);
-            self.refused_points.extend(left_out.filter_map(|one| one.point));
+            if !found.left_out.is_empty() {
+                let left_out = self.unknown_series.iter().filter(is_left_out);
+                self.refused_points.extend(left_out.filter_map(|one| one.point));
+            }
         }
         if self.known.is_empty() {
             self.call.has_no_items(Rule::PostMeasures);

@@ -124,7 +124,7 @@ fn is_valid_in_metric(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == ':'
 }
 
-/// The names of a unit and of the unit after its slash (`per_second`). A part with braces is an annotation and becomes
+/// The names of a unit and of the unit after its slash (`per_second`), cleaned. A part with braces is an annotation and becomes
 /// empty.
 fn unit_parts(unit: &str) -> (String, String) {
     let (main, per) = unit.split_once('/').unwrap_or((unit, ""));
