@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use twox_hash::XxHash64;
+
 use crate::functions::{date, histogram::Forced};
-use crate::hash::xxhash64;
 use crate::numbers::{general, general_below};
 use crate::syntax::Position;
 
@@ -50,7 +51,7 @@ impl Texts {
 
     fn count(&mut self, other: &str) {
         if self.others.len() < COUNTED_MAX {
-            self.others.insert(xxhash64(other.as_bytes()));
+            self.others.insert(XxHash64::oneshot(0, other.as_bytes()));
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Label sets: sorted by name, shared strings, hashed once. The hash is Prometheus' (`hash`), so that `limit_ratio` picks the
-//! same series.
+//! Label sets: sorted by name, shared strings, hashed once. The hash is Prometheus' (XXH64 with seed 0), so that `limit_ratio`
+//! picks the same series.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::hash::xxhash64;
+use twox_hash::XxHash64;
+
 use crate::quoted::quoted;
 
 pub const METRIC_NAME: &str = "__name__";
@@ -43,7 +44,7 @@ impl Labels {
             write_sized(&mut bytes, name);
             write_sized(&mut bytes, value);
         }
-        Labels { hash: xxhash64(&bytes), pairs: pairs.into() }
+        Labels { hash: XxHash64::oneshot(0, &bytes), pairs: pairs.into() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

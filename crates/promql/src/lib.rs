@@ -14,7 +14,6 @@ mod annotations;
 mod error;
 mod eval;
 mod functions;
-mod hash;
 mod labels;
 mod limits;
 mod numbers;
