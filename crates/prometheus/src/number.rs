@@ -17,10 +17,7 @@ pub fn write_value(value: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
     } else if FIXED.contains(&magnitude) {
         if magnitude.fract() == 0.0 {
-            if value < 0.0 {
-                out.push(b'-');
-            }
-            write_unsigned(magnitude as u64, out);
+            out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
         } else {
             out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
         }
@@ -46,27 +43,13 @@ pub fn write_time(time_ms: i64, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     let (seconds, fraction) = (time_ms.unsigned_abs() / 1000, time_ms.unsigned_abs() % 1000);
-    write_unsigned(seconds, out);
+    out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
     if fraction != 0 {
         let digits = [fraction / 100, fraction / 10 % 10, fraction % 10].map(|digit| b'0' + digit as u8);
         out.push(b'.');
         let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
         out.extend_from_slice(&digits[..3 - zeros]);
     }
-}
-
-fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[first..]);
 }
 
 #[cfg(test)]
