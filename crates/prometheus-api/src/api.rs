@@ -1,6 +1,6 @@
-//! The state of Prometheus' API between requests, and its configuration.
+//! The state of Prometheus' API between requests, its configuration, and a request as its handlers get it.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use gnudi_engine::Engine;
 
@@ -57,5 +57,19 @@ impl PrometheusApi {
             metadata: MetadataStore::default(),
             exemplars: ExemplarStore::default(),
         }
+    }
+}
+
+/// The request, and the API's state.
+pub struct Call<'a> {
+    pub call: &'a gnudi_app::Call<'a>,
+    pub api: &'a PrometheusApi,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = gnudi_app::Call<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        self.call
     }
 }

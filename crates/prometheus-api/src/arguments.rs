@@ -7,7 +7,7 @@ use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector};
 use gnudi_server::RequestBody;
 use hyper::Method;
 
-use crate::{call::Call, failure::Failure, long_work};
+use crate::{api::Call, failure::Failure, long_work};
 
 /// The parameters of a request. A form's come before those of the query string.
 #[derive(Debug)]

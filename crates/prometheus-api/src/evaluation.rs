@@ -15,7 +15,7 @@ use gnudi_promql::{
 };
 
 use crate::{
-    call::Call,
+    api::Call,
     failure::Failure,
     long_work::{self, StopOnDrop, TIMEOUT},
     selected::Reader,

@@ -27,7 +27,7 @@ use gnudi_series::points;
 use uuid::Uuid;
 
 use crate::{
-    call::Call,
+    api::Call,
     exemplar_store::{StoredExemplar, are_short},
     known_series::{KnownMetric, SeriesKey},
     metadata_store::is_storable,

@@ -9,7 +9,6 @@
 
 mod api;
 mod arguments;
-mod call;
 pub mod catalogue;
 mod evaluation;
 mod exemplar_store;

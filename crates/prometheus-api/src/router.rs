@@ -6,7 +6,7 @@ use gnudi_access::Rule;
 use gnudi_app::{Guard, Handled, Handler, Route};
 use gnudi_server::RequestBody;
 
-use crate::{api::PrometheusApi, call::Call};
+use crate::api::{Call, PrometheusApi};
 
 /// The rules for samples whose metrics may have to be created.
 const WRITE: &[Rule] = &[Rule::PostMeasures, Rule::CreateResource];

@@ -19,7 +19,7 @@ use gnudi_promql::{
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
-use crate::{call::Call, catalogue::FoundSeries, failure::Failure, long_work::TIMEOUT};
+use crate::{api::Call, catalogue::FoundSeries, failure::Failure, long_work::TIMEOUT};
 
 const AGGREGATION: &str = "__aggregation__";
 const GRANULARITY: &str = "__granularity__";

@@ -57,5 +57,5 @@ mod prelude {
     pub(crate) use gnudi_app::{Answer, ApiError, Result, json::Value};
     pub(crate) use gnudi_server::{RequestBody, Response, reply};
 
-    pub(crate) use crate::call::Call;
+    pub(crate) use crate::api::Call;
 }
