@@ -1,4 +1,4 @@
-"""The commands of docs/deploy.md that copy and restore shared engines, in the page's order: the restored data equals the copied data, and
+"""The commands of docs/backup.md that copy and restore shared engines, in the page's order: the restored data equals the copied data, and
 the restored engines work."""
 
 import os
@@ -45,7 +45,7 @@ class Host:
 @pytest.fixture
 def page():
     """Its commands: those of the copy, and those of the way back."""
-    section = (ROOT / "docs" / "deploy.md").read_text().split(HEADING)[1]
+    section = (ROOT / "docs" / "backup.md").read_text().split(HEADING)[1].split("\n## ")[0]
     commands = [command.strip() for command in COMMAND.findall(section)]
     end = commands.index("systemctl start gnudi-metricd gnudi-api") + 1
     assert len(commands) == 11 and commands[end] == commands[0]
