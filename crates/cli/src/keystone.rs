@@ -152,14 +152,11 @@ fn text<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
+    use crate::config::Project;
 
     fn load(text: &str) -> Config {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        write!(file, "[keystone_authtoken]\n{text}").unwrap();
-        Config::load_file(Some(file.path())).unwrap()
+        Config::of_text(Project::Gnocchi, &format!("[keystone_authtoken]\n{text}")).unwrap()
     }
 
     const PASSWORD: &str = "auth_url = http://h:5000\nusername = gnocchi\nuser_domain_name = Default\npassword = hunter22\n\

@@ -9,16 +9,14 @@ use crate::{
     args::{ConfigArgs, ConfigGeneratorArgs, ServeArgs},
     config::{
         self, Config, Deployment, Project,
-        options::{CEILOMETER, Catalogue, GNOCCHI},
+        options::{Catalogue, GNOCCHI},
     },
     logging,
 };
 
 pub fn run(args: &ConfigArgs) -> Result<()> {
-    let (project, catalogue) = match args.ceilometer {
-        Some(_) => (Project::Ceilometer, CEILOMETER),
-        None => (Project::Gnocchi, GNOCCHI),
-    };
+    let project = if args.ceilometer.is_some() { Project::Ceilometer } else { Project::Gnocchi };
+    let catalogue = project.catalogue();
     if let Some(section) = &args.section {
         check_section(catalogue, section)?;
     }

@@ -299,14 +299,11 @@ fn default_methods(config: &Config) -> Result<std::collections::BTreeSet<gnudi_m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Project;
 
     #[test]
     fn a_grace_period_of_0_has_no_end() {
-        let timeout = |text: &str| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), text).unwrap();
-            graceful_timeout(&Config::load_file(Some(file.path())).unwrap())
-        };
+        let timeout = |text: &str| graceful_timeout(&Config::of_text(Project::Gnocchi, text).unwrap());
         assert_eq!(timeout(""), Duration::from_mins(1));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 7\n"), Duration::from_secs(7));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 0\n"), Duration::MAX);

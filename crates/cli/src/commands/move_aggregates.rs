@@ -282,6 +282,7 @@ fn figures(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Project;
 
     #[test]
     fn progress_has_a_rate_and_the_time_left() {
@@ -294,11 +295,7 @@ mod tests {
 
     #[test]
     fn only_storage_may_differ() {
-        let load = |text: &str| {
-            let mut file = tempfile::NamedTempFile::new().unwrap();
-            std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
-            Config::load_file(Some(file.path())).unwrap()
-        };
+        let load = |text: &str| Config::of_text(Project::Gnocchi, text).unwrap();
         let index = "[indexer]\nurl = postgresql://u:hunter2@h/d\n";
         let one = "[storage]\ndriver = redis\nredis_url = redis://a\n";
         let other = "[storage]\ndriver = s3\ns3_bucket_prefix = b\n";

@@ -178,15 +178,11 @@ fn engine_kind(config: &Config, section: &str, index: &str) -> Result<EngineKind
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::config::Project;
 
     fn deployment(text: &str, data_dir: Option<&str>) -> Result<(Deployment, Vec<String>)> {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
-        let config = Config::load_file(Some(file.path()))?;
-        Deployment::of(&config, data_dir.map(Path::new))
+        Deployment::of(&Config::of_text(Project::Gnocchi, text)?, data_dir.map(Path::new))
     }
 
     const INDEX: &str = "[indexer]\nurl = postgresql+psycopg2://u:hunter2@h/d\n";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+use super::options::{CEILOMETER, Catalogue, GNOCCHI};
 use crate::command_line;
 
 /// The project whose files are read; it is also their base name.
@@ -21,6 +22,14 @@ impl Project {
         match self {
             Project::Gnocchi => "gnocchi",
             Project::Ceilometer => "ceilometer",
+        }
+    }
+
+    /// The options of its files.
+    pub fn catalogue(self) -> Catalogue {
+        match self {
+            Project::Gnocchi => GNOCCHI,
+            Project::Ceilometer => CEILOMETER,
         }
     }
 }
@@ -43,7 +52,7 @@ pub struct Files {
 }
 
 /// Where to search for files that are not named on the command line.
-struct SearchPath {
+pub(super) struct SearchPath {
     project: Project,
     /// The original program's name that this process was called by.
     program: Option<&'static str>,
@@ -59,16 +68,7 @@ impl Files {
     }
 
     /// The files to read, in order: later ones take precedence.
-    pub(super) fn paths(&self, project: Project) -> Result<Vec<PathBuf>> {
-        self.paths_with(&SearchPath::of_process(project))
-    }
-
-    /// The files of a Gnocchi, as its metricd reads them.
-    pub(super) fn paths_of_gnocchi(&self) -> Result<Vec<PathBuf>> {
-        self.paths_with(&SearchPath::of_metricd())
-    }
-
-    fn paths_with(&self, search: &SearchPath) -> Result<Vec<PathBuf>> {
+    pub(super) fn paths(&self, search: &SearchPath) -> Result<Vec<PathBuf>> {
         let mut paths = Vec::new();
         if !self.named.iter().any(|named| matches!(named, FileArgument::File(_))) {
             paths.extend(search.files());
@@ -94,11 +94,7 @@ impl Files {
     }
 
     /// Where to search for files named by options, in oslo.config's order.
-    pub(super) fn directories(&self, project: Project) -> Vec<PathBuf> {
-        self.directories_with(&SearchPath::of_process(project))
-    }
-
-    fn directories_with(&self, search: &SearchPath) -> Vec<PathBuf> {
+    pub(super) fn directories(&self, search: &SearchPath) -> Vec<PathBuf> {
         let (mut directories, mut files) = (Vec::new(), Vec::new());
         for named in &self.named {
             match named {
@@ -121,7 +117,7 @@ impl Files {
 }
 
 impl SearchPath {
-    fn of_process(project: Project) -> Self {
+    pub(super) fn of_process(project: Project) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         SearchPath {
             project,
@@ -132,7 +128,7 @@ impl SearchPath {
     }
 
     /// Gnocchi's metricd's, whichever program this is.
-    fn of_metricd() -> Self {
+    pub(super) fn of_metricd() -> Self {
         SearchPath { program: Some("gnocchi-metricd"), ..SearchPath::of_process(Project::Gnocchi) }
     }
 
@@ -224,11 +220,11 @@ mod tests {
         let file = |name: &str| FileArgument::File(name.into());
         let named = vec![file("x/y.conf"), FileArgument::Directory("~/d".into()), file("~/z.conf")];
         let files = Files { named };
-        let paths = files.paths_with(&search(home, None)).unwrap();
+        let paths = files.paths(&search(home, None)).unwrap();
         let expected = ["d/a.conf", "d/b.conf", "z.conf"].map(|name| home.join(name));
         assert_eq!((paths[0].as_path(), &paths[1..]), (Path::new("x/y.conf"), &expected[..]));
         let missing = Files { named: vec![FileArgument::Directory("/nowhere/at/all".into())] };
-        assert!(missing.paths_with(&search(home, None)).is_err());
+        assert!(missing.paths(&search(home, None)).is_err());
     }
 
     #[test]
@@ -241,12 +237,12 @@ mod tests {
         let folder = |name: &str| FileArgument::Directory(name.into());
         let named =
             vec![file("a/base.conf"), folder("~/d"), file("b/site.conf"), folder("e"), file("own.conf")];
-        let directories = Files { named }.directories_with(&search);
+        let directories = Files { named }.directories(&search);
         let first = [home.join("d"), "e".into(), ".".into(), "b".into(), "a".into(), home.join(".gnocchi")];
         assert_eq!(directories[..first.len()], first);
         assert_eq!(directories[first.len()], home);
         // The files that are found where none is named.
-        let directories = Files { named: vec![folder("e")] }.directories_with(&search);
+        let directories = Files { named: vec![folder("e")] }.directories(&search);
         assert_eq!(directories[..2], [PathBuf::from("e"), home.join(".gnocchi")]);
     }
 
@@ -262,7 +258,7 @@ mod tests {
             "snap/etc/gnocchi/gnocchi.conf.d/two.conf",
         ];
         write(home, &names);
-        let matching_files = |files: &Files, program| files.paths_with(&search(home, program)).unwrap();
+        let matching_files = |files: &Files, program| files.paths(&search(home, program)).unwrap();
         let paths = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
         let [first, _, of_program, in_directory, of_snap] = names;
         let none = Files::default();

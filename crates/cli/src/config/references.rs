@@ -153,7 +153,11 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::config::{options::GNOCCHI, tests::load};
+    use crate::config::{Project, options::GNOCCHI};
+
+    fn load(text: &str) -> Result<Config> {
+        Config::of_text(Project::Gnocchi, text)
+    }
 
     #[test]
     fn names_are_found_as_by_oslo_config() {

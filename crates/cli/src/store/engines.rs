@@ -181,9 +181,8 @@ pub fn folder(config: &Config, section: &str) -> FileOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use crate::config::Project;
 
     #[test]
     fn a_coordinator_is_as_secure_as_the_index() {
@@ -192,9 +191,7 @@ mod tests {
             "postgresql://u:p@h/d?sslmode=verify-full&sslrootcert=/a/ca.pem",
             "mysql+pymysql://u:p@h:1/d?charset=utf8&ssl_ca=/ca.pem&ssl_cert=/c&ssl_key=/k",
         ] {
-            let mut file = tempfile::NamedTempFile::new().unwrap();
-            write!(file, "[indexer]\nurl = {given}\n").unwrap();
-            let config = Config::load_file(Some(file.path())).unwrap();
+            let config = Config::of_text(Project::Gnocchi, &format!("[indexer]\nurl = {given}\n")).unwrap();
             let index = index(&config).unwrap();
             let deadline = coordination_timeout(&config);
             let coordinator = coordination_database(&config, "indexer", "url", deadline).unwrap().database;

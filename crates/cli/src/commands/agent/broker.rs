@@ -121,17 +121,7 @@ fn distinct(mut names: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        config::{Files, Project},
-        program_args::ProgramArgs,
-    };
-
-    fn config(text: &str) -> Config {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        let files = Files::of(&[file.path().to_owned()]);
-        Config::load_project(Project::Ceilometer, &ProgramArgs { files, ..ProgramArgs::default() }).unwrap()
-    }
+    use crate::config::Project;
 
     #[test]
     fn what_is_set_aside_stays_where_it_is_consumed() {
@@ -146,7 +136,8 @@ mod tests {
             ),
             ("[DEFAULT]\ntransport_url = rabbit://a/\n[notification]\nmessaging_urls = rabbit://b/\n", "b"),
         ] {
-            let broker = aside_broker(&config(text), "test").unwrap();
+            let config = Config::of_text(Project::Ceilometer, text).unwrap();
+            let broker = aside_broker(&config, "test").unwrap();
             assert_eq!(broker.url.hosts[0].name, host, "{text}");
         }
     }
