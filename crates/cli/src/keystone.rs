@@ -1,10 +1,10 @@
 //! Converts `[keystone_authtoken]` to the options of `gnudi_keystone` and `gnudi_access`. Sends no request.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_access::{KeystoneAuth, KeystoneAuthOptions, ProcessSecret};
-use gnudi_http::ClientIdentity;
+use gnudi_http::{ClientIdentity, Trust};
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef, Validator,
     ValidatorOptions,
@@ -21,12 +21,12 @@ const CACHE_SECONDS_MAX: i64 = 300;
 /// Authentication by Keystone tokens. `own` is the secret of this process's own collectors.
 pub fn auth(config: &Config, own: ProcessSecret) -> Result<KeystoneAuth> {
     let options = options(config)?;
-    let www_authenticate_uri = text(config, "www_authenticate_uri").unwrap_or(options.auth_url.as_str());
+    let www_authenticate_uri = config.string(SECTION, "www_authenticate_uri");
     let auth_options = KeystoneAuthOptions {
-        www_authenticate_uri: www_authenticate_uri.to_owned(),
+        www_authenticate_uri: www_authenticate_uri.unwrap_or_else(|| options.auth_url.clone()),
         service_token_roles: config.list(SECTION, "service_token_roles"),
         service_token_roles_required: config.bool(SECTION, "service_token_roles_required"),
-        service_type: text(config, "service_type").map(str::to_owned),
+        service_type: config.string(SECTION, "service_type"),
     };
     let session = Session::new(options).with_context(|| format!("[{SECTION}]"))?;
     let validator = Validator::new(
@@ -37,8 +37,8 @@ pub fn auth(config: &Config, own: ProcessSecret) -> Result<KeystoneAuth> {
 }
 
 fn options(config: &Config) -> Result<KeystoneOptions> {
-    let timeout = Duration::from_secs(config.size(SECTION, "http_connect_timeout") as u64);
-    let auth_url = text(config, "auth_url")
+    let auth_url = config
+        .text(SECTION, "auth_url")
         .with_context(|| format!("{}: auth_mode = keystone needs it", config.place(SECTION, "auth_url")))?;
     let credentials = credentials(config, SECTION, None)?;
     if matches!(credentials, Credentials::Password { scope: None, .. }) {
@@ -47,24 +47,38 @@ fn options(config: &Config) -> Result<KeystoneOptions> {
             config.place(SECTION, "project_name")
         );
     }
+    let timeout = config.seconds(SECTION, "http_connect_timeout");
+    login(config, SECTION, auth_url, credentials, Interface::Internal, timeout)
+}
+
+/// How to log in with the options of a section. `interface`: the one for which the section names none.
+pub fn login(
+    config: &Config,
+    section: &str,
+    auth_url: &str,
+    credentials: Credentials,
+    interface: Interface,
+    timeout: Duration,
+) -> Result<KeystoneOptions> {
     Ok(KeystoneOptions {
         auth_url: auth_url.to_owned(),
         credentials,
-        region_name: text(config, "region_name").map(str::to_owned),
-        interface: text(config, "interface").and_then(Interface::named).unwrap_or(Interface::Internal),
-        trust: gnudi_http::Trust::asked(
-            text(config, "cafile").map(Into::into),
-            config.bool(SECTION, "insecure"),
-        ),
-        identity: identity(config, SECTION)?,
+        region_name: config.string(section, "region_name"),
+        interface: config.text(section, "interface").and_then(Interface::named).unwrap_or(interface),
+        trust: trust(config, section),
+        identity: identity(config, section)?,
         timeout,
     })
 }
 
+/// The trusted certificates: `cafile` and `insecure` of a section.
+pub fn trust(config: &Config, section: &str) -> Trust {
+    Trust::asked(config.path(section, "cafile"), config.bool(section, "insecure"))
+}
+
 /// The client certificate: `certfile` and `keyfile` of a section.
 pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>> {
-    let path = |name| config.text(section, name).map(PathBuf::from);
-    match (path("certfile"), path("keyfile")) {
+    match (config.path(section, "certfile"), config.path(section, "keyfile")) {
         (Some(certificate), key) => Ok(Some(ClientIdentity { certificate, key })),
         (None, Some(_)) => bail!("{}: keyfile needs it", config.place(section, "certfile")),
         (None, None) => Ok(None),
@@ -74,7 +88,7 @@ pub fn identity(config: &Config, section: &str) -> Result<Option<ClientIdentity>
 /// The login of a section. `default_domain`: the id of the domain of a user or project for which none is configured; without
 /// it that is an error.
 pub fn credentials(config: &Config, section: &str, default_domain: Option<&str>) -> Result<Credentials> {
-    let text = |name: &str| config.text(section, name).map(str::to_owned);
+    let text = |name: &str| config.string(section, name);
     let needed = |name: &str, by: &str| {
         text(name).with_context(|| format!("{}: {by} needs it", config.place(section, name)))
     };
@@ -130,7 +144,7 @@ fn scope(config: &Config, section: &str, project: Option<ProjectRef>) -> Result<
 fn domain(config: &Config, section: &str, whose: &str) -> Option<DomainRef> {
     let first = |kind: &str| {
         let names = [whose, "default"].map(|of| format!("{of}_domain_{kind}"));
-        names.iter().find_map(|name| config.text(section, name)).map(str::to_owned)
+        names.iter().find_map(|name| config.string(section, name))
     };
     first("id").map(DomainRef::Id).or_else(|| first("name").map(DomainRef::Name))
 }
@@ -144,10 +158,6 @@ fn cache_time(config: &Config) -> Duration {
         );
     }
     Duration::from_secs(seconds.clamp(0, CACHE_SECONDS_MAX) as u64)
-}
-
-fn text<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
-    config.text(SECTION, name)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Configures the API and serves it until stopped.
 
-use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_access::{AuthMode, Passwords, ProcessSecret, RemoteUser, RemoteUserError};
@@ -58,9 +58,7 @@ pub fn options(
         policy: Arc::new(super::policy::load(config)?),
         quotas: super::policy::quotas(config)?,
         max_limit: config.size("api", "max_limit"),
-        operation_timeout: Duration::from_secs(
-            config.size("api", "operation_timeout").min(super::SPAN_SECONDS_MAX) as u64,
-        ),
+        operation_timeout: config.seconds("api", "operation_timeout"),
         auth_mode,
         enable_proxy_headers_parsing: config.bool("api", "enable_proxy_headers_parsing"),
         path_prefix: path_prefix(&args.path_prefix),
@@ -77,10 +75,10 @@ pub fn options(
         },
         http_limits: HttpLimits {
             connections_max: config.size("api", "connections_max"),
-            header_timeout: Duration::from_millis(config.size("api", "header_timeout_ms") as u64),
+            header_timeout: config.milliseconds("api", "header_timeout_ms"),
             body_bytes_max: config.size("api", "body_bytes_max"),
             bodies_bytes_max: config.size("api", "bodies_bytes_max"),
-            body_grace: Duration::from_millis(config.size("api", "body_grace_ms") as u64),
+            body_grace: config.milliseconds("api", "body_grace_ms"),
             drain_timeout: super::graceful_timeout(config),
             ..HttpLimits::default()
         },
@@ -103,7 +101,7 @@ fn prometheus_options(config: &Config) -> PrometheusOptions {
             Some("none") => PrometheusLabels::None,
             _ => PrometheusLabels::All,
         },
-        archive_policy: config.text("api", "prometheus_archive_policy").map(str::to_owned),
+        archive_policy: config.string("api", "prometheus_archive_policy"),
         ceilometer_names: config.bool("api", "prometheus_ceilometer_names"),
         delayed_name_removal: config.bool("api", "prometheus_delayed_name_removal"),
     }
@@ -133,8 +131,7 @@ pub fn refuse_open_access(host: IpAddr, args: &ServeArgs, auth_mode: &AuthMode) 
 pub fn auth_mode(config: &Config, args: &ServeArgs, own: ProcessSecret) -> Result<AuthMode> {
     match config.text("api", "auth_mode").unwrap_or("basic") {
         "basic" => {
-            let file = config.text("api", "password_file").map(PathBuf::from);
-            let file = args.password_file.clone().or(file);
+            let file = args.password_file.clone().or_else(|| config.path("api", "password_file"));
             let passwords = file.map(|file| Passwords::load(&file, own)).transpose();
             let passwords = passwords.context("the password file (`gnudi passwd` creates it)")?.map(Arc::new);
             Ok(AuthMode::Basic { passwords })
@@ -159,8 +156,7 @@ fn remote_user(config: &Config, own: ProcessSecret) -> Result<AuthMode> {
 
 /// `[api] tls_certificate` and `tls_key`; `None` for plain HTTP.
 pub fn tls(config: &Config) -> Result<Option<Arc<Tls>>> {
-    let option = |name| config.text("api", name).map(PathBuf::from);
-    let (certificate, key) = match (option("tls_certificate"), option("tls_key")) {
+    let (certificate, key) = match (config.path("api", "tls_certificate"), config.path("api", "tls_key")) {
         (None, None) => return Ok(None),
         (Some(certificate), Some(key)) => (certificate, key),
         (Some(_), None) => bail!("{}: needs [api] tls_key beside it", config.place("api", "tls_certificate")),

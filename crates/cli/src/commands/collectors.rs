@@ -1,7 +1,7 @@
 //! `gnudi statsd` and `gnudi amqpd`, and the same within `gnudi serve --with ...`: receive measures over other
 //! protocols and post them to the API over HTTP.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientOptions, Trust};
@@ -124,7 +124,7 @@ async fn statsd_server(config: &Config, sink: &Sink) -> Result<statsd::StatsdSer
     tracing::info!(%address, endpoint = client.base_url(), "receiving statsd's datagrams");
     let options = statsd::StatsdOptions {
         resource: config.text("statsd", "resource_id").unwrap_or(STATSD_RESOURCE).to_owned(),
-        archive_policy_name: config.text("statsd", "archive_policy_name").map(str::to_owned),
+        archive_policy_name: config.string("statsd", "archive_policy_name"),
         flush_delay: config.seconds("statsd", "flush_delay"),
         limits: statsd::AggregatorLimits::default(),
     };
@@ -137,7 +137,7 @@ fn amqp_address(config: &Config) -> Result<amqp1::Address> {
 }
 
 fn amqp_tls(config: &Config) -> Result<amqp1::TlsOptions> {
-    let file = |name| config.text("amqp1d", name).map(PathBuf::from);
+    let file = |name| config.path("amqp1d", name);
     let (certificate, key) = (file("ssl_cert_file"), file("ssl_key_file"));
     if certificate.is_none() && key.is_some() {
         bail!("{}: needs ssl_cert_file beside it", config.place("amqp1d", "ssl_key_file"));

@@ -46,9 +46,6 @@ use uuid::Uuid;
 
 use crate::{config::Config, store::Store};
 
-/// About a century, for what is added to a time.
-pub(crate) const SPAN_SECONDS_MAX: usize = 3_000_000_000;
-
 /// Number of processors of this machine.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -69,14 +66,12 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
 
 /// Starts the configured workers on the current runtime.
 fn start_metricd(store: &Store, config: &Config) -> Metricd {
-    let seconds = |name| Duration::from_secs(config.size("metricd", name) as u64);
     // Gnocchi works without a pause if it is 0.
-    let pause = |name| seconds(name).max(Duration::from_secs(1));
-    let milliseconds = |name| Duration::from_millis(config.size("metricd", name) as u64);
-    let span = |name| match config.size("metricd", name) {
-        0 => None,
-        // A delay that does not fit never elapses.
-        seconds => Some(Timespan::from_secs(seconds.min(SPAN_SECONDS_MAX) as i64)),
+    let pause = |name| config.seconds("metricd", name).max(Duration::from_secs(1));
+    let milliseconds = |name| config.milliseconds("metricd", name);
+    let span = |name| match config.seconds("metricd", name) {
+        Duration::ZERO => None,
+        span => Some(Timespan::from_secs(span.as_secs() as i64)),
     };
     let reporting =
         config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
@@ -141,9 +136,9 @@ fn binds_v6_only() -> bool {
 
 /// `[DEFAULT] graceful_shutdown_timeout`; 0 is no limit, as for Gnocchi and Ceilometer.
 fn graceful_timeout(config: &Config) -> Duration {
-    match config.size("DEFAULT", "graceful_shutdown_timeout") {
-        0 => Duration::MAX,
-        seconds => Duration::from_secs(seconds as u64),
+    match config.seconds("DEFAULT", "graceful_shutdown_timeout") {
+        Duration::ZERO => Duration::MAX,
+        timeout => timeout,
     }
 }
 

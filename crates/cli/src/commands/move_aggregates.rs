@@ -50,8 +50,7 @@ pub fn run(args: &MoveArgs) -> Result<()> {
         );
     };
     refuse_other_moves(&config, &target)?;
-    let timeout = Duration::from_secs(config.size("DEFAULT", "start_timeout") as u64);
-    let retries = Retries { pause: PAUSE, timeout };
+    let retries = Retries { pause: PAUSE, timeout: config.seconds("DEFAULT", "start_timeout") };
     super::runtime(&config, "move", None)?.block_on(async {
         let engines = open_to_move(&engines, &config, target).await?;
         let moved = Move { engines: &engines, retries }.run(args).await;

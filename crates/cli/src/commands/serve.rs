@@ -1,6 +1,6 @@
 //! `gnudi serve`: API and workers in one process. `gnudi api`: the API alone, on shared engines.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr};
 
 use anyhow::{Context as _, Result};
 use gnudi_access::{AuthMode, ProcessSecret};
@@ -208,7 +208,7 @@ fn host_collector(args: &ServeArgs, config: &Config, sink: &Sink) -> Result<Opti
     };
     let client = Client::new(&sink.endpoint, &options)?;
     let options = CollectorOptions {
-        interval: Duration::from_secs(config.size("host", "interval") as u64),
+        interval: config.seconds("host", "interval"),
         archive_policy_name: config.text("host", "archive_policy_name").unwrap_or("high").to_owned(),
         proc_dir: "/proc".into(),
         user,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::options::Kind;
-use crate::commands::SPAN_SECONDS_MAX;
+
+/// About a century.
+const SPAN_MAX: Duration = Duration::from_secs(3_000_000_000);
 
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -16,7 +18,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 /// At most about a century: what is longer may be no time when it is added to one.
 pub fn parse_seconds(text: &str) -> Option<Duration> {
     let span = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())?;
-    Some(span.min(Duration::new(SPAN_SECONDS_MAX as u64, 0)))
+    Some(span.min(SPAN_MAX))
 }
 
 /// The engine in a URL: `postgresql` for `postgresql+psycopg2://...`. `None` if it is not a URL.

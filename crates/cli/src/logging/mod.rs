@@ -161,12 +161,11 @@ fn warn_of(config: &Config, ignored_filter: Option<&str>) {
 /// The log file, as oslo.log finds it: the file within the directory if both are configured; a file named as the program if
 /// only the directory is.
 fn log_path(config: &Config, command: &str) -> Option<PathBuf> {
-    let option = |name| config.text("DEFAULT", name).map(PathBuf::from);
     let own_name = || match command_line::original_program() {
         Some(program) => format!("{program}.log"),
         None => format!("{NAME}-{command}.log"),
     };
-    match (option("log_dir"), option("log_file")) {
+    match (config.path("DEFAULT", "log_dir"), config.path("DEFAULT", "log_file")) {
         (None, file) => file,
         (Some(directory), Some(file)) => Some(directory.join(file)),
         (Some(directory), None) => Some(directory.join(own_name())),

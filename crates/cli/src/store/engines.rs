@@ -1,6 +1,6 @@
 //! Converts the options of engines for the drivers. Opens nothing; errors do not repeat values, which may be passwords.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_drivers::{
@@ -29,10 +29,9 @@ pub fn index(config: &Config) -> Result<ServerOptions> {
 
 /// How the caches of several processes are invalidated.
 pub fn follow(config: &Config) -> FollowOptions {
-    let milliseconds = |name| Duration::from_millis(config.size("indexer", name) as u64);
     FollowOptions {
-        poll_interval: milliseconds("changes_poll_ms"),
-        unseen_max: milliseconds("changes_unseen_max_ms"),
+        poll_interval: config.milliseconds("indexer", "changes_poll_ms"),
+        unseen_max: config.milliseconds("indexer", "changes_unseen_max_ms"),
     }
 }
 
@@ -91,10 +90,6 @@ pub fn redis(config: &Config, section: &str, name: &str, timeout: Duration) -> R
     Ok(options)
 }
 
-fn path(config: &Config, section: &str, name: &str) -> Option<PathBuf> {
-    config.text(section, name).map(PathBuf::from)
-}
-
 fn secret(config: &Config, section: &str, name: &str) -> Option<Secret> {
     config.text(section, name).map(Secret::new)
 }
@@ -105,13 +100,9 @@ fn http(config: &Config, section: &str) -> HttpOptions {
     HttpOptions { deadline, attempt_timeout: deadline / 2, ..HttpOptions::default() }
 }
 
-fn text(config: &Config, section: &str, name: &str) -> Option<String> {
-    config.text(section, name).map(str::to_owned)
-}
-
 /// The text of an option with a default; set to nothing, it is empty.
 fn default_text(config: &Config, section: &str, name: &str) -> String {
-    text(config, section, name).unwrap_or_default()
+    config.string(section, name).unwrap_or_default()
 }
 
 pub fn s3(config: &Config, section: &str) -> Result<S3Options> {
@@ -121,22 +112,22 @@ pub fn s3(config: &Config, section: &str) -> Result<S3Options> {
         }
     }
     Ok(S3Options {
-        endpoint_url: text(config, section, "s3_endpoint_url"),
-        region_name: text(config, section, "s3_region_name"),
-        access_key_id: text(config, section, "s3_access_key_id"),
+        endpoint_url: config.string(section, "s3_endpoint_url"),
+        region_name: config.string(section, "s3_region_name"),
+        access_key_id: config.string(section, "s3_access_key_id"),
         secret_access_key: secret(config, section, "s3_secret_access_key"),
         bucket_prefix: default_text(config, section, "s3_bucket_prefix"),
         http: HttpOptions {
             connections_max: config.size(section, "s3_max_pool_connections"),
-            ca_file: path(config, section, "s3_cacert"),
+            ca_file: config.path(section, "s3_cacert"),
             ..http(config, section)
         },
     })
 }
 
 pub fn swift(config: &Config, section: &str) -> SwiftOptions {
-    let (text, default_text) =
-        (|name| text(config, section, name), |name| default_text(config, section, name));
+    let text = |name| config.string(section, name);
+    let default_text = |name| default_text(config, section, name);
     SwiftOptions {
         auth_version: default_text("swift_auth_version"),
         authurl: default_text("swift_authurl"),
@@ -153,7 +144,7 @@ pub fn swift(config: &Config, section: &str) -> SwiftOptions {
         container_prefix: default_text("swift_container_prefix"),
         storage_policy: text("swift_storage_policy"),
         http: HttpOptions {
-            ca_file: path(config, section, "swift_cacert"),
+            ca_file: config.path(section, "swift_cacert"),
             insecure: config.bool(section, "swift_auth_insecure"),
             ..http(config, section)
         },
@@ -163,12 +154,12 @@ pub fn swift(config: &Config, section: &str) -> SwiftOptions {
 pub fn ceph(config: &Config, section: &str) -> CephOptions {
     CephOptions {
         pool: default_text(config, section, "ceph_pool"),
-        username: text(config, section, "ceph_username"),
+        username: config.string(section, "ceph_username"),
         secret: secret(config, section, "ceph_secret"),
-        keyring: path(config, section, "ceph_keyring"),
+        keyring: config.path(section, "ceph_keyring"),
         conffile: default_text(config, section, "ceph_conffile").into(),
         namespace: default_text(config, section, "ceph_namespace"),
-        connect_timeout: Duration::from_secs(config.size(section, "ceph_timeout") as u64),
+        connect_timeout: config.seconds(section, "ceph_timeout"),
         deadline: timeout(config, section),
         ..CephOptions::default()
     }

@@ -5,7 +5,7 @@ use std::{fmt::Display, future::Future, time::Duration};
 use anyhow::{Context as _, Result};
 use tokio::time::Instant;
 
-use crate::{commands::SPAN_SECONDS_MAX, config::Config};
+use crate::config::Config;
 
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -35,9 +35,7 @@ impl RetryPolicy {
 
     /// For a server: `[DEFAULT] start_timeout`.
     pub fn configured(config: &Config) -> Self {
-        let seconds = config.size("DEFAULT", "start_timeout").min(SPAN_SECONDS_MAX);
-        let timeout = Duration::from_secs(seconds as u64);
-        RetryPolicy::new(timeout, Some("[DEFAULT] start_timeout"))
+        RetryPolicy::new(config.seconds("DEFAULT", "start_timeout"), Some("[DEFAULT] start_timeout"))
     }
 
     fn new(timeout: Duration, option: Option<&'static str>) -> Self {

@@ -1,7 +1,5 @@
 //! Converts options of ceilometer.conf to broker connections and subscriptions.
 
-use std::{path::PathBuf, time::Duration};
-
 use anyhow::{Context as _, Result, bail};
 use gnudi_telemetry::messaging::{
     BrokerOptions, ConsumerOptions, QueueOptions, QuorumOptions, ReconnectDelays, SaslMechanism, TlsFiles,
@@ -50,7 +48,6 @@ pub fn aside_broker(config: &Config, name: &str) -> Result<BrokerOptions> {
 }
 
 fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOptions> {
-    let seconds = |name| Duration::from_secs(config.size(RABBIT, name) as u64);
     let number = |name| u32::try_from(config.size(RABBIT, name)).unwrap_or(u32::MAX);
     let login = match config.text(RABBIT, "rabbit_login_method") {
         Some("PLAIN") => SaslMechanism::Plain,
@@ -65,9 +62,9 @@ fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOption
         heartbeat_s: config.size(RABBIT, "heartbeat_timeout_threshold") as u16,
         shuffled: config.text(RABBIT, "kombu_failover_strategy") == Some("shuffle"),
         pauses: ReconnectDelays {
-            first: seconds("rabbit_retry_interval"),
-            step: seconds("rabbit_retry_backoff"),
-            longest: seconds("rabbit_interval_max"),
+            first: config.seconds(RABBIT, "rabbit_retry_interval"),
+            step: config.seconds(RABBIT, "rabbit_retry_backoff"),
+            longest: config.seconds(RABBIT, "rabbit_interval_max"),
         },
         queues: QueueOptions {
             durable: config.bool(RABBIT, "amqp_durable_queues"),
@@ -88,7 +85,7 @@ fn broker(config: &Config, url: TransportUrl, name: &str) -> Result<BrokerOption
 }
 
 fn tls(config: &Config) -> Result<TlsFiles> {
-    let file = |name| config.text(RABBIT, name).map(PathBuf::from);
+    let file = |name| config.path(RABBIT, name);
     let identity = match (file("ssl_cert_file"), file("ssl_key_file")) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
@@ -103,7 +100,7 @@ pub fn listening(config: &Config) -> ConsumerOptions {
     ConsumerOptions {
         exchanges: distinct(config.list("notification", "notification_control_exchanges")),
         topics: distinct(config.list(NOTIFICATIONS, "topics")),
-        pool: config.text("notification", "pool").map(str::to_owned),
+        pool: config.string("notification", "pool"),
         prefetch: match config.size(RABBIT, "rabbit_qos_prefetch_count") {
             0 => PREFETCH,
             count => count as u16,

@@ -1,6 +1,6 @@
 //! Converts `[service_credentials]` and `[gnocchi]` to credentials for services and the store.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use gnudi_keystone::{Interface, KeystoneOptions, Session};
@@ -10,10 +10,9 @@ use gnudi_telemetry::{
 };
 
 use crate::{
-    args::TrustArgs,
     commands::collectors::Sink,
     config::Config,
-    keystone::{credentials, identity},
+    keystone::{credentials, identity, login, trust},
 };
 
 /// Default timeout of a request to Keystone.
@@ -28,15 +27,9 @@ const FILTER_REQUESTS_MAX: usize = 1;
 /// The credentials in `section`; `None` if it names no Keystone.
 pub fn keystone(config: &Config, section: &str) -> Result<Option<KeystoneOptions>> {
     let Some(auth_url) = config.text(section, "auth_url") else { return Ok(None) };
-    Ok(Some(KeystoneOptions {
-        auth_url: auth_url.to_owned(),
-        credentials: credentials(config, section, Some(DEFAULT_DOMAIN))?,
-        region_name: config.text(section, "region_name").map(str::to_owned),
-        interface: config.text(section, "interface").and_then(Interface::named).unwrap_or_default(),
-        trust: trust(config, section),
-        identity: identity(config, section)?,
-        timeout: config.text(section, "timeout").map_or(TIMEOUT, |_| config.seconds(section, "timeout")),
-    }))
+    let credentials = credentials(config, section, Some(DEFAULT_DOMAIN))?;
+    let timeout = config.text(section, "timeout").map_or(TIMEOUT, |_| config.seconds(section, "timeout"));
+    login(config, section, auth_url, credentials, Interface::default(), timeout).map(Some)
 }
 
 /// The cloud of `[service_credentials]`; `None` without them. `requests_max`: concurrent requests to its services.
@@ -45,18 +38,10 @@ pub fn cloud(config: &Config, requests_max: usize) -> Result<Option<Cloud>> {
     Ok(keystone.map(|keystone| Cloud::new(keystone, requests_max)).transpose()?)
 }
 
-fn trust(config: &Config, section: &str) -> gnudi_client::Trust {
-    TrustArgs {
-        cacert: config.text(section, "cafile").map(PathBuf::from),
-        insecure: config.bool(section, "insecure"),
-    }
-    .trust()
-}
-
 /// The store's address and credentials in `[gnocchi]`; by default `own`, the server in this process.
 pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
     let section = config.text("gnocchi", "auth_section").unwrap_or("gnocchi");
-    let text = |name: &str| config.text(section, name).map(str::to_owned);
+    let text = |name: &str| config.string(section, name);
     let session = |section| -> Result<Option<Session>> {
         keystone(config, section)?.map(Session::new).transpose().map_err(anyhow::Error::from)
     };

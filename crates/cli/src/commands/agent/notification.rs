@@ -1,6 +1,6 @@
 //! `gnudi agent notification`, and the same within `gnudi serve --with notification`.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use futures_util::future::try_join_all;
@@ -194,11 +194,11 @@ pub fn aside_options(config: &Config) -> Result<AsideOptions> {
     if name.is_empty() || name.len() > 255 {
         bail!("{} = {name}: a queue's name has 1 to 255 bytes", config.place("notification", "aside_queue"));
     }
-    let limit = |option| Some(config.size("notification", option)).filter(|limit| *limit > 0);
+    let messages_max = Some(config.size("notification", "aside_length_max")).filter(|most| *most > 0);
     Ok(AsideOptions {
         queue: name.to_owned(),
-        messages_max: limit("aside_length_max").map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
-        age_max: limit("aside_age_max").map(|seconds| Duration::from_secs(seconds as u64)),
+        messages_max: messages_max.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+        age_max: Some(config.seconds("notification", "aside_age_max")).filter(|age| !age.is_zero()),
     })
 }
 

@@ -38,8 +38,9 @@ use super::{
 };
 use crate::{
     args::PollingArgs,
-    commands::{SPAN_SECONDS_MAX, beside, collectors::until_stopped, metrics},
+    commands::{beside, collectors::until_stopped, metrics},
     config::Config,
+    keystone::trust,
 };
 
 /// The default namespaces.
@@ -293,7 +294,7 @@ fn instances(config: &Config, host: &str, cloud: Option<&Cloud>) -> Result<Insta
             host.to_owned(),
             nova(config).to_owned(),
             config.text("service_types", "glance").unwrap_or("image").to_owned(),
-            Duration::from_secs(config.size("compute", "resource_update_interval") as u64),
+            config.seconds("compute", "resource_update_interval"),
         )),
         (method, None) => bail!(
             "{} = {method}: needs [service_credentials] auth_url",
@@ -338,8 +339,7 @@ pub fn names(config: &Config, cloud: Option<Cloud>) -> Option<Arc<Names>> {
     };
     let mut options = NamesOptions::default();
     if config.bool("cache", "enabled") {
-        let seconds = config.size("cache", "expiration_time").min(SPAN_SECONDS_MAX);
-        options.lifetime = Duration::from_secs(seconds as u64);
+        options.lifetime = config.seconds("cache", "expiration_time");
     }
     Some(Arc::new(Names::new(Arc::new(KeystoneDirectory(cloud)), options)))
 }
@@ -356,17 +356,13 @@ fn ipmi_options(config: &Config, host: &str) -> IpmiOptions {
 
 /// `None` if the gateway is not configured.
 fn radosgw(config: &Config) -> Result<Option<RadosgwOptions>> {
-    let text = |section, name| config.text(section, name).map(str::to_owned);
-    let (service_type, service_name) =
-        (text("service_types", "radosgw"), text("rgw_client", "rgw_service_name"));
+    let service_type = config.string("service_types", "radosgw");
+    let service_name = config.string("rgw_client", "rgw_service_name");
     if service_type.is_none() && service_name.is_none() {
         return Ok(None);
     }
-    let key = |name| text("rgw_admin_credentials", name).unwrap_or_default();
-    let trust = gnudi_http::Trust::asked(
-        text("rgw_client", "cafile").map(PathBuf::from),
-        config.bool("rgw_client", "insecure"),
-    );
+    let key = |name| config.string("rgw_admin_credentials", name).unwrap_or_default();
+    let trust = trust(config, "rgw_client");
     let options = gnudi_http::HttpOptions { trust, ..gnudi_http::HttpOptions::default() };
     Ok(Some(RadosgwOptions {
         service_type,
