@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gnudi_client::Trust;
 use gnudi_endpoint::{ServerArgs, output::Output};
-use gnudi_model::SackCount;
 
 use crate::{
     commands::{
@@ -19,8 +18,8 @@ use crate::{
 };
 
 pub use transfer::{
-    ExportCommand, ExportGnocchiArgs, ExportPostArgs, ImportCommand, ImportGnocchiArgs, ImportVerifyArgs,
-    MoveArgs,
+    ExportCommand, ExportGnocchiArgs, ExportPostArgs, GnocchiCallerArgs, ImportCommand, ImportGnocchiArgs,
+    ImportVerifyArgs, MoveArgs,
 };
 
 /// The metric store and telemetry pipeline for clouds.
@@ -442,12 +441,6 @@ pub struct UpgradeArgs {
     /// Number of sacks of a new data directory (1 to 65535) [default: [incoming] sacks].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks_number: Option<u16>,
-}
-
-impl UpgradeArgs {
-    pub fn sacks(&self) -> Option<SackCount> {
-        self.sacks_number.and_then(std::num::NonZeroU16::new).map(SackCount)
-    }
 }
 
 #[derive(Clone, Debug, Args)]

@@ -11,7 +11,7 @@ use crate::{
     args::{ExportGnocchiArgs, StoreArgs},
     config::{Config, Deployment, deployment::INCOMING},
     logging,
-    store::{self, RetryPolicy, Store},
+    store::{self, Journaling, RetryPolicy, Store},
 };
 
 pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
@@ -24,7 +24,7 @@ pub fn run(args: &ExportGnocchiArgs) -> Result<()> {
     let mut progress = Progress::steady("export");
     super::runtime(&own, "export", None)?.block_on(async {
         let mut gnocchi = store::gnocchi::open_index(&gnocchis).await?;
-        let store = Store::open(&store_args, &own, None, RetryPolicy::for_command()).await?;
+        let store = Store::open(&store_args, &own, RetryPolicy::for_command(), Journaling::Off).await?;
         let options = Options {
             journals,
             store: store.indexer.index().cluster_id(),

@@ -3,24 +3,19 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use gnudi_client::{Client, ClientOptions};
+use gnudi_client::Client;
 use gnudi_import::export::post::{self, PostEvent, Report};
-use tokio::runtime::Builder;
 
 use super::{
-    import_verify::non_empty,
+    import_verify::{client_options, given},
     messages::{note, say, say_part},
     progress::Progress,
 };
 use crate::args::ExportPostArgs;
 
-/// Response timeout: Gnocchi writes the metrics of a request one by one.
-const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
-
 pub fn run(args: &ExportPostArgs) -> Result<()> {
     let client = client(args)?;
     let mut progress = Progress::steady("export post");
-    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     let mut tell = |told: PostEvent<'_>| match told {
         PostEvent::Made { gnudi, gnocchi } => say(format_args!("metric {gnudi} is {gnocchi} in Gnocchi")),
         PostEvent::Waits(time) => note(format_args!(
@@ -29,21 +24,14 @@ pub fn run(args: &ExportPostArgs) -> Result<()> {
         )),
         PostEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
-    let report = runtime.block_on(post::post(&args.file, &client, &mut tell))?;
+    let report = super::own_thread()?.block_on(post::post(&args.file, &client, &mut tell))?;
     say_part(summary(&report, progress.elapsed()));
     Ok(())
 }
 
 fn client(args: &ExportPostArgs) -> Result<Client> {
-    let caller = &args.caller;
-    let options = ClientOptions {
-        user: non_empty(caller.user.as_deref()).or(ClientOptions::default().user),
-        password: non_empty(caller.password.as_deref()).unwrap_or_default(),
-        token: non_empty(caller.token.as_deref()),
-        trust: args.trust.trust(),
-        timeout: ANSWER_TIMEOUT,
-        ..ClientOptions::default()
-    };
+    let [user, password, token] = given(&args.caller);
+    let options = client_options(user, password, token, args.trust.trust());
     Client::new(&args.gnocchi, &options).context("--gnocchi")
 }
 

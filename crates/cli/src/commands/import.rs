@@ -14,7 +14,7 @@ use crate::{
     args::{ImportGnocchiArgs, StoreArgs},
     config::Config,
     logging,
-    store::{self, RetryPolicy, Store},
+    store::{self, Journaling, RetryPolicy, Store},
 };
 
 /// Pause between rounds of `--follow`.
@@ -28,7 +28,7 @@ pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
     super::runtime(&own, "import", None)?.block_on(async {
         let source = store::gnocchi::open(&gnocchis).await?;
         // After all checks of the source: a refused import leaves no directory behind.
-        let store = Store::open(&store_args, &own, None, RetryPolicy::for_command()).await?;
+        let store = Store::open(&store_args, &own, RetryPolicy::for_command(), Journaling::Off).await?;
         let imported = import(&source, &store, args.follow).await;
         store.close().await;
         imported

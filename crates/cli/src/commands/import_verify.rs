@@ -4,22 +4,18 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gnudi_client::{Client, ClientOptions};
+use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_import::verify::{self, Options, Report, VerifyEvent};
-use tokio::runtime::Builder;
 use uuid::Uuid;
 
 use super::{
     messages::{note, say, say_part},
     progress::Progress,
 };
-use crate::args::ImportVerifyArgs;
+use crate::args::{GnocchiCallerArgs, ImportVerifyArgs};
 
-/// Response timeout: pages of a large Gnocchi are slow.
+/// Response timeout: pages of a large Gnocchi are slow, and it writes the metrics of a request one by one.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
-
-/// The default user.
-const USER: &str = "admin";
 
 /// Exit codes other than 0.
 const DIFFERENT: u8 = 1;
@@ -43,7 +39,6 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
         Options { sample: args.sample.map(|size| size as usize), seed, jobs: usize::from(args.jobs) };
     let mut progress = Progress::steady("import verify");
     let mut printed = 0;
-    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
     let mut tell = |told: VerifyEvent<'_>| match told {
         VerifyEvent::Difference(_) if printed == args.differences_max => {}
         VerifyEvent::Difference(difference) => {
@@ -52,7 +47,7 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
         }
         VerifyEvent::Progress(report) => progress.tell(|elapsed| line(report, elapsed)),
     };
-    let report = runtime.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
+    let report = super::own_thread()?.block_on(verify::verify(&gnocchi, &gnudi, options, &mut tell))?;
     say_part(summary(&report, options, progress.elapsed()));
     let left_out = report.differences.saturating_sub(printed);
     if left_out > 0 {
@@ -64,28 +59,18 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
 /// The clients for Gnocchi and gnudi.
 fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     let trust = args.trust.trust();
-    let options = |user: Option<String>, password: Option<String>, token: Option<String>| ClientOptions {
-        user: Some(user.unwrap_or_else(|| USER.to_owned())),
-        password: password.unwrap_or_default(),
-        token,
-        trust: trust.clone(),
-        timeout: ANSWER_TIMEOUT,
+    let options = |user, password, token| ClientOptions {
         idle_connections_max: usize::from(args.jobs),
-        ..ClientOptions::default()
+        ..client_options(user, password, token, trust.clone())
     };
-    let caller = &args.caller;
-    let (user, password, token) = (
-        non_empty(caller.user.as_deref()),
-        non_empty(caller.password.as_deref()),
-        non_empty(caller.token.as_deref()),
-    );
-    let gnudi_user = non_empty(args.gnudi_user.as_deref());
+    let [user, password, token] = given(&args.caller);
+    let gnudi_user = non_empty(args.gnudi_user.as_ref());
     // A user for gnudi means that Gnocchi's token is not for gnudi.
     let both_token = token.clone().filter(|_| gnudi_user.is_none());
     let gnudi = options(
         gnudi_user.or_else(|| user.clone()),
-        non_empty(args.gnudi_password.as_deref()).or_else(|| password.clone()),
-        non_empty(args.gnudi_token.as_deref()).or(both_token),
+        non_empty(args.gnudi_password.as_ref()).or_else(|| password.clone()),
+        non_empty(args.gnudi_token.as_ref()).or(both_token),
     );
     let gnocchi = options(user, password, token);
     let gnocchi = Client::new(&args.gnocchi, &gnocchi).context("--gnocchi")?;
@@ -93,9 +78,31 @@ fn clients(args: &ImportVerifyArgs) -> Result<[Client; 2]> {
     Ok([gnocchi, gnudi])
 }
 
+/// The options of a client for Gnocchi, or beside one.
+pub(super) fn client_options(
+    user: Option<String>,
+    password: Option<String>,
+    token: Option<String>,
+    trust: Trust,
+) -> ClientOptions {
+    ClientOptions {
+        user: user.or(ClientOptions::default().user),
+        password: password.unwrap_or_default(),
+        token,
+        trust,
+        timeout: ANSWER_TIMEOUT,
+        ..ClientOptions::default()
+    }
+}
+
+/// User, password and token for Gnocchi.
+pub(super) fn given(caller: &GnocchiCallerArgs) -> [Option<String>; 3] {
+    [&caller.user, &caller.password, &caller.token].map(|text| non_empty(text.as_ref()))
+}
+
 /// An empty option or environment variable counts as missing.
-pub(super) fn non_empty(text: Option<&str>) -> Option<String> {
-    text.filter(|text| !text.is_empty()).map(str::to_owned)
+fn non_empty(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
 }
 
 fn line(report: &Report, elapsed: Duration) -> String {

@@ -13,7 +13,7 @@ use crate::{
     figures::StoreFigures,
     logging,
     process_figures::ProcessFigures,
-    store::{RetryPolicy, Store},
+    store::{Journaling, RetryPolicy, Store},
 };
 
 /// Poll interval of `--stop-after-processing-metrics`.
@@ -27,7 +27,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         let starting = super::Starting::begin()?;
         let figures = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
         let retry = RetryPolicy::configured(&config);
-        let store = Store::open(&args.store, &config, None, retry).await?;
+        let store = Store::open(&args.store, &config, retry, Journaling::Off).await?;
         store.mark_as_used(&config, retry).await?;
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());

@@ -64,6 +64,11 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
         .context("starting threads")
 }
 
+/// The runtime of a command that only makes requests: this thread.
+fn own_thread() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("starting threads")
+}
+
 /// Starts the configured workers on the current runtime.
 fn start_metricd(store: &Store, config: &Config) -> Metricd {
     // Gnocchi works without a pause if it is 0.

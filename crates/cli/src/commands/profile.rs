@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use gnudi_client::ClientError;
-use tokio::runtime::Builder;
 
 use super::{client, messages::say};
 use crate::args::ProfileArgs;
@@ -19,8 +18,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 pub fn run(args: &ProfileArgs) -> Result<()> {
     let duration = Duration::from_secs(u64::from(args.seconds));
     let file = Output::open(&args.output)?;
-    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(async {
+    super::own_thread()?.block_on(async {
         let client = args.server.connect_within(duration + ANSWER_TIMEOUT).await?;
         let svg = client.flamegraph(duration, args.frequency).await;
         file.write(&svg.map_err(|error| explained(error, client.base_url(), args.server.user.as_deref()))?)?;

@@ -24,7 +24,7 @@ use crate::{
     args::ServeArgs,
     config::Config,
     logging,
-    store::{RetryPolicy, Store},
+    store::{Journaling, RetryPolicy, Store},
 };
 
 /// Listen backlog of the socket.
@@ -105,7 +105,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let socket = bind(address)?;
     let figures = metrics::bind(args.metrics_listen.as_deref(), config, "api")?;
     let retry = RetryPolicy::configured(config);
-    let store = Store::open_for_measures(&args.store, config, retry).await?;
+    let store = Store::open(&args.store, config, retry, Journaling::Configured).await?;
     store.mark_as_used(config, retry).await?;
     if !args.skip_archive_policies_creation {
         store.create_default_policies(config, &methods, retry).await?;

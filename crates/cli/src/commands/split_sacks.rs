@@ -18,7 +18,7 @@ use crate::{
     args::{SackSizeArgs, StoreArgs},
     config::{Config, Deployment},
     logging,
-    store::{RetryPolicy, Store},
+    store::{Journaling, RetryPolicy, Store},
 };
 
 const LOOK_DELAY: Duration = Duration::from_millis(200);
@@ -56,7 +56,7 @@ fn with_store(args: &StoreArgs, work: impl AsyncFnOnce(Store) -> Result<()>) -> 
                 dir.display()
             );
         }
-        work(Store::open(args, &config, None, RetryPolicy::for_command()).await?).await
+        work(Store::open(args, &config, RetryPolicy::for_command(), Journaling::Off).await?).await
     })
 }
 

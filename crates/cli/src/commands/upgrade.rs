@@ -6,11 +6,14 @@ use crate::{
     args::UpgradeArgs,
     config::Config,
     logging,
-    store::{RetryPolicy, Store},
+    store::{Journaling, RetryPolicy, Store},
 };
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
-    let config = Config::load(&args.store.program)?;
+    let mut config = Config::load(&args.store.program)?;
+    if let Some(sacks) = args.sacks_number {
+        config.set_from_argument("--sacks-number", "incoming", "sacks", sacks.to_string())?;
+    }
     logging::start(&config);
     super::runtime(&config, "upgrade", Some(1))?.block_on(async {
         if args.skip_index && args.skip_storage && args.skip_incoming {
@@ -19,7 +22,7 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
         }
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
         let retry = RetryPolicy::configured(&config);
-        let store = Store::open(&args.store, &config, args.sacks(), retry).await?;
+        let store = Store::open(&args.store, &config, retry, Journaling::Off).await?;
         if !args.skip_index && !args.skip_archive_policies_creation {
             store.create_default_policies(&config, &super::default_methods(&config)?, retry).await?;
         }

@@ -122,8 +122,7 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
             "not repaired: states or blocks have format version {version}, which this program does not know: use the program that wrote them, or a newer one"
         );
     }
-    let sacks = sack_count(&config, None);
-    repair(&dir, plain, &index, checked, &judge, sacks, &runtime)
+    repair(&dir, plain, &index, checked, &judge, sack_count(&config), &runtime)
 }
 
 fn tell_of_index(path: &Path, index: &FileCheck, printer: &mut Printer) {

@@ -155,11 +155,22 @@ impl Config {
     /// Takes precedence over everything else.
     fn set_from_command_line(&mut self, args: &ProgramArgs) -> Result<()> {
         for (word, name, value) in args.log.settings() {
-            let spec = self.spec("DEFAULT", name);
-            self.set(spec, value, Origin::CommandLine(word), word)?;
+            self.set_from_argument(word, "DEFAULT", name, value)?;
         }
         self.warnings.extend(args.log.idle.warnings());
         Ok(())
+    }
+
+    /// Sets an option from an argument of the command line, such as `--debug`.
+    pub fn set_from_argument(
+        &mut self,
+        word: &'static str,
+        section: &str,
+        name: &str,
+        value: String,
+    ) -> Result<()> {
+        let spec = self.spec(section, name);
+        self.set(spec, value, Origin::CommandLine(word), word)
     }
 
     /// `OS_<SECTION>__<OPTION>` takes precedence over the file, as in oslo.config; the variables of Gnocchi itself do

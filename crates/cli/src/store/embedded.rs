@@ -11,23 +11,17 @@ use gnudi_drivers::{
     aggregates::local::{LocalAggregates, LocalAggregatesOptions},
     data_dir::DataDir,
     disk::{Disk as _, LocalDisk},
-    incoming::log::{Durability, LocalIncoming, LocalIncomingOptions},
+    incoming::log::{LocalIncoming, LocalIncomingOptions},
     reserve::Reserve,
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::SqlIndexer;
-use gnudi_model::SackCount;
 use gnudi_sql::{DiskSpace, SqliteOptions};
 
-use super::{Journaling, Local, Store, cached, on_damage, sack_count};
+use super::{Journaling, Local, Store, cached, durability, on_damage, sack_count};
 use crate::config::Config;
 
-pub async fn open(
-    path: &Path,
-    config: &Config,
-    sacks: Option<SackCount>,
-    journaling: Journaling,
-) -> Result<Store> {
+pub async fn open(path: &Path, config: &Config, journaling: Journaling) -> Result<Store> {
     let dir = DataDir::open(path)?;
     let mut known = dir.index_id()?;
     if known.is_some() {
@@ -45,11 +39,8 @@ pub async fn open(
     let incoming = LocalIncoming::open(
         &dir.incoming(),
         &LocalIncomingOptions {
-            sack_count: sack_count(config, sacks),
-            durability: match config.text("incoming", "durability") {
-                Some("os") => Durability::Os,
-                _ => Durability::Sync,
-            },
+            sack_count: sack_count(config),
+            durability: durability(config),
             segment_bytes,
             followed_in: Some(dir.aggregates()),
             reserve: reserve.clone(),

@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use gnudi_drivers::incoming::{
     Incoming,
     journal::{Journal, JournalOptions, Journaled},
-    log::Durability,
 };
 use uuid::Uuid;
 
@@ -39,10 +38,7 @@ impl Journaling {
         }
         let options = JournalOptions {
             store,
-            durability: match config.text(INCOMING, "durability") {
-                Some("os") => Durability::Os,
-                _ => Durability::Sync,
-            },
+            durability: super::durability(config),
             segment_bytes: embedded::segment_bytes(dir),
             queue_bytes_max: QUEUE_BYTES_MAX,
             clock: crate::commands::now,

@@ -20,7 +20,10 @@ use anyhow::Result;
 use gnudi_drivers::{
     aggregates::{AggregateStore, local::LocalAggregates},
     data_dir::DataDir,
-    incoming::{Incoming, log::LocalIncoming},
+    incoming::{
+        Incoming,
+        log::{Durability, LocalIncoming},
+    },
     reserve::Reserve,
 };
 use gnudi_engine::{Engine, OnDamage};
@@ -58,26 +61,10 @@ pub struct Local {
 }
 
 impl Store {
-    /// Opens the configured engines, creating what is missing. `sacks` applies to a new incoming store only. Retries
-    /// engines that do not respond, with `retry`.
+    /// Opens the configured engines, creating what is missing. Retries engines that do not respond, with `retry`.
     pub async fn open(
         args: &StoreArgs,
         config: &Config,
-        sacks: Option<SackCount>,
-        retry: RetryPolicy,
-    ) -> Result<Self> {
-        Self::open_with(args, config, sacks, retry, Journaling::Off).await
-    }
-
-    /// The same for a process that accepts measures: with the journal, if configured.
-    pub async fn open_for_measures(args: &StoreArgs, config: &Config, retry: RetryPolicy) -> Result<Self> {
-        Self::open_with(args, config, None, retry, Journaling::Configured).await
-    }
-
-    async fn open_with(
-        args: &StoreArgs,
-        config: &Config,
-        sacks: Option<SackCount>,
         retry: RetryPolicy,
         journaling: Journaling,
     ) -> Result<Self> {
@@ -87,8 +74,8 @@ impl Store {
         }
         tracing::info!("the store: {deployment}");
         match deployment {
-            Deployment::Embedded(dir) => embedded::open(&dir, config, sacks, journaling).await,
-            Deployment::Shared(engines) => shared::open(&engines, config, sacks, retry, journaling).await,
+            Deployment::Embedded(dir) => embedded::open(&dir, config, journaling).await,
+            Deployment::Shared(engines) => shared::open(&engines, config, retry, journaling).await,
         }
     }
 
@@ -141,10 +128,18 @@ pub fn check(deployment: &Deployment, config: &Config) -> Result<()> {
     }
 }
 
-/// Number of sacks of a new incoming store: from the command line, else the configuration.
-pub fn sack_count(config: &Config, sacks: Option<SackCount>) -> SackCount {
+/// Number of sacks of a new incoming store.
+pub fn sack_count(config: &Config) -> SackCount {
     let configured = u16::try_from(config.size("incoming", "sacks")).ok().and_then(std::num::NonZeroU16::new);
-    sacks.or(configured.map(SackCount)).unwrap_or(SackCount::DEFAULT)
+    configured.map_or(SackCount::DEFAULT, SackCount)
+}
+
+/// `[incoming] durability`, where the store can choose.
+fn durability(config: &Config) -> Durability {
+    match config.text("incoming", "durability") {
+        Some("os") => Durability::Os,
+        _ => Durability::Sync,
+    }
 }
 
 /// Where the option that names the index was set.

@@ -25,7 +25,6 @@ use gnudi_indexer::{
     IndexerError,
     sql::{self, SqlIndexer},
 };
-use gnudi_model::SackCount;
 use gnudi_sql::is_lasting;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -80,7 +79,6 @@ struct Opening<'a> {
 pub async fn open(
     engines: &Shared,
     config: &Config,
-    sacks: Option<SackCount>,
     retry: RetryPolicy,
     journaling: Journaling,
 ) -> Result<Store> {
@@ -88,7 +86,7 @@ pub async fn open(
     let sql = retry.run(&index_place(config), || SqlIndexer::open(&index)).await?;
     let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
-    let incoming = opening.incoming(engines.incoming, sack_count(config, sacks)).await?;
+    let incoming = opening.incoming(engines.incoming).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id())?;
     let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
     let (indexer, warming) = cached(sql, config);
@@ -224,7 +222,8 @@ impl Opening<'_> {
         self.database.get_or_try_init(open).await.cloned()
     }
 
-    async fn incoming(&self, kind: EngineKind, sack_count: SackCount) -> Result<Arc<dyn Incoming>> {
+    async fn incoming(&self, kind: EngineKind) -> Result<Arc<dyn Incoming>> {
+        let sack_count = sack_count(self.config);
         let backlog_bytes_max = self.config.size(INCOMING, "backlog_bytes_max") as u64;
         let registry: Arc<dyn LogRegistry> = self.index_database().await?;
         if kind == EngineKind::Redis {

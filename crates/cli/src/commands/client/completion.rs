@@ -15,10 +15,12 @@ use gnudi_client::{Client, uri::Query};
 use gnudi_endpoint::{ServerArgs, output};
 use gnudi_model::AggregationMethod;
 use serde_json::Value;
-use tokio::runtime::Builder;
 
 use super::metric::pattern;
-use crate::{command_line, commands::messages::note};
+use crate::{
+    command_line,
+    commands::{messages::note, own_thread},
+};
 
 /// Set when a shell asks for completions.
 const VARIABLE: &str = "GNUDI_COMPLETE";
@@ -142,8 +144,7 @@ fn offered(
     ask: impl AsyncFnOnce(&Client) -> Result<BTreeSet<String>>,
 ) -> Vec<CompletionCandidate> {
     let asked = || -> Result<BTreeSet<String>> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
+        own_thread()?.block_on(async {
             let answer = async { ask(&server()?.connect_within(ANSWER_TIMEOUT).await?).await };
             tokio::time::timeout(ANSWER_TIMEOUT, answer).await?
         })

@@ -13,7 +13,7 @@ pub mod sparkline;
 
 use std::collections::HashSet;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use gnudi_client::{Client, ClientError, JsonPage, uri::Query};
 use gnudi_endpoint::{
@@ -21,12 +21,10 @@ use gnudi_endpoint::{
     output::{Cell, Listing, Record},
 };
 use serde_json::{Map, Value};
-use tokio::runtime::Builder;
 
 /// Runs a command against the selected server, and explains failures.
 pub fn run(server: &ServerArgs, work: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(async {
+    crate::commands::own_thread()?.block_on(async {
         let client = server.connect().await?;
         work(&client).await.map_err(|error| explained(error, client.base_url()))
     })

@@ -23,7 +23,7 @@ use crate::{
     args::StatusArgs,
     config::{Config, Deployment},
     logging,
-    store::{self, RetryPolicy, Store},
+    store::{self, Journaling, RetryPolicy, Store},
 };
 
 /// What is wrong with a store, with the exit status.
@@ -74,7 +74,7 @@ impl StatusSource {
                     "{place}: no store was prepared here: run `gnudi upgrade`"
                 )));
             }
-            let store = Store::open(&args.store, config, None, RetryPolicy::for_command()).await?;
+            let store = Store::open(&args.store, config, RetryPolicy::for_command(), Journaling::Off).await?;
             return Ok(StatusSource::Engines(Box::new(store)));
         }
         let mut server = args.server.clone();
