@@ -7,9 +7,6 @@ use clap::{Args, Subcommand};
 use super::TrustArgs;
 use crate::config::Files;
 
-const DIRECTORY_HELP: &str =
-    "A directory of such files (*.conf) [default: such as /etc/gnocchi/gnocchi.conf.d]";
-
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
     /// Import all data of a Gnocchi 4.3 to 4.7 into an empty store, while Gnocchi keeps running; nothing is changed
@@ -37,8 +34,7 @@ pub enum ExportCommand {
     mut_arg("config_file", |arg| arg.help(
         "A configuration file of Gnocchi, which names its index, storage and incoming storage; can be repeated, the last \
          takes precedence [default: those of its metricd, such as /etc/gnocchi/gnocchi.conf]"
-    )),
-    mut_arg("config_dir", |arg| arg.help(DIRECTORY_HELP))
+    ))
 )]
 pub struct ImportGnocchiArgs {
     #[command(flatten)]
@@ -60,8 +56,7 @@ pub struct ImportGnocchiArgs {
     mut_arg("config_file", |arg| arg.help(
         "A configuration file of Gnocchi, which names its index; can be repeated, the last takes precedence [default: \
          those of its metricd, such as /etc/gnocchi/gnocchi.conf]"
-    )),
-    mut_arg("config_dir", |arg| arg.help(DIRECTORY_HELP))
+    ))
 )]
 pub struct ExportGnocchiArgs {
     #[command(flatten)]

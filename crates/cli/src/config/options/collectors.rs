@@ -1,6 +1,14 @@
-//! `[statsd]` and `[amqp1d]`: measures over other protocols than HTTP.
+//! `[host]`: figures of this machine. `[statsd]` and `[amqp1d]`: measures over other protocols than HTTP.
 
-use super::{Kind, PORT, Spec};
+use super::{Kind, PORT, POSITIVE, Spec};
+
+pub const HOST: &[Spec] = &options! {
+    [host]
+    option enabled(Kind::Bool, "true",
+        "gnudi: collect this machine's processor, memory, disk and network figures.");
+    option interval(POSITIVE, "5", "gnudi: interval in seconds.");
+    text archive_policy_name("high", "gnudi: archive policy of the metrics of this machine.");
+};
 
 pub const OPTIONS: &[Spec] = &options! {
     [statsd]

@@ -1,5 +1,5 @@
-//! Options shared by `[storage]` and `[incoming]`: the driver, and the options of each engine. As in Gnocchi,
-//! `[incoming]` inherits from `[storage]`.
+//! `[storage]` and `[incoming]`: the driver and the options of each engine, which `[incoming]` inherits from `[storage]`
+//! as in Gnocchi; and what only one of them has.
 
 use super::{ANY, Kind, POSITIVE, Spec, inheriting};
 
@@ -63,5 +63,40 @@ pub const STORAGE: &[Spec] = &options! {
     idle swift_timeout("300", "engine_timeout applies");
 };
 
+/// The store of aggregates.
+pub const STORAGE_ONLY: &[Spec] = &options! {
+    [storage]
+    option recent_bytes_max(POSITIVE, "268435456",
+        "gnudi: size of the log of aggregates at which it is sorted into a run; its index takes up to 30 MB of \
+         memory.");
+    option dirty_bytes_max(ANY, "33554432",
+        "gnudi: memory for heads of aggregates that are in no file yet; beyond it they are written to a run, which \
+         needs as much again meanwhile. From half of it on passes keep measures in memory and fold \
+         several of a metric at once: up to 64 MiB, or 512 MiB while metrics have fewer than four each. 0: each pass \
+         writes its heads to the log.");
+    option damaged_metrics(Kind::Choice(&["refuse", "serve"]), "refuse",
+        "gnudi: the response to a read of damaged or lost aggregates. refuse: 500 with the place; serve: the \
+         undamaged part. New measures are accepted either way, and reads of times after the damage are answered.");
+    option disk_reserve_bytes(ANY, "67108864",
+        "gnudi: bytes of the data directory's disk that are reserved, in a file, for deletions, the index and \
+         acknowledgements, which continue when the disk is full; at most a tenth of the disk. 0: nothing.");
+};
+
 /// In `[incoming]`.
 pub const INCOMING: [Spec; STORAGE.len()] = inheriting(STORAGE, "incoming", "storage");
+
+/// The log of incoming measures.
+pub const INCOMING_ONLY: &[Spec] = &options! {
+    [incoming]
+    option durability(Kind::Choice(&["disk", "os"]), "",
+        "gnudi: durability of a 202. disk: the measures survive a power cut; with Redis, if appendfsync is \
+         different, the start is refused. os: they survive a crash of the program, not of the machine. \
+         Unset: disk; with Redis what its configuration promises, which is logged at the start.");
+    option sacks(Kind::Int { min: 1, max: 65_535 }, "128",
+        "gnudi: number of sacks of a new data directory (gnocchi-upgrade --sacks-number).");
+    option backlog_bytes_max(POSITIVE, "4294967296",
+        "gnudi: maximum bytes of the backlog; beyond it measures get 429.");
+    option journal(Kind::Text, "",
+        "gnudi: directory of a journal of all incoming measures, for `gnudi export gnocchi`. It grows until it \
+         is removed by hand. Each process that serves the API needs its own directory. Unset: no journal.");
+};

@@ -1,7 +1,6 @@
 //! All options: section, name, type, default, meaning. Gnocchi's names first; gnudi's own are marked.
 //!
-//! One file per section or group of sections; `engines` has the options that `[storage]` and `[incoming]` share;
-//! `ceilometer` is the catalogue of ceilometer.conf.
+//! One file per section or group of sections; `ceilometer` is the catalogue of ceilometer.conf.
 
 /// A table of options by section. An entry names the function below that makes its [`Spec`], the option's name, the
 /// function's other arguments, and fields that differ.
@@ -22,14 +21,10 @@ pub mod ceilometer;
 mod collectors;
 mod default;
 mod engines;
-mod host;
-mod incoming;
 mod indexer;
 mod keystone;
 mod metricd;
-mod oslo_policy;
-mod python;
-mod storage;
+mod oslo;
 
 /// The type of an option's value.
 #[derive(Clone, Copy, Debug)]
@@ -148,15 +143,14 @@ const GROUPS: &[&[Spec]] = &[
     default::OPTIONS,
     api::OPTIONS,
     keystone::OPTIONS,
-    host::OPTIONS,
+    collectors::HOST,
     engines::STORAGE,
-    storage::OPTIONS,
+    engines::STORAGE_ONLY,
     &engines::INCOMING,
-    incoming::OPTIONS,
+    engines::INCOMING_ONLY,
     indexer::OPTIONS,
     metricd::OPTIONS,
-    oslo_policy::OPTIONS,
-    python::OPTIONS,
+    oslo::OPTIONS,
     collectors::OPTIONS,
 ];
 

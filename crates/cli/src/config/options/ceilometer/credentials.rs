@@ -5,6 +5,7 @@ use super::{Kind, Spec, inheriting};
 
 const LOGINS: &[&str] =
     &["password", "v3password", "v3applicationcredential", "none", "gnocchi-basic", "gnocchi-noauth"];
+const SERVICE_TYPE: &str = "Type of the service in Keystone's catalogue.";
 
 pub const SERVICE: &[Spec] = &options! {
     [service_credentials]
@@ -61,15 +62,11 @@ pub const GNOCCHI_ONLY: &[Spec] = &options! {
          service_credentials.");
 };
 
-pub const ZAQAR_ONLY: &[Spec] = &options! {
+pub const OTHERS: &[Spec] = &options! {
     [zaqar]
     option auth_section(Kind::Choice(&["service_credentials", "zaqar"]), "service_credentials",
         "Section with the credentials for Zaqar.");
-};
 
-const SERVICE_TYPE: &str = "Type of the service in Keystone's catalogue.";
-
-pub const OTHERS: &[Spec] = &options! {
     [service_types]
     text nova("compute", SERVICE_TYPE);
     text glance("image", SERVICE_TYPE);

@@ -6,16 +6,14 @@ const POOLS: &str = "each agent has one connection to consume and one to publish
 const RPC: &str = "nothing is called by RPC";
 const HEADS: &str = "heartbeats come from a task of their own, at half the threshold";
 
-pub const NOTIFICATIONS: &[Spec] = &options! {
+pub const OPTIONS: &[Spec] = &options! {
     [oslo_messaging_notifications]
     option topics(Kind::List, "notifications", "Topics to consume and to publish to.");
     secret transport_url(Kind::Text, "As transport_url, for notifications alone.");
     option driver(Kind::Lines, "messagingv2",
         "Form of what `agent polling` publishes: messagingv2, messaging; noop and log publish nothing.");
     idle retry("-1", "publishing is retried until the agent stops");
-};
 
-pub const RABBIT: &[Spec] = &options! {
     [oslo_messaging_rabbit]
     option amqp_durable_queues(Kind::Bool, "false", "Durable exchanges and queues.");
     option amqp_auto_delete(Kind::Bool, "false", "Delete queues with their last consumer.");

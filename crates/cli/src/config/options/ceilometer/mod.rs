@@ -13,13 +13,11 @@ use super::{
 pub const GROUPS: &[&[Spec]] = &[
     default::OPTIONS,
     agents::OPTIONS,
-    messaging::NOTIFICATIONS,
-    messaging::RABBIT,
+    messaging::OPTIONS,
     credentials::SERVICE,
     credentials::SERVICE_ONLY,
     &credentials::GNOCCHI,
     credentials::GNOCCHI_ONLY,
     &credentials::ZAQAR,
-    credentials::ZAQAR_ONLY,
     credentials::OTHERS,
 ];

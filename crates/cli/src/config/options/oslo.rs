@@ -1,6 +1,6 @@
-//! `[oslo_policy]`: policy files.
+//! `[oslo_policy]`: policy files. `[healthcheck]`: of Gnocchi's Python libraries, without effect here.
 
-use super::{Kind, Spec};
+use super::{Kind, Spec, WSGI};
 
 const REMOTE: &str = "rules of the form http: are rejected, so no other server is called";
 const NO_OLD_DEFAULTS: &str = "Gnocchi's rules have no deprecated defaults";
@@ -24,4 +24,13 @@ pub const OPTIONS: &[Spec] = &options! {
     idle remote_ssl_client_crt_file("", REMOTE);
     idle remote_ssl_client_key_file("", REMOTE);
     idle remote_timeout("60", REMOTE);
+
+    [healthcheck]
+    idle detailed("false", WSGI);
+    idle backends("", WSGI);
+    idle allowed_source_ranges("", WSGI);
+    idle ignore_proxied_requests("false", WSGI);
+    idle disable_by_file_path("", WSGI);
+    idle disable_by_file_paths("", WSGI);
+    idle enable_by_file_paths("", WSGI);
 };
