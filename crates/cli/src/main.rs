@@ -37,6 +37,11 @@ fn use_small_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
+/// Exit status of a command that has failed.
+const FAILED: u8 = 1;
+/// The same for commands that look for differences or damage, where 1 means that there are some.
+const UNDECIDED: u8 = 2;
+
 fn main() -> ExitCode {
     use_small_pages();
     commands::client::completion::complete_if_requested();
@@ -70,19 +75,18 @@ fn main() -> ExitCode {
         Command::ChangeSackSize(args) => commands::split_sacks::run_to_size(&args),
         Command::Statsd(args) => commands::collectors::run_statsd(&args),
         Command::Amqpd(args) => commands::collectors::run_amqpd(&args),
-        Command::Benchmark(benchmark) => match benchmark.run() {
-            Ok(code) => return ExitCode::from(code),
-            Err(error) => Err(error),
-        },
+        Command::Benchmark(benchmark) => return ended(benchmark.run(), FAILED),
         Command::Profile(args) => commands::profile::run(&args),
         Command::Backup(args) => commands::backup::run(&args),
-        Command::Restore(args) => commands::restore::run(&args),
+        Command::Restore(args) => commands::backup::run_restore(&args),
         Command::Import(ImportCommand::Gnocchi(args)) => commands::import::run(&args),
-        Command::Import(ImportCommand::Verify(args)) => return commands::import_verify::run(&args),
+        Command::Import(ImportCommand::Verify(args)) => {
+            return ended(commands::import_verify::run(&args), UNDECIDED);
+        }
         Command::Export(ExportCommand::Gnocchi(args)) => commands::export::run(&args),
         Command::Export(ExportCommand::Post(args)) => commands::export_post::run(&args),
         Command::Move(args) => commands::move_aggregates::run(&args),
-        Command::Verify(args) => return commands::verify::run(&args),
+        Command::Verify(args) => return ended(commands::verify::run(&args), UNDECIDED),
         Command::Passwd(args) => commands::passwd::run(&args),
         Command::Agent(AgentCommand::Notification(args)) => commands::agent::notification::run(&args),
         Command::Agent(AgentCommand::Polling(args)) => commands::agent::polling::run(&args),
@@ -95,11 +99,13 @@ fn main() -> ExitCode {
             gnudi_api::look_up_symbols(std::io::stdin().lock(), std::io::stdout().lock()).map_err(Into::into)
         }
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            logging::log_failure(&gnudi_http::with_causes(&*error));
-            ExitCode::FAILURE
-        }
-    }
+    ended(outcome.map(|()| 0), FAILED)
+}
+
+/// The exit status of a command: the one that it returns, or `failed` with the reason in the log.
+fn ended(outcome: anyhow::Result<u8>, failed: u8) -> ExitCode {
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        logging::log_failure(&gnudi_http::with_causes(&*error));
+        failed
+    }))
 }

@@ -1,4 +1,5 @@
-//! `gnudi backup`: copies the embedded store, which a server may have open.
+//! `gnudi backup` copies the embedded store, which a server may have open; `gnudi restore` creates a data directory from a
+//! copy.
 
 use std::{
     fs,
@@ -8,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
-    backup::{Backup, Figures},
+    backup::{Backup, Figures, newest, restore},
     data_dir,
 };
 use gnudi_indexer::sql::SqlIndexer;
@@ -16,7 +17,7 @@ use gnudi_model::{Timespan, Timestamp};
 
 use super::{messages::say, progress::Progress};
 use crate::{
-    args::{BackupArgs, StoreArgs},
+    args::{BackupArgs, RestoreArgs, StoreArgs},
     config::{Config, Deployment},
     logging,
 };
@@ -55,13 +56,23 @@ pub fn run(args: &BackupArgs) -> Result<()> {
     Ok(())
 }
 
+/// `gnudi restore`
+pub fn run_restore(args: &RestoreArgs) -> Result<()> {
+    let config = Config::load(&args.store.program)?;
+    logging::start(&config);
+    let data_dir = embedded_dir(&args.store, &config)?;
+    let backup = newest(&args.backup)?;
+    let mut progress = Progress::slowing("restore");
+    let figures =
+        restore(&backup, &data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
+    let (files, size) = (figures.files, megabytes(figures.copied_bytes));
+    say(format_args!("{}: {files} files, {size} from {}", data_dir.display(), backup.display()));
+    Ok(())
+}
+
 /// The data directory from the command line or the configuration.
 pub(super) fn embedded_dir(store: &StoreArgs, config: &Config) -> Result<PathBuf> {
-    let (deployment, warnings) = Deployment::of(config, store.data_dir.as_deref())?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    match deployment {
+    match Deployment::warned_of(config, store.data_dir.as_deref())? {
         Deployment::Embedded(dir) => Ok(dir),
         Deployment::Shared(_) => {
             bail!(
@@ -72,7 +83,7 @@ pub(super) fn embedded_dir(store: &StoreArgs, config: &Config) -> Result<PathBuf
 }
 
 /// A progress line.
-pub(super) fn line(figures: &Figures, elapsed: Duration) -> String {
+fn line(figures: &Figures, elapsed: Duration) -> String {
     format!(
         "{} files, {} copied, {} kept, {} checked after {:.0} s",
         figures.files,

@@ -1,7 +1,7 @@
 //! `gnudi import verify`: compares a Gnocchi and a gnudi over their APIs. Exit status: 0 no differences, 1 differences,
 //! 2 one of them does not respond, or refuses.
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions, Trust};
@@ -9,7 +9,7 @@ use gnudi_import::verify::{self, Options, Report, VerifyEvent};
 use uuid::Uuid;
 
 use super::{
-    messages::{note, say, say_part},
+    messages::{say, say_part},
     progress::Progress,
 };
 use crate::args::{GnocchiCallerArgs, ImportVerifyArgs};
@@ -17,22 +17,8 @@ use crate::args::{GnocchiCallerArgs, ImportVerifyArgs};
 /// Response timeout: pages of a large Gnocchi are slow, and it writes the metrics of a request one by one.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Exit codes other than 0.
-const DIFFERENT: u8 = 1;
-const FAILED: u8 = 2;
-
-pub fn run(args: &ImportVerifyArgs) -> ExitCode {
-    match verify(args) {
-        Ok(report) if report.differences == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(DIFFERENT),
-        Err(error) => {
-            note(format_args!("gnudi: {}", gnudi_http::with_causes(&*error)));
-            ExitCode::from(FAILED)
-        }
-    }
-}
-
-fn verify(args: &ImportVerifyArgs) -> Result<Report> {
+/// Returns the exit status.
+pub fn run(args: &ImportVerifyArgs) -> Result<u8> {
     let [gnocchi, gnudi] = clients(args)?;
     let seed = args.seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0);
     let options =
@@ -53,7 +39,7 @@ fn verify(args: &ImportVerifyArgs) -> Result<Report> {
     if left_out > 0 {
         say(format_args!("  {left_out} differences are not printed: see --differences-max"));
     }
-    Ok(report)
+    Ok(u8::from(report.differences > 0))
 }
 
 /// The clients for Gnocchi and gnudi.

@@ -20,7 +20,6 @@ pub mod passwd;
 pub mod policy;
 pub mod profile;
 mod progress;
-pub mod restore;
 pub mod serve;
 pub mod split_sacks;
 pub mod status;

@@ -4,7 +4,6 @@
 use std::{
     io::IsTerminal as _,
     path::Path,
-    process::ExitCode,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -33,20 +32,6 @@ use crate::{args::VerifyArgs, config::Config, logging, store::sack_count};
 const TOLD_DELAY: Duration = Duration::from_secs(1);
 const TOLD_DELAY_QUIET: Duration = Duration::from_secs(10);
 
-/// Exit codes other than 0.
-const FOUND: u8 = 1;
-const UNREADABLE: u8 = 2;
-
-pub fn run(args: &VerifyArgs) -> ExitCode {
-    match verify(args) {
-        Ok(code) => code,
-        Err(error) => {
-            note(format_args!("gnudi: {error:#}"));
-            ExitCode::from(UNREADABLE)
-        }
-    }
-}
-
 /// Prints findings and counts them.
 struct Printer {
     is_json: bool,
@@ -69,7 +54,8 @@ impl Printer {
     }
 }
 
-fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+/// Returns the exit status: 1 if there is damage that is not repaired.
+pub fn run(args: &VerifyArgs) -> Result<u8> {
     let config = Config::load(&args.store.program)?;
     logging::start_quietly(&args.store.program, &config);
     let dir = embedded_dir(&args.store, &config)?;
@@ -111,11 +97,8 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let checked = verify::check(&dir, &mut judge, &progress, &mut tell)?;
     ticker.stop();
     print_summary(&printer, &checked, &index, &progress, began);
-    if printer.damages + printer.leftovers == 0 {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.repair {
-        return Ok(if printer.damages > 0 { ExitCode::from(FOUND) } else { ExitCode::SUCCESS });
+    if !args.repair || printer.damages + printer.leftovers == 0 {
+        return Ok(u8::from(printer.damages > 0));
     }
     if let Some(version) = judge.newer_version() {
         bail!(
@@ -174,7 +157,7 @@ fn repair(
     judge: &StoreJudge,
     sacks: SackCount,
     runtime: &tokio::runtime::Runtime,
-) -> Result<ExitCode> {
+) -> Result<u8> {
     // An index that knows metrics of this store belongs to it.
     let is_own = judge.known() > 0 || checked.read().0 == 0;
     let id = index.cluster_id.filter(|_| is_own);
@@ -183,7 +166,7 @@ fn repair(
         "repaired: {} metrics marked as lost, {} rebuilt from the log of measures, {} deleted that are not in the index",
         repaired.lost, repaired.replayed, repaired.deleted
     ));
-    Ok(if !index.faults.is_empty() || !is_own { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(u8::from(!index.faults.is_empty() || !is_own))
 }
 
 /// Prints the progress on standard error.

@@ -125,6 +125,13 @@ impl Deployment {
         };
         Ok((Deployment::Shared(shared), Vec::new()))
     }
+
+    /// The same; logs the warnings.
+    pub fn warned_of(config: &Config, data_dir: Option<&Path>) -> Result<Self> {
+        let (deployment, warnings) = Deployment::of(config, data_dir)?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(deployment)
+    }
 }
 
 /// Place and name of all configured engines other than the embedded store.

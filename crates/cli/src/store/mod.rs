@@ -68,10 +68,7 @@ impl Store {
         retry: RetryPolicy,
         journaling: Journaling,
     ) -> Result<Self> {
-        let (deployment, warnings) = Deployment::of(config, args.data_dir.as_deref())?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
+        let deployment = Deployment::warned_of(config, args.data_dir.as_deref())?;
         tracing::info!("the store: {deployment}");
         match deployment {
             Deployment::Embedded(dir) => embedded::open(&dir, config, journaling).await,

@@ -8,7 +8,7 @@ mod table;
 
 pub use table::grouped;
 
-use std::{fmt, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use gnudi_client::Client;
@@ -27,20 +27,13 @@ use crate::{
 };
 
 /// What is wrong with a store, with the exit status.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Unhealthy {
+    #[error("{0}")]
     Nobody(String),
+    #[error("{0}")]
     NoStore(String),
 }
-
-impl fmt::Display for Unhealthy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Unhealthy::Nobody(text) | Unhealthy::NoStore(text)) = self;
-        formatter.write_str(text)
-    }
-}
-
-impl std::error::Error for Unhealthy {}
 
 /// Exit statuses other than 0.
 const NOBODY: u8 = 1;
