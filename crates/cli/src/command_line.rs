@@ -181,33 +181,37 @@ mod tests {
         line.split(' ').map(OsString::from).collect()
     }
 
+    /// Asserts that a line is parsed as this command, with these arguments.
+    macro_rules! assert_parsed {
+        ($line:expr, $($command:tt)+) => {
+            let command = parse(words($line)).unwrap().command;
+            assert!(matches!(&command, $($command)+), "{}: {command:?}", $line);
+        };
+    }
+
     #[test]
     fn a_link_named_as_gnocchis_program_is_that_program() {
-        let cli = parse(words("/usr/bin/gnocchi-upgrade --sacks-number 7")).unwrap();
-        assert!(matches!(cli.command, Command::Upgrade(args) if args.sacks_number == Some(7)));
-        let cli = parse(words("gnocchi-api --port 99")).unwrap();
-        assert!(matches!(cli.command, Command::Api(args) if args.port == Some(99)));
-        let cli = parse(words("gnocchi-statsd --config-file x")).unwrap();
-        assert!(matches!(cli.command, Command::Statsd(args) if args.program.files.named.len() == 1));
-        assert!(matches!(parse(words("gnocchi-amqpd --user x")).unwrap().command, Command::Amqpd(_)));
-        assert!(matches!(parse(words("gnudi config")).unwrap().command, Command::Config(_)));
-        let cli = parse(words("ceilometer-agent-notification --logfile x --config-file a --config-file b"))
-            .unwrap();
-        assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Notification(args)) if args.program.files.named.len() == 2)
+        let line = "/usr/bin/gnocchi-upgrade --sacks-number 7";
+        assert_parsed!(line, Command::Upgrade(args) if args.sacks_number == Some(7));
+        assert_parsed!("gnocchi-api --port 99", Command::Api(args) if args.port == Some(99));
+        assert_parsed!("gnocchi-statsd --config-file x", Command::Statsd(args) if args.program.files.named.len() == 1);
+        assert_parsed!("gnocchi-amqpd --user x", Command::Amqpd(_));
+        assert_parsed!("gnudi config", Command::Config(_));
+        assert_parsed!(
+            "ceilometer-agent-notification --logfile x --config-file a --config-file b",
+            Command::Agent(AgentCommand::Notification(args)) if args.program.files.named.len() == 2
         );
-        let cli =
-            parse(words("ceilometer-polling --polling-namespaces compute central --config-file a")).unwrap();
-        assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2)
+        assert_parsed!(
+            "ceilometer-polling --polling-namespaces compute central --config-file a",
+            Command::Agent(AgentCommand::Polling(args)) if args.polling_namespaces.len() == 2
         );
         for line in [
             "gnocchi-api --port 7 -- --config-file a",
             "gnocchi-api --config-file=a --port=7 --uwsgi-mode http",
         ] {
-            let cli = parse(words(line)).unwrap();
-            assert!(
-                matches!(cli.command, Command::Api(args) if args.port == Some(7) && args.store.program.files.named.len() == 1)
+            assert_parsed!(
+                line,
+                Command::Api(args) if args.port == Some(7) && args.store.program.files.named.len() == 1
             );
         }
         for (line, stops) in [
@@ -216,25 +220,15 @@ mod tests {
             ("gnocchi-metricd --stop-after-processing-metrics --nodebug", Some(1)),
             ("gnocchi-metricd --use-syslog --nouse-syslog --log-config x", None),
         ] {
-            let cli = parse(words(line)).unwrap();
-            assert!(
-                matches!(cli.command, Command::Metricd(args) if args.stop_after_processing_metrics == stops)
-            );
+            assert_parsed!(line, Command::Metricd(args) if args.stop_after_processing_metrics == stops);
         }
         for line in ["gnudi serve --listen localhost:80", "gnudi serve --listen [::1]:80"] {
-            assert!(
-                matches!(parse(words(line)).unwrap().command, Command::Serve(args) if args.listen.is_some())
-            );
+            assert_parsed!(line, Command::Serve(args) if args.listen.is_some());
         }
         for line in ["gnocchi-change-sack-size 256", "gnocchi-change-sack-size --sacks-number 256"] {
-            let cli = parse(words(line)).unwrap();
-            assert!(
-                matches!(cli.command, Command::ChangeSackSize(args) if args.requested_count() == Some(256))
-            );
+            assert_parsed!(line, Command::ChangeSackSize(args) if args.requested_count() == Some(256));
         }
-        assert!(
-            matches!(parse(words("gnudi status --watch")).unwrap().command, Command::Status(args) if args.watch)
-        );
+        assert_parsed!("gnudi status --watch", Command::Status(args) if args.watch);
         for line in [
             "gnudi change-sack-size",
             "gnudi change-sack-size 0",
@@ -249,14 +243,16 @@ mod tests {
 
     #[test]
     fn of_an_option_given_twice_the_last_one_applies() {
-        let cli =
-            parse(words("gnocchi-api --port 7 --port 8 -d -d --config-file a --config-file b")).unwrap();
-        assert!(matches!(cli.command, Command::Api(args)
-            if args.port == Some(8) && args.store.program.log.debug && args.store.program.files.named.len() == 2));
-        let cli =
-            parse(words("gnudi --endpoint http://a status --endpoint http://b --watch --watch")).unwrap();
-        assert!(matches!(cli.command, Command::Status(args)
-            if args.server.endpoint.as_deref() == Some("http://b") && args.watch));
+        assert_parsed!(
+            "gnocchi-api --port 7 --port 8 -d -d --config-file a --config-file b",
+            Command::Api(args) if args.port == Some(8)
+                && args.store.program.log.debug
+                && args.store.program.files.named.len() == 2
+        );
+        assert_parsed!(
+            "gnudi --endpoint http://a status --endpoint http://b --watch --watch",
+            Command::Status(args) if args.server.endpoint.as_deref() == Some("http://b") && args.watch
+        );
         assert!(parse(words("gnudi metric show m n")).is_err(), "one metric");
         // As for the clients, which verify nothing then.
         assert!(parse(words("gnudi metric list --os-cacert f --insecure")).is_ok());
@@ -264,15 +260,16 @@ mod tests {
 
     #[test]
     fn options_may_be_cut_short_and_flags_reverted() {
-        let cli =
-            parse(words("gnocchi-upgrade --sacks 7 --config-f a --skip-ind --skip-st --noskip-storage"))
-                .unwrap();
-        assert!(matches!(cli.command, Command::Upgrade(args)
-            if args.sacks_number == Some(7) && args.skip_index && !args.skip_storage && args.store.program.files.named.len() == 1));
-        let cli =
-            parse(words("ceilometer-upgrade --skip-g --noskip-gnocchi-resource-types --skip-g")).unwrap();
-        assert!(
-            matches!(cli.command, Command::Agent(AgentCommand::Upgrade(args)) if args.skip_gnocchi_resource_types)
+        assert_parsed!(
+            "gnocchi-upgrade --sacks 7 --config-f a --skip-ind --skip-st --noskip-storage",
+            Command::Upgrade(args) if args.sacks_number == Some(7)
+                && args.skip_index
+                && !args.skip_storage
+                && args.store.program.files.named.len() == 1
+        );
+        assert_parsed!(
+            "ceilometer-upgrade --skip-g --noskip-gnocchi-resource-types --skip-g",
+            Command::Agent(AgentCommand::Upgrade(args)) if args.skip_gnocchi_resource_types
         );
         assert!(parse(words("gnudi metric list --lim=2 --mark m")).is_ok());
         for line in
@@ -337,9 +334,6 @@ mod tests {
         ] {
             assert_eq!(arranged(words(line)), words(expected), "{line}");
         }
-        assert!(matches!(
-            parse(words("gnudi --endpoint http://h metric list -f json")).unwrap().command,
-            Command::Metric(_)
-        ));
+        assert_parsed!("gnudi --endpoint http://h metric list -f json", Command::Metric(_));
     }
 }

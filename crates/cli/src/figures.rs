@@ -11,12 +11,13 @@ use gnudi_drivers::{
 use gnudi_engine::Engine;
 use gnudi_indexer::{Indexer as _, cache::CachedIndexer, sql::SqlIndexer};
 use gnudi_telemetry::figures::{counter, gauge};
-use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, registry::Registry};
+use tokio::runtime::Handle;
 
-use crate::store::Store;
+use crate::{process_figures::ProcessFigures, store::Store};
 
 /// Reads the counters of an open store at each scrape.
-pub struct StoreFigures {
+struct StoreFigures {
     engine: Arc<Engine>,
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     incoming: Arc<dyn Incoming>,
@@ -26,7 +27,7 @@ pub struct StoreFigures {
 }
 
 impl StoreFigures {
-    pub fn of(store: &Store) -> Self {
+    fn of(store: &Store) -> Self {
         StoreFigures {
             engine: store.engine.clone(),
             indexer: store.indexer.clone(),
@@ -38,6 +39,12 @@ impl StoreFigures {
                 .map(|local| (local.incoming.clone(), local.aggregates.clone(), local.reserve.clone())),
         }
     }
+}
+
+/// Registers the figures of an open store, and those of the process with these runtimes.
+pub fn register(registry: &mut Registry, store: &Store, runtimes: Vec<(&'static str, Handle)>) {
+    registry.register_collector(Box::new(StoreFigures::of(store)));
+    registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
 }
 
 impl fmt::Debug for StoreFigures {

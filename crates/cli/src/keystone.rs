@@ -174,28 +174,22 @@ mod tests {
 
     #[test]
     fn a_user_logs_in_by_names_or_ids() {
-        let Credentials::Password { user, password, scope } =
-            credentials(&load(PASSWORD), SECTION, None).unwrap()
-        else {
-            panic!("a password was configured");
+        let login = |text: &str, default_domain| match credentials(&load(text), SECTION, default_domain) {
+            Ok(Credentials::Password { user, password, scope }) => (user, password, scope),
+            other => panic!("a password was configured: {other:?}"),
         };
+        let (user, password, scope) = login(PASSWORD, None);
         let domain = DomainRef::Name("Default".to_owned());
         assert_eq!(user, UserRef::Name { name: "gnocchi".to_owned(), domain });
         let domain = DomainRef::Id("default".to_owned());
         assert_eq!(scope, Some(Scope::Project(ProjectRef::Name { name: "service".to_owned(), domain })));
         assert_eq!(password.reveal(), "hunter22");
-        let ids = load("auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n");
-        let Credentials::Password { user, scope, .. } = credentials(&ids, SECTION, None).unwrap() else {
-            panic!("a password was configured");
-        };
+        let ids = "auth_url = http://h\nuser_id = u\nproject_id = p\npassword = hunter22\n";
+        let (user, _, scope) = login(ids, None);
         let project = Scope::Project(ProjectRef::Id("p".to_owned()));
         assert_eq!((user, scope), (UserRef::Id("u".to_owned()), Some(project)));
         let of_system = "auth_url = http://h\nuser_id = u\npassword = hunter22\nsystem_scope = all\n";
-        let Credentials::Password { scope, .. } = credentials(&load(of_system), SECTION, None).unwrap()
-        else {
-            panic!("a password was configured");
-        };
-        assert_eq!(scope, Some(Scope::System));
+        assert_eq!(login(of_system, None).2, Some(Scope::System));
         let both = load(&format!("{of_system}project_id = p\n"));
         let error = credentials(&both, SECTION, None).unwrap_err().to_string();
         assert!(error.contains("not both"), "{error}");
@@ -206,10 +200,7 @@ mod tests {
             ("default_domain_name = d\nproject_domain_id = i\n", None, DomainRef::Name("d".to_owned())),
             ("project_domain_id = i\n", Some("default"), DomainRef::Id("default".to_owned())),
         ] {
-            let config = load(&format!("{names}{more}"));
-            let Credentials::Password { user, .. } = credentials(&config, SECTION, fallback).unwrap() else {
-                panic!("a password was configured");
-            };
+            let (user, ..) = login(&format!("{names}{more}"), fallback);
             assert_eq!(user, UserRef::Name { name: "u".to_owned(), domain: expected }, "{more}");
         }
     }

@@ -5,7 +5,7 @@ use std::{fmt, fs};
 use gnudi_telemetry::figures::{counter, gauge};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 use tokio::runtime::{Handle, RuntimeMetrics};
@@ -27,7 +27,34 @@ impl ProcessFigures {
 }
 
 /// Reads a figure of a runtime.
-type Reading = fn(&RuntimeMetrics) -> usize;
+type Reading = fn(&RuntimeMetrics) -> f64;
+
+/// The figures of runtimes: name, help, kind.
+const OF_RUNTIMES: [(&str, &str, MetricType, Reading); 5] = [
+    (
+        "gnudi_runtime_busy_seconds",
+        "Time that threads spent running tasks, in seconds",
+        MetricType::Counter,
+        |metrics| of_threads(metrics, |thread| metrics.worker_total_busy_duration(thread).as_secs_f64()),
+    ),
+    ("gnudi_runtime_parks", "Times that a thread parked for lack of tasks", MetricType::Counter, |metrics| {
+        of_threads(metrics, |thread| metrics.worker_park_count(thread) as f64)
+    }),
+    ("gnudi_runtime_threads", "Threads that run tasks", MetricType::Gauge, |metrics| {
+        metrics.num_workers() as f64
+    }),
+    ("gnudi_runtime_tasks", "Number of tasks", MetricType::Gauge, |metrics| metrics.num_alive_tasks() as f64),
+    (
+        "gnudi_runtime_tasks_waiting",
+        "Tasks in the injection queue that all threads share",
+        MetricType::Gauge,
+        |metrics| metrics.global_queue_depth() as f64,
+    ),
+];
+
+fn of_threads(metrics: &RuntimeMetrics, of_thread: impl Fn(usize) -> f64) -> f64 {
+    (0..metrics.num_workers()).map(of_thread).sum()
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RuntimeLabels {
@@ -36,7 +63,17 @@ struct RuntimeLabels {
 
 impl Collector for ProcessFigures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        self.encode_runtimes(&mut encoder)?;
+        for (name, help, kind, value) in OF_RUNTIMES {
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (runtime, handle) in &self.runtimes {
+                let (labels, value) = (RuntimeLabels { runtime }, value(&handle.metrics()));
+                let metric = family.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => ConstCounter::new(value).encode(metric)?,
+                    _ => ConstGauge::new(value).encode(metric)?,
+                }
+            }
+        }
         // Left out if `/proc` is not available.
         if let Some(used) = fs::read_to_string("/proc/self/stat").ok().and_then(|text| Used::read(&text)) {
             let seconds = used.seconds;
@@ -57,54 +94,6 @@ impl Collector for ProcessFigures {
             Some(threads) => gauge(&mut encoder, "gnudi_process_threads", "Number of threads", threads),
             None => Ok(()),
         }
-    }
-}
-
-impl ProcessFigures {
-    fn encode_runtimes(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let name = "gnudi_runtime_busy_seconds";
-        let help = "Time that threads spent running tasks, in seconds";
-        self.encode_family(encoder, name, help, MetricType::Counter, |metrics| {
-            let busy =
-                (0..metrics.num_workers()).map(|n| metrics.worker_total_busy_duration(n).as_secs_f64());
-            ConstCounter::new(busy.sum::<f64>())
-        })?;
-        let help = "Times that a thread parked for lack of tasks";
-        self.encode_family(encoder, "gnudi_runtime_parks", help, MetricType::Counter, |metrics| {
-            let parks = (0..metrics.num_workers()).map(|n| metrics.worker_park_count(n) as f64);
-            ConstCounter::new(parks.sum::<f64>())
-        })?;
-        let gauges: [(&str, &str, Reading); 3] = [
-            ("threads", "Threads that run tasks", RuntimeMetrics::num_workers),
-            ("tasks", "Number of tasks", RuntimeMetrics::num_alive_tasks),
-            (
-                "tasks_waiting",
-                "Tasks in the injection queue that all threads share",
-                RuntimeMetrics::global_queue_depth,
-            ),
-        ];
-        for (name, help, value) in gauges {
-            let name = format!("gnudi_runtime_{name}");
-            let gauge = |metrics: &RuntimeMetrics| ConstGauge::new(value(metrics) as f64);
-            self.encode_family(encoder, &name, help, MetricType::Gauge, gauge)?;
-        }
-        Ok(())
-    }
-
-    /// One metric, with a label per runtime.
-    fn encode_family<M: EncodeMetric>(
-        &self,
-        encoder: &mut DescriptorEncoder,
-        name: &str,
-        help: &str,
-        kind: MetricType,
-        metric: impl Fn(&RuntimeMetrics) -> M,
-    ) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-        for (runtime, handle) in &self.runtimes {
-            metric(&handle.metrics()).encode(family.encode_family(&RuntimeLabels { runtime })?)?;
-        }
-        Ok(())
     }
 }
 

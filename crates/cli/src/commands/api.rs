@@ -12,9 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, runtime::Handle, task::JoinSet};
 
 use super::metrics;
-use crate::{
-    args::ServeArgs, config::Config, figures::StoreFigures, process_figures::ProcessFigures, store::Store,
-};
+use crate::{args::ServeArgs, config::Config, figures, store::Store};
 
 /// The options of both APIs.
 pub struct ServedOptions {
@@ -22,27 +20,25 @@ pub struct ServedOptions {
     prometheus: PrometheusOptions,
 }
 
-/// Serves until `stop`, and until requests in progress have ended or timed out. `figures`: where metrics are served, if not at
-/// the API's address.
+/// Serves until `stop`, and until requests in progress have ended or timed out. `metrics_listener`: where metrics are served,
+/// if not at the API's address.
 pub async fn serve(
     listener: Listener,
-    figures: Option<TcpListener>,
+    metrics_listener: Option<TcpListener>,
     store: &Store,
     options: ServedOptions,
     workers: &Handle,
     mut registry: Registry,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
-    registry.register_collector(Box::new(StoreFigures::of(store)));
-    let runtimes = vec![("api", Handle::current()), ("metricd", workers.clone())];
-    registry.register_collector(Box::new(ProcessFigures::of(runtimes)));
+    figures::register(&mut registry, store, vec![("api", Handle::current()), ("metricd", workers.clone())]);
     let prometheus = PrometheusApi::new(store.engine.clone(), options.prometheus);
     let mut routes = gnudi_api::routes();
     routes.extend(gnudi_prometheus_api::routes(prometheus));
     let app = Arc::new(App::new(store.engine.clone(), options.app, registry, super::now, routes));
     let mut tasks = JoinSet::new();
-    if let Some(figures) = figures {
-        tasks.spawn(metrics::serve(figures, None, app.clone()));
+    if let Some(listener) = metrics_listener {
+        tasks.spawn(metrics::serve(listener, None, app.clone()));
     }
     let serving = async { gnudi_server::serve(listener, app, stop).await.context("serving the API") };
     super::beside(&mut tasks, serving).await

@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use gnudi_client::{Client, ClientOptions, Trust};
+use gnudi_client::{Client, ClientError, ClientOptions, Trust};
 use gnudi_http::ClientIdentity;
 use gnudi_model::Fault;
 use gnudi_telemetry::{amqp1, host, statsd};
@@ -28,7 +28,7 @@ use crate::{
 const PASSWORD_VARIABLE: &str = "GNUDI_PASSWORD";
 
 /// Default user to post as.
-const USER: &str = "admin";
+pub const USER: &str = "admin";
 
 /// Default resource of statsd's metrics.
 const STATSD_RESOURCE: &str = "statsd";
@@ -47,15 +47,19 @@ pub struct Sink {
 
 impl Sink {
     fn client(&self, config: &Config, section: &str) -> Result<Client> {
-        let user = self.user.as_deref().or(config.text(section, "creator")).unwrap_or(USER).to_owned();
+        let user = self.user.as_deref().or(config.text(section, "creator")).unwrap_or(USER);
+        self.client_of(user).with_context(|| format!("posting as {}", config.place(section, "creator")))
+    }
+
+    /// Posts as this user.
+    pub fn client_of(&self, user: &str) -> Result<Client, ClientError> {
         let options = ClientOptions {
-            user: Some(user),
+            user: Some(user.to_owned()),
             password: self.password.clone(),
             trust: self.trust.clone(),
             ..ClientOptions::default()
         };
         Client::new(&self.endpoint, &options)
-            .with_context(|| format!("posting as {}", config.place(section, "creator")))
     }
 }
 

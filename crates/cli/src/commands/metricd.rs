@@ -10,9 +10,7 @@ use super::metrics;
 use crate::{
     args::MetricdArgs,
     config::Config,
-    figures::StoreFigures,
-    logging,
-    process_figures::ProcessFigures,
+    figures, logging,
     store::{Journaling, RetryPolicy, Store},
 };
 
@@ -25,7 +23,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
     super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
         super::ignore_hangup()?;
         let starting = super::Starting::begin()?;
-        let figures = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
+        let metrics_listener = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;
         let retry = RetryPolicy::configured(&config);
         let store = Store::open(&args.store, &config, retry, Journaling::Off).await?;
         store.mark_as_used(&config, retry).await?;
@@ -34,8 +32,10 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         let stopped = super::stopped();
         drop(starting);
         let mut tasks = JoinSet::new();
-        if let Some(listener) = figures {
-            tasks.spawn(metrics::serve(listener, None, Arc::new(registry(&store))));
+        if let Some(listener) = metrics_listener {
+            let mut registry = Registry::default();
+            figures::register(&mut registry, &store, vec![("metricd", Handle::current())]);
+            tasks.spawn(metrics::serve(listener, None, Arc::new(registry)));
         }
         let stops_by_itself = args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0);
         let until_stopped = async {
@@ -49,14 +49,6 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         store.close().await;
         outcome
     })
-}
-
-/// The workers' metrics.
-fn registry(store: &Store) -> Registry {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(StoreFigures::of(store)));
-    registry.register_collector(Box::new(ProcessFigures::of(vec![("metricd", Handle::current())])));
-    registry
 }
 
 /// Returns once the backlog is empty; never if the option is not given.

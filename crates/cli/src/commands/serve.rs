@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr};
 
 use anyhow::{Context as _, Result};
 use gnudi_access::{AuthMode, ProcessSecret};
-use gnudi_client::{Client, ClientOptions, Trust};
+use gnudi_client::Trust;
 use gnudi_engine::{Metricd, Presence};
 use gnudi_server::Listener;
 use gnudi_telemetry::host::{Collector, CollectorOptions};
@@ -17,7 +17,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    collectors::{Collectors, Sink},
+    collectors::{Collectors, Sink, USER},
     metrics,
 };
 use crate::{
@@ -199,19 +199,11 @@ fn host_collector(args: &ServeArgs, config: &Config, sink: &Sink) -> Result<Opti
     if !config.bool("host", "enabled") || args.without.iter().any(|collector| collector == "host") {
         return Ok(None);
     }
-    let user = "admin".to_owned();
-    let options = ClientOptions {
-        user: Some(user.clone()),
-        password: sink.password.clone(),
-        trust: sink.trust.clone(),
-        ..ClientOptions::default()
-    };
-    let client = Client::new(&sink.endpoint, &options)?;
     let options = CollectorOptions {
         interval: config.seconds("host", "interval"),
         archive_policy_name: config.text("host", "archive_policy_name").unwrap_or("high").to_owned(),
         proc_dir: "/proc".into(),
-        user,
+        user: USER.to_owned(),
     };
-    Ok(Some(Collector::new(client, options)))
+    Ok(Some(Collector::new(sink.client_of(USER)?, options)))
 }

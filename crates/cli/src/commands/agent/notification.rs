@@ -149,17 +149,12 @@ pub fn check(config: &Config) -> Result<()> {
     Pipelines::check(&samples, &events, &|url| publishers.check(url)).context("the notification agent")
 }
 
-fn check_pipelines(config: &Config) -> Result<Vec<String>> {
+/// Where the pipelines of samples and those of events come from.
+fn origins(config: &Config) -> Result<[PipelineOrigin; 2]> {
     let names = config.list("notification", "pipelines");
     if let Some(other) = names.iter().find(|name| !matches!(name.as_str(), "meter" | "event")) {
         bail!("{} = {other}: must be meter or event", config.place("notification", "pipelines"));
     }
-    Ok(names)
-}
-
-/// Where the pipelines of samples and those of events come from.
-fn origins(config: &Config) -> Result<[PipelineOrigin; 2]> {
-    let names = check_pipelines(config)?;
     let origin = |pipeline: &str, option: &str| {
         if names.iter().any(|name| name == pipeline) {
             pipeline_file(config, option)

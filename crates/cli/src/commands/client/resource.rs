@@ -114,13 +114,7 @@ pub struct Search {
 
 pub fn run(command: &ResourceCommand) -> Result<()> {
     match command {
-        ResourceCommand::List(List { history, listing }) => super::run(&listing.server, async |client| {
-            let path = path("/v1/resource/", &listing.of);
-            let fetch = async |path| client.get_json_page(path).await;
-            let path = listing.query(&path, *history).finish();
-            let resources = pages(path, listing.part.limit, fetch).await?;
-            listing.output.print_listing(without_metrics(resources))
-        }),
+        ResourceCommand::List(args) => list(args, None),
         ResourceCommand::Show(args) => super::run(&args.server, async |client| {
             let mut shown = object(client.get_json(one(&args.of, &args.resource.id)).await?)?;
             if args.output.format == Format::Table {
@@ -131,17 +125,23 @@ pub fn run(command: &ResourceCommand) -> Result<()> {
         ResourceCommand::History(args) => {
             super::run(&args.listing.server, async |client| history(client, args).await)
         }
-        ResourceCommand::Search(Search { query: filter, list: List { history, listing } }) => {
-            super::run(&listing.server, async |client| {
-                let path = path("/v1/search/resource/", &listing.of);
-                let mut query = listing.query(&path, *history);
-                query.add("filter", filter);
-                let fetch = async |path| client.post_json_page(path, None).await;
-                let resources = pages(query.finish(), listing.part.limit, fetch).await?;
-                listing.output.print_listing(without_metrics(resources))
-            })
-        }
+        ResourceCommand::Search(Search { query: filter, list: args }) => list(args, Some(filter)),
     }
+}
+
+/// All resources of a type, or those that match a filter.
+fn list(List { history, listing }: &List, filter: Option<&str>) -> Result<()> {
+    let prefix = if filter.is_some() { "/v1/search/resource/" } else { "/v1/resource/" };
+    let mut query = listing.query(&path(prefix, &listing.of), *history);
+    query.add_some("filter", filter);
+    super::run(&listing.server, async |client| {
+        let fetch = async |path| match filter {
+            Some(_) => client.post_json_page(path, None).await,
+            None => client.get_json_page(path).await,
+        };
+        let resources = pages(query.finish(), listing.part.limit, fetch).await?;
+        listing.output.print_listing(without_metrics(resources))
+    })
 }
 
 async fn history(client: &Client, args: &History) -> Result<()> {
