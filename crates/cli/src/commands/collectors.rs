@@ -65,27 +65,25 @@ impl Sink {
 
 /// `gnudi statsd`
 pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
-    let (config, sink) = prepare(args, "statsd")?;
-    super::runtime(&config, "statsd", Some(1))?.block_on(async {
-        super::ignore_hangup()?;
-        let server = statsd_server(&config, &sink).await?;
-        server.run(until_stopped()).await;
+    run(args, "statsd", async |config, sink| {
+        statsd_server(config, sink).await?.run(until_stopped()).await;
         Ok(())
     })
 }
 
 /// `gnudi amqpd`
 pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
-    let (config, sink) = prepare(args, "amqpd")?;
-    super::runtime(&config, "amqpd", Some(1))?.block_on(async {
-        super::ignore_hangup()?;
-        let server = amqp_server(&config, &sink)?;
-        server.run(until_stopped()).await;
+    run(args, "amqpd", async |config, sink| {
+        amqp_server(config, sink)?.run(until_stopped()).await;
         Ok(())
     })
 }
 
-fn prepare(args: &CollectorArgs, command: &str) -> Result<(Config, Sink)> {
+fn run(
+    args: &CollectorArgs,
+    command: &str,
+    collect: impl AsyncFnOnce(&Config, &Sink) -> Result<()>,
+) -> Result<()> {
     let config = Config::load(&args.program)?;
     logging::start_service(&config, command)?;
     let sink = Sink {
@@ -94,7 +92,10 @@ fn prepare(args: &CollectorArgs, command: &str) -> Result<(Config, Sink)> {
         password: password(),
         trust: args.trust.trust(),
     };
-    Ok((config, sink))
+    super::runtime(&config, command, Some(1))?.block_on(async {
+        super::ignore_hangup()?;
+        collect(&config, &sink).await
+    })
 }
 
 /// The password of `--user`.

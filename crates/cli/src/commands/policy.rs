@@ -1,14 +1,11 @@
 //! Loads the policy files and the limits of projects.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use gnudi_access::{Overrides, Policy, PolicyFiles, ProjectLimits, QuotaOptions};
 
-use crate::config::Config;
+use crate::config::{Config, entries};
 
 /// Where Gnocchi's packages put the file, if it is not beside the configuration.
 const FOLDER: &str = "/etc/gnocchi";
@@ -54,16 +51,7 @@ fn files(config: &Config) -> Result<Vec<PathBuf>> {
     for name in config.list("oslo_policy", "policy_dirs") {
         let Some(folder) = find(config, &name) else { continue };
         let place = || format!("{} = {name}", config.place("oslo_policy", "policy_dirs"));
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(place)? {
-            let path = entry.with_context(place)?.path();
-            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-            if path.is_file() && !is_hidden {
-                found.push(path);
-            }
-        }
-        found.sort();
-        files.extend(found);
+        files.extend(entries(&folder).with_context(place)?.into_iter().filter(|path| path.is_file()));
     }
     Ok(files)
 }

@@ -58,7 +58,7 @@ pub fn check(kind: Kind, value: &str) -> Result<(), String> {
     }
 }
 
-fn with_slashes(schemes: &[&str]) -> String {
+pub fn with_slashes(schemes: &[&str]) -> String {
     schemes.iter().map(|scheme| format!("{scheme}://")).collect::<Vec<_>>().join(", ")
 }
 

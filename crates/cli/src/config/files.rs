@@ -2,7 +2,10 @@
 //!
 //! Files and directories have separate defaults: `--config-file` does not disable `gnocchi.conf.d`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -177,18 +180,18 @@ impl SearchPath {
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let place = || directory.display().to_string();
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).with_context(place)? {
-        let path = entry.with_context(place)?.path();
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // Like Python's glob, skips hidden files.
-        if name.ends_with(b".conf") && !name.starts_with(b".") {
-            files.push(path);
-        }
-    }
-    files.sort();
+    let mut files = entries(directory).with_context(|| directory.display().to_string())?;
+    files.retain(|path| path.as_os_str().as_encoded_bytes().ends_with(b".conf"));
     Ok(files)
+}
+
+/// What a directory has, by name; like Python's glob, without what is hidden.
+pub fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    paths.retain(|path| !path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b"."));
+    paths.sort();
+    Ok(paths)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub use check::parse_bool;
 use check::{check, parse_seconds, scheme};
 pub use deployment::Deployment;
 use files::SearchPath;
-pub use files::{FileArgument, Files, Project};
+pub use files::{FileArgument, Files, Project, entries};
 use options::{Catalogue, Kind, Spec, Use};
 
 use crate::program_args::ProgramArgs;

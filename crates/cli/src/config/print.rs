@@ -3,6 +3,7 @@
 
 use super::{
     Config,
+    check::with_slashes,
     options::{Catalogue, Kind, Spec, Use},
 };
 
@@ -59,9 +60,7 @@ fn describe(spec: &Spec) -> String {
         Kind::List => " (comma separated)".to_owned(),
         Kind::Lines => " (may stand several times)".to_owned(),
         Kind::Choice(choices) => format!(" ({})", choices.join(", ")),
-        Kind::Url(schemes) => {
-            format!(" ({})", schemes.iter().map(|s| format!("{s}://")).collect::<Vec<_>>().join(", "))
-        }
+        Kind::Url(schemes) => format!(" ({})", with_slashes(schemes)),
     };
     let help = match (spec.usage, spec.inherits) {
         (Use::Honoured, None) => format!("{}{values}", spec.help),

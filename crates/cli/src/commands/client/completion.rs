@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, ffi::OsStr, io::IsTerminal as _, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
-use clap::{Args, FromArgMatches as _, ValueEnum};
+use clap::{Args, FromArgMatches as _};
 use clap_complete::{
     CompletionCandidate,
     env::{CompleteEnv, Shells},
@@ -34,26 +34,14 @@ const NAMES_MAX: usize = 100;
 #[derive(Clone, Debug, Args)]
 pub struct Completion {
     /// The shell.
-    #[arg(value_name = "SHELL", value_enum)]
-    shell: Shell,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Shell {
-    Bash,
-    Zsh,
-    Fish,
+    #[arg(value_name = "SHELL", value_parser = ["bash", "zsh", "fish"])]
+    shell: String,
 }
 
 /// Prints the completion script for a shell.
 pub fn run(args: &Completion) -> Result<()> {
-    let name = match args.shell {
-        Shell::Bash => "bash",
-        Shell::Zsh => "zsh",
-        Shell::Fish => "fish",
-    };
     let mut script = Vec::new();
-    Shells::builtins().completer(name).context("unknown shell")?.write_registration(
+    Shells::builtins().completer(&args.shell).context("unknown shell")?.write_registration(
         VARIABLE,
         command_line::NAME,
         command_line::NAME,

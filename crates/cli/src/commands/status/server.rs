@@ -31,19 +31,15 @@ pub struct ServerFigures {
     pub metrics_waiting: u64,
 }
 
-/// Counters at a moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Counters {
-    at: Instant,
-    taken: Option<f64>,
-    processed: Option<f64>,
-    requests: Option<f64>,
-}
+/// The counters whose rates are shown.
+const COUNTERS: [&str; 3] =
+    ["gnudi_api_measures_total", "gnudi_metricd_measures_folded_total", "gnudi_api_requests_total"];
 
 /// Reads one server repeatedly.
 #[derive(Debug, Default)]
 pub struct Observer {
-    seen: Option<Counters>,
+    /// The counters at a moment.
+    seen: Option<([Option<f64>; COUNTERS.len()], Instant)>,
     version: Option<String>,
 }
 
@@ -53,28 +49,29 @@ impl Observer {
         if self.version.is_none() {
             self.version = client.version().await?;
         }
-        let before = if let Some(before) = self.seen {
-            before
+        let counters = |text: &str| COUNTERS.map(|name| sum(text, name));
+        let (before, before_at) = if let Some(seen) = self.seen {
+            seen
         } else {
-            let before = counters(&client.figures().await?, Instant::now());
+            let seen = (counters(&client.figures().await?), Instant::now());
             tokio::time::sleep(RATE_SPAN).await;
-            before
+            seen
         };
         let text = client.figures().await?;
         let status = client.status().await?;
-        let now = counters(&text, Instant::now());
-        self.seen = Some(now);
-        let seconds = (now.at - before.at).as_secs_f64();
-        let rate = |now: Option<f64>, before: Option<f64>| {
+        let (now, at) = (counters(&text), Instant::now());
+        self.seen = Some((now, at));
+        let seconds = (at - before_at).as_secs_f64();
+        let [taken, processed, requests] = std::array::from_fn(|counter| {
             // A counter that went back belongs to a restarted process.
-            let change = now? - before?;
+            let change = now[counter]? - before[counter]?;
             (change >= 0.0 && seconds > 0.0).then(|| change / seconds)
-        };
+        });
         Ok(ServerFigures {
             version: self.version.clone(),
-            measures_taken_per_second: rate(now.taken, before.taken),
-            measures_processed_per_second: rate(now.processed, before.processed),
-            requests_per_second: rate(now.requests, before.requests),
+            measures_taken_per_second: taken,
+            measures_processed_per_second: processed,
+            requests_per_second: requests,
             oldest_waiting_seconds: sum(&text, "gnudi_metricd_oldest_waiting_seconds"),
             aggregates_bytes: sum(&text, "gnudi_aggregates_runs_bytes"),
             merges_waiting: sum(&text, "gnudi_aggregates_merge_waits"),
@@ -83,15 +80,6 @@ impl Observer {
             processors: status.processors,
             metrics_waiting: status.backlog.metrics,
         })
-    }
-}
-
-fn counters(text: &str, at: Instant) -> Counters {
-    Counters {
-        at,
-        taken: sum(text, "gnudi_api_measures_total"),
-        processed: sum(text, "gnudi_metricd_measures_folded_total"),
-        requests: sum(text, "gnudi_api_requests_total"),
     }
 }
 
