@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Poll interval of `--stop-after-processing-metrics`.
-const LOOK_DELAY: Duration = Duration::from_millis(100);
+const POLL_DELAY: Duration = Duration::from_millis(100);
 
 pub fn run(args: &MetricdArgs) -> Result<()> {
     let config = Config::load(&args.store.program)?;
@@ -54,6 +54,6 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
 /// Returns once the backlog is empty; never if the option is not given.
 async fn nothing_waits(store: &Store, asked: bool) {
     while !asked || !store.engine.backlog().await.is_ok_and(|backlog| backlog.measures == 0) {
-        tokio::time::sleep(LOOK_DELAY).await;
+        tokio::time::sleep(POLL_DELAY).await;
     }
 }

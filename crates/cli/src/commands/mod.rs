@@ -166,7 +166,7 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// Interval of checking for lost tasks.
-const FAULTS_LOOK_DELAY: Duration = Duration::from_secs(1);
+const FAULTS_POLL_DELAY: Duration = Duration::from_secs(1);
 
 /// Ends the process if an essential task of the store has ended.
 fn exit_on_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
@@ -177,7 +177,7 @@ fn exit_on_lost_tasks(engine: std::sync::Arc<gnudi_engine::Engine>) {
 fn exit_on_fault(fault: impl Fn() -> Option<Fault> + Send + 'static) {
     tokio::spawn(async move {
         loop {
-            tokio::time::sleep(FAULTS_LOOK_DELAY).await;
+            tokio::time::sleep(FAULTS_POLL_DELAY).await;
             if let Some(fault) = fault() {
                 tracing::error!(%fault, "the process cannot continue: exiting");
                 std::process::exit(1);

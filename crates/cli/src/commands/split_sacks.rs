@@ -21,7 +21,7 @@ use crate::{
     store::{Journaling, RetryPolicy, Store},
 };
 
-const LOOK_DELAY: Duration = Duration::from_millis(200);
+const POLL_DELAY: Duration = Duration::from_millis(200);
 
 /// Interval of progress lines when not on a terminal.
 const LINE_DELAY: Duration = Duration::from_secs(5);
@@ -110,7 +110,7 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
             // The split continues without this program; this program continues once the store responds.
             (_, Err(error)) => progress.print(&format!("no answer, trying again: {error}")),
         }
-        tokio::time::sleep(LOOK_DELAY).await;
+        tokio::time::sleep(POLL_DELAY).await;
     }
 }
 

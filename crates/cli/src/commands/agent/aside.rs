@@ -78,7 +78,7 @@ struct MessageFilter {
 }
 
 impl MessageFilter {
-    fn is_meant(&self, aside: &Aside) -> bool {
+    fn matches(&self, aside: &Aside) -> bool {
         self.reason.as_ref().is_none_or(|text| aside.reason.contains(text.as_str()))
             && self.queue.as_ref().is_none_or(|queue| aside.queue == *queue)
     }
@@ -88,8 +88,8 @@ pub fn run(command: &AsideCommand) -> Result<()> {
     match command {
         AsideCommand::List(list) => list.run(),
         AsideCommand::Show(show) => show.run(),
-        AsideCommand::Replay(chosen) => chosen.run(MessageAction::Replay),
-        AsideCommand::Drop(chosen) => chosen.run(MessageAction::Drop),
+        AsideCommand::Replay(selected) => selected.run(MessageAction::Replay),
+        AsideCommand::Drop(selected) => selected.run(MessageAction::Drop),
     }
 }
 
@@ -97,7 +97,7 @@ impl List {
     fn run(&self) -> Result<()> {
         let mut rows = Vec::new();
         walk(&self.program, async |_, aside| {
-            if self.which.is_meant(&aside) {
+            if self.which.matches(&aside) {
                 rows.push(row(&aside));
             }
             Ok(())
@@ -147,16 +147,16 @@ enum MessageAction {
 }
 
 impl SelectedMessages {
-    fn run(&self, deed: MessageAction) -> Result<()> {
+    fn run(&self, action: MessageAction) -> Result<()> {
         let (mut done, mut failures) = (0, Vec::new());
         let mut missing: Vec<&String> = self.ids.iter().collect();
         walk(&self.program, async |browser, aside| {
             let is_named = self.ids.is_empty() || self.ids.contains(&aside.id);
-            if !is_named || !self.which.is_meant(&aside) {
+            if !is_named || !self.which.matches(&aside) {
                 return Ok(());
             }
             missing.retain(|id| **id != aside.id);
-            match deed {
+            match action {
                 MessageAction::Drop => browser.remove(&aside.held).await?,
                 MessageAction::Replay => {
                     if let Err(error) = aside.replay(browser).await {
@@ -168,7 +168,7 @@ impl SelectedMessages {
             done += 1;
             Ok(())
         })?;
-        let word = match deed {
+        let word = match action {
             MessageAction::Replay => "replayed",
             MessageAction::Drop => "dropped",
         };

@@ -42,29 +42,14 @@ pub fn cloud(config: &Config, requests_max: usize) -> Result<Option<Cloud>> {
 pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
     let section = config.text("gnocchi", "auth_section").unwrap_or("gnocchi");
     let text = |name: &str| config.string(section, name);
-    let session = |section| -> Result<Option<Session>> {
-        keystone(config, section)?.map(Session::new).transpose().map_err(anyhow::Error::from)
-    };
-    let mut options = GnocchiOptions {
-        access: StoreAccess::Basic { user: String::new(), password: String::new() },
-        endpoint: text("endpoint"),
-        trust: trust(config, section),
-        identity: identity(config, section)?,
-        cloud: cloud(config, FILTER_REQUESTS_MAX)?,
-        config_dirs: config.directories().to_vec(),
-        create_resource_types: true,
-        limits: GnocchiLimits::default(),
-    };
+    let (identity, cloud) = (identity(config, section)?, cloud(config, FILTER_REQUESTS_MAX)?);
     // [service_credentials] is about the polled services.
     let is_silent = ["auth_type", "auth_section", "auth_url", "endpoint"]
         .iter()
         .all(|name| !config.is_set("gnocchi", name));
-    options.access = match (text("auth_type").as_deref(), own.filter(|_| is_silent)) {
-        (_, Some(own)) => {
-            options.endpoint = Some(own.endpoint.clone());
-            options.trust = own.trust.clone();
-            StoreAccess::Basic { user: "admin".to_owned(), password: own.password.clone() }
-        }
+    let own = own.filter(|_| is_silent);
+    let access = match (text("auth_type").as_deref(), own) {
+        (_, Some(own)) => StoreAccess::Basic { user: "admin".to_owned(), password: own.password.clone() },
         (Some("gnocchi-basic"), _) => StoreAccess::Basic {
             user: text("user").unwrap_or_else(|| "admin".to_owned()),
             password: text("password").unwrap_or_default(),
@@ -74,7 +59,7 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
             project_id: text("project_id").unwrap_or_default(),
             roles: text("roles").unwrap_or_else(|| "admin".to_owned()),
         },
-        _ => match session(section)? {
+        _ => match keystone(config, section)?.map(Session::new).transpose()? {
             Some(session) => StoreAccess::Keystone(session),
             None => bail!(
                 "{}: neither gnocchi-basic nor gnocchi-noauth, and [service_credentials] auth_url is not set: the store's \
@@ -84,5 +69,14 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
             ),
         },
     };
-    Ok(options)
+    Ok(GnocchiOptions {
+        access,
+        endpoint: own.map_or_else(|| text("endpoint"), |own| Some(own.endpoint.clone())),
+        trust: own.map_or_else(|| trust(config, section), |own| own.trust.clone()),
+        identity,
+        cloud,
+        config_dirs: config.directories().to_vec(),
+        create_resource_types: true,
+        limits: GnocchiLimits::default(),
+    })
 }

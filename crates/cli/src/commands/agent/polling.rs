@@ -415,12 +415,9 @@ fn outbox(config: &Config, host: &str) -> Result<Option<Arc<AmqpOutbox>>> {
 
 fn sender(config: &Config, outbox: Option<Arc<AmqpOutbox>>) -> Arc<dyn SampleSender> {
     let driver = config.text("publisher_notifier", "telemetry_driver").unwrap_or("messagingv2");
-    let outbox = match outbox {
-        Some(outbox) if driver != "noop" => outbox,
-        _ => {
-            tracing::warn!("samples are not published");
-            return Arc::new(Nowhere);
-        }
+    let Some(outbox) = outbox.filter(|_| driver != "noop") else {
+        tracing::warn!("samples are not published");
+        return Arc::new(Nowhere);
     };
     let secret = config.text("publisher", "telemetry_secret").unwrap_or_default();
     let mut topics = config.list("oslo_messaging_notifications", "topics");

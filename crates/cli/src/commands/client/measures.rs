@@ -117,13 +117,9 @@ pub fn run(command: &MeasuresCommand) -> Result<()> {
 }
 
 fn body(measures: &[Measure]) -> String {
-    let timestamp = |measure: &Measure| Value::from(measure.timestamp.as_str());
-    let item = |measure: &Measure| {
-        format!(
-            "{{\"timestamp\": {}, \"value\": {}}}",
-            timestamp(measure),
-            Cell::Float(measure.value).json("")
-        )
+    let item = |Measure { timestamp, value }: &Measure| {
+        let (timestamp, value) = (Value::from(timestamp.as_str()), Cell::Float(*value).json(""));
+        format!("{{\"timestamp\": {timestamp}, \"value\": {value}}}")
     };
     format!("[{}]", measures.iter().map(item).collect::<Vec<_>>().join(", "))
 }

@@ -89,8 +89,8 @@ impl StatusSource {
                 Ok(StatusReport { cluster: store.engine.cluster_with_metrics().await?, server: None })
             }
             StatusSource::Server(client, observer) => {
-                let look = look(client, observer).await;
-                look.map_err(|error| explained(error, client.base_url()))
+                let report = ask_server(client, observer).await;
+                report.map_err(|error| explained(error, client.base_url()))
             }
         }
     }
@@ -122,7 +122,7 @@ fn of_store(deployment: &Deployment) -> Result<Option<String>> {
     }
 }
 
-async fn look(client: &Client, observer: &mut Observer) -> Result<StatusReport> {
+async fn ask_server(client: &Client, observer: &mut Observer) -> Result<StatusReport> {
     let text = match client.cluster().await {
         Err(error) if error.status() == Some(404) => {
             bail!("{} has no /debug/cluster: it is no gnudi, or an old one", client.base_url())
@@ -131,7 +131,7 @@ async fn look(client: &Client, observer: &mut Observer) -> Result<StatusReport> 
     };
     let cluster = ClusterStatus::from_json(text.as_bytes())
         .map_err(|reason| anyhow!("{}: not the status of a gnudi server: {reason}", client.base_url()))?;
-    Ok(StatusReport { cluster, server: Some(observer.look(client).await?) })
+    Ok(StatusReport { cluster, server: Some(observer.ask(client).await?) })
 }
 
 impl StatusReport {
@@ -217,9 +217,9 @@ fn tell(args: &StatusArgs) -> Result<()> {
                 failed = watch(&mut source, args) => failed,
             };
         }
-        let look = source.ask().await?;
-        output::put(&look.text(&args.output)?)?;
-        if look.is_processed() {
+        let report = source.ask().await?;
+        output::put(&report.text(&args.output)?)?;
+        if report.is_processed() {
             return Ok(());
         }
         let reason = "no process processes measures: start `gnudi metricd`, or `gnudi serve` with workers";
@@ -234,8 +234,8 @@ async fn watch(source: &mut StatusSource, args: &StatusArgs) -> Result<()> {
     let clears = is_terminal && args.output.format == Format::Table;
     loop {
         match source.ask().await {
-            Ok(look) => {
-                let text = look.text(&args.output)?;
+            Ok(report) => {
+                let text = report.text(&args.output)?;
                 let is_read = output::put_if_read(&if clears { format!("{CLEAR}{text}") } else { text })?;
                 if !is_read {
                     return Ok(());

@@ -45,7 +45,7 @@ pub struct Observer {
 
 impl Observer {
     /// The current figures. The first call takes a second, for the rates.
-    pub async fn look(&mut self, client: &Client) -> Result<ServerFigures> {
+    pub async fn ask(&mut self, client: &Client) -> Result<ServerFigures> {
         if self.version.is_none() {
             self.version = client.version().await?;
         }

@@ -7,11 +7,11 @@ use gnudi_engine::{ClusterStatus, ProcessStatus, cluster::UnitStatus, process_st
 use super::{StatusReport, server::ServerFigures};
 
 /// The whole report, as lines.
-pub fn write(look: &StatusReport) -> String {
-    let status = &look.cluster;
+pub fn write(report: &StatusReport) -> String {
+    let status = &report.cluster;
     let mut text = summary(status);
-    text += &look.server.as_ref().map(server).unwrap_or_default();
-    if !look.is_processed() {
+    text += &report.server.as_ref().map(server).unwrap_or_default();
+    if !report.is_processed() {
         text += "no process processes measures\n";
     }
     if status.processes.is_empty() {
@@ -236,7 +236,7 @@ nobody        1  2
             processors: vec!["h.1".to_owned()],
             ..ServerFigures::default()
         };
-        let mut look = StatusReport { cluster: cluster.unwrap(), server: Some(figures) };
+        let mut report = StatusReport { cluster: cluster.unwrap(), server: Some(figures) };
         let expected = "\
 1,200 metrics, 128 sacks, 3 measures wait (99 bytes)
 gnudi 1.2.3: 1,234 measures/s accepted, ? processed, ? requests/s, the longest wait 0.2 s
@@ -244,9 +244,9 @@ gnudi 1.2.3: 1,234 measures/s accepted, ? processed, ? requests/s, the longest w
 a merge of aggregates waits for disk space
 one process has the store to itself
 ";
-        assert_eq!(write(&look), expected);
-        look.server = None;
-        assert!(write(&look).contains("\nno process processes measures\n"), "{}", write(&look));
+        assert_eq!(write(&report), expected);
+        report.server = None;
+        assert!(write(&report).contains("\nno process processes measures\n"), "{}", write(&report));
     }
 
     #[test]
