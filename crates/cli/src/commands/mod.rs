@@ -101,13 +101,18 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
 /// The name of this process in the cluster. The host name and process id alone are not unique: containers on one host
 /// may share both.
 fn process_name(store: &Store) -> String {
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = format!("{}.{}", hostname.trim(), std::process::id());
+    let name = format!("{}.{}", hostname(), std::process::id());
     if !store.is_shared() {
         return name;
     }
     let random = Uuid::new_v4().simple().to_string();
     format!("{name}.{}", &random[..8])
+}
+
+/// This machine's name.
+fn hostname() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    text.unwrap_or_default().trim().to_owned()
 }
 
 /// The URL of the server with this configuration.

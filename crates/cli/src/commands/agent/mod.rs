@@ -58,8 +58,7 @@ pub fn faults(config: &Config, agents: CheckedAgents) -> Vec<anyhow::Error> {
 
 /// This machine's name in messages.
 pub fn host(config: &Config) -> String {
-    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    config.text("DEFAULT", "host").map_or_else(own, str::to_owned)
+    config.string("DEFAULT", "host").unwrap_or_else(crate::commands::hostname)
 }
 
 /// Which user metadata samples keep.
