@@ -12,6 +12,7 @@ use gnudi_drivers::{
 };
 use gnudi_indexer::FollowOptions;
 use gnudi_sql::{DatabaseOptions, ServerOptions};
+use tokio::sync::Semaphore;
 
 use crate::config::Config;
 
@@ -118,7 +119,8 @@ pub fn s3(config: &Config, section: &str) -> Result<S3Options> {
         secret_access_key: secret(config, section, "s3_secret_access_key"),
         bucket_prefix: default_text(config, section, "s3_bucket_prefix"),
         http: HttpOptions {
-            connections_max: config.size(section, "s3_max_pool_connections"),
+            // A semaphore counts them, which panics beyond its own limit.
+            connections_max: config.size(section, "s3_max_pool_connections").min(Semaphore::MAX_PERMITS),
             ca_file: config.path(section, "s3_cacert"),
             ..http(config, section)
         },
@@ -174,6 +176,14 @@ pub fn folder(config: &Config, section: &str) -> FileOptions {
 mod tests {
     use super::*;
     use crate::config::Project;
+
+    #[test]
+    fn no_number_of_connections_panics() {
+        let keys = "[storage]\ns3_access_key_id = a\ns3_secret_access_key = b\n";
+        let text = format!("{keys}s3_max_pool_connections = {}\n", i64::MAX);
+        let config = Config::of_text(Project::Gnocchi, &text).unwrap();
+        let _ = Semaphore::new(s3(&config, "storage").unwrap().http.connections_max);
+    }
 
     #[test]
     fn a_coordinator_is_as_secure_as_the_index() {
