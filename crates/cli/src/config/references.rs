@@ -58,11 +58,9 @@ fn name(text: &str) -> Option<(&str, &str)> {
 
 /// As oslo.config prints a value of this kind.
 fn printed(kind: Kind, value: &str) -> String {
-    let number = || value.parse::<i64>().ok().map(|number| number.to_string());
-    let truth = || parse_bool(value).map(|is| if is { "True" } else { "False" }.to_owned());
     let printed = match kind {
-        Kind::Int { .. } => number(),
-        Kind::Bool => truth(),
+        Kind::Int { .. } => value.parse::<i64>().ok().map(|number| number.to_string()),
+        Kind::Bool => parse_bool(value).map(|is| if is { "True" } else { "False" }.to_owned()),
         _ => None,
     };
     printed.unwrap_or_else(|| value.to_owned())

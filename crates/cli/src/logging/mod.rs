@@ -30,7 +30,7 @@ static LOGS_TO_FILE: OnceLock<()> = OnceLock::new();
 /// names the file if only its directory is configured and the program has no original name.
 pub fn start_service(config: &Config, command: &str) -> Result<()> {
     match log_path(config, command) {
-        None => start_on_stderr(level(config), config),
+        None => start_on_stderr(configured_level(config), config),
         Some(path) => start_in_file(&path, config).with_context(|| {
             let option = if config.is_set("DEFAULT", "log_file") { "log_file" } else { "log_dir" };
             format!("{}: the log file {}", config.place("DEFAULT", option), path.display())
@@ -42,7 +42,7 @@ pub fn start_service(config: &Config, command: &str) -> Result<()> {
 
 /// Starts logging of a command; always to standard error, as with Gnocchi's commands.
 pub fn start(config: &Config) {
-    start_on_stderr(level(config), config);
+    start_on_stderr(configured_level(config), config);
     log_start(config);
 }
 
@@ -54,14 +54,7 @@ fn log_start(config: &Config) {
 
 /// As [`start`], for commands whose output matters: level info only if requested on the command line.
 pub fn start_quietly(args: &ProgramArgs, config: &Config) {
-    let level = if args.log.debug {
-        "debug"
-    } else if args.log.verbose {
-        "info"
-    } else {
-        "warn"
-    };
-    start_on_stderr(level, config);
+    start_on_stderr(level(args.log.debug, args.log.verbose), config);
 }
 
 /// Logs why the program ends: to standard error, and to the log file if there is one.
@@ -73,13 +66,15 @@ pub fn log_failure(reason: &str) {
     let _ = writeln!(std::io::stderr(), "{NAME}: {reason}");
 }
 
-fn level(config: &Config) -> &'static str {
-    if config.bool("DEFAULT", "debug") {
-        "debug"
-    } else if config.bool("DEFAULT", "verbose") {
-        "info"
-    } else {
-        "warn"
+fn configured_level(config: &Config) -> &'static str {
+    level(config.bool("DEFAULT", "debug"), config.bool("DEFAULT", "verbose"))
+}
+
+fn level(debug: bool, verbose: bool) -> &'static str {
+    match (debug, verbose) {
+        (true, _) => "debug",
+        (false, true) => "info",
+        (false, false) => "warn",
     }
 }
 
@@ -125,7 +120,7 @@ fn is_coloured(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 
 fn start_in_file(path: &Path, config: &Config) -> Result<()> {
     let format = oslo_format(config)?;
-    let (filter, ignored) = filter(level(config), requested_filter().as_deref());
+    let (filter, ignored) = filter(configured_level(config), requested_filter().as_deref());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(LogFile::open(path)?)

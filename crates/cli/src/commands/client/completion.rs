@@ -58,10 +58,8 @@ pub fn run(args: &Completion) -> Result<()> {
 /// How the script calls this program: by name if that is in the shell's path, else by its full path.
 fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
-    if Path::new(&called).components().count() <= 1 {
-        return command_line::NAME.to_owned();
-    }
-    let own = std::env::current_exe().ok();
+    let is_path = Path::new(&called).components().count() > 1;
+    let own = std::env::current_exe().ok().filter(|_| is_path);
     own.map_or_else(|| command_line::NAME.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 

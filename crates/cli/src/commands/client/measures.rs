@@ -198,10 +198,7 @@ fn line(points: &[Point], width: usize) -> String {
 /// As Python prints floats, without a trailing `.0`.
 fn short(number: f64) -> String {
     let text = python::text_of_float(number);
-    match text.strip_suffix(".0") {
-        Some(whole) => whole.to_owned(),
-        None => text,
-    }
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]

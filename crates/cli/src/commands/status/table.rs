@@ -168,14 +168,8 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
 /// `1,234,567`
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).expect("digits"));
+    groups.collect::<Vec<_>>().join(",")
 }
 
 fn bytes(count: u64) -> String {
