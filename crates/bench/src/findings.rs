@@ -97,10 +97,6 @@ impl Value {
         Value::Seconds(duration.as_secs_f64())
     }
 
-    pub fn latency(duration: Duration) -> Self {
-        Value::Latency(duration.as_secs_f64())
-    }
-
     pub fn bytes(bytes: f64) -> Self {
         Value::Bytes(bytes as u64)
     }
@@ -220,10 +216,6 @@ impl Plot {
     /// Without marks.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
         Plot { title: title.into(), x, y, lines, marks: Vec::new() }
-    }
-
-    pub fn marked(self, marks: Vec<Mark>) -> Self {
-        Plot { marks, ..self }
     }
 }
 

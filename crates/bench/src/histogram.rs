@@ -49,7 +49,7 @@ impl Histogram {
         if self.is_empty() {
             return Duration::ZERO;
         }
-        let place = (self.count() - 1) as f64 * share;
+        let place = (self.counts.len() - 1) as f64 * share;
         let (low, high) = (place.floor() as u64, place.ceil() as u64);
         let (low_ns, high_ns) = (self.at_rank(low), self.at_rank(high));
         Duration::from_nanos((low_ns + (high_ns - low_ns) * (place - low as f64)).round() as u64)
@@ -57,23 +57,20 @@ impl Histogram {
 
     /// Zero if empty.
     pub fn mean(&self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.sum_ns / u128::from(self.count().max(1))).unwrap_or(u64::MAX))
+        let ns = self.sum_ns / u128::from(self.counts.len().max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
     /// Nanoseconds of the call with this rank, from 0: the middle of its bucket; minimum and maximum are exact.
     fn at_rank(&self, rank: u64) -> f64 {
         match rank {
             0 => return self.min_ns as f64,
-            rank if rank + 1 >= self.count() => return self.max_ns as f64,
+            rank if rank + 1 >= self.counts.len() => return self.max_ns as f64,
             _ => {}
         }
         // Between two ranks, so that rounding cannot select the wrong one.
-        let ns = self.counts.value_at_quantile((rank as f64 + 0.5) / self.count() as f64);
+        let ns = self.counts.value_at_quantile((rank as f64 + 0.5) / self.counts.len() as f64);
         (self.counts.median_equivalent(ns) as f64).clamp(self.min_ns as f64, self.max_ns as f64)
-    }
-
-    pub fn count(&self) -> u64 {
-        self.counts.len()
     }
 
     pub fn sum(&self) -> Duration {

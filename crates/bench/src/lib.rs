@@ -7,7 +7,6 @@ pub mod commands;
 pub mod context;
 pub mod findings;
 pub mod format;
-pub mod group_log;
 pub mod histogram;
 pub mod load;
 pub mod noop;
@@ -15,6 +14,5 @@ mod phase;
 pub mod progress;
 mod subject;
 pub mod target;
-pub mod timeline;
 
 pub use commands::Benchmark;

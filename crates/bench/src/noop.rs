@@ -4,22 +4,21 @@
 //! raw sockets.
 
 use std::{
+    fs::{File, OpenOptions},
     io,
     net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::FileExt as _,
+    path::Path,
     sync::{Arc, OnceLock},
-    thread::JoinHandle,
 };
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy_buf, sink},
     net::{TcpListener, TcpStream},
-    sync::oneshot,
+    sync::{mpsc, oneshot},
 };
 
-use crate::{
-    group_log::GroupLog,
-    load::response::{decimal, header},
-};
+use crate::load::response::{decimal, header};
 
 /// Points in the response to a GET of measures: a month by the minute.
 pub const POINTS: usize = 43_200;
@@ -38,14 +37,20 @@ const ARROW_POINT_BYTES: usize = 16;
 
 const READ_BYTES: usize = 256 << 10;
 
+/// The size of a log. Its file is filled once at the start and then overwritten, so that neither its size nor its extents change.
+const LOG_BYTES: u64 = 64 << 20;
+
+/// Maximum appends that share a sync.
+const GROUP_MAX: usize = 100_000;
+
 /// A running no-op server; stopped when dropped.
 #[derive(Debug)]
 pub struct NoopServer {
     pub address: SocketAddr,
     /// The id of its thread, for its processor time.
     pub thread_id: u32,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends its thread when dropped.
+    _stop: oneshot::Sender<()>,
 }
 
 impl NoopServer {
@@ -72,7 +77,7 @@ impl NoopServer {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let (sender, receiver) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name("noop-server".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("noop-server".to_owned()).spawn(move || {
             let thread_id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
             sender.send(thread_id).expect("the starter waits for it");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -85,17 +90,68 @@ impl NoopServer {
             });
         })?;
         let thread_id = receiver.recv().expect("the thread sends its number first");
-        Ok(NoopServer { address, thread_id, stop: Some(stop), thread: Some(thread) })
+        Ok(NoopServer { address, thread_id, _stop: stop })
     }
 }
 
-impl Drop for NoopServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+/// The bytes, and the sender of the number of the group with which they are synced.
+type Append = (Vec<u8>, oneshot::Sender<u64>);
+
+/// A log that only syncs and is never read: shows the limit of a server that answers once its data are on disk. Concurrent
+/// appends share a sync. It has its own thread, which ends when it is dropped.
+#[derive(Debug)]
+pub struct GroupLog {
+    appends: mpsc::UnboundedSender<Append>,
+}
+
+impl GroupLog {
+    /// A log in a new file of the directory.
+    pub fn create(directory: &Path) -> io::Result<Self> {
+        let path = directory.join("group-log");
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        file.write_all_at(&vec![0; LOG_BYTES as usize], 0)?;
+        file.sync_all()?;
+        let (appends, waiting) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("group-log".to_owned()).spawn(move || {
+            if let Err(error) = write_groups(&file, waiting) {
+                eprintln!("the group log failed: {error}");
+            }
+        })?;
+        Ok(GroupLog { appends })
+    }
+
+    /// Returns the number of the bytes' group once the group is on disk. Never returns if the disk fails.
+    pub async fn append(&self, bytes: &[u8]) -> u64 {
+        let (written, group) = oneshot::channel();
+        let _ = self.appends.send((bytes.to_vec(), written));
+        match group.await {
+            Ok(group) => group,
+            Err(_) => std::future::pending().await,
         }
     }
+}
+
+/// Writes and syncs group after group until the log is dropped or the disk fails.
+fn write_groups(file: &File, mut waiting: mpsc::UnboundedReceiver<Append>) -> io::Result<()> {
+    let (mut at, mut groups) = (0, 0);
+    let (mut group, mut bytes): (Vec<Append>, Vec<u8>) = (Vec::new(), Vec::new());
+    while waiting.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
+        groups += 1;
+        bytes.clear();
+        for (append, _) in &group {
+            bytes.extend_from_slice(append);
+        }
+        if at + bytes.len() as u64 > LOG_BYTES {
+            at = 0;
+        }
+        file.write_all_at(&bytes, at)?;
+        file.sync_data()?;
+        at += bytes.len() as u64;
+        for (_, written) in group.drain(..) {
+            let _ = written.send(groups);
+        }
+    }
+    Ok(())
 }
 
 struct Service {
@@ -253,6 +309,23 @@ mod tests {
         ] {
             assert_eq!(length(&format!("GET /v1/metric/x/measures{path} HTTP/1.1{arrow}")), points * 16);
             assert_eq!(length(&format!("GET /v1/metric/x/measures{path} HTTP/1.1")), points * 44);
+        }
+    }
+
+    #[tokio::test]
+    async fn appends_share_groups() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = GroupLog::create(directory.path()).unwrap();
+        let appends = (0..64u8).map(|number| {
+            let log = &log;
+            async move { log.append(&[number; 100]).await }
+        });
+        let groups = futures_util::future::join_all(appends).await.into_iter().max().unwrap();
+        assert!((1..64).contains(&groups), "{groups}");
+        let written = std::fs::read(directory.path().join("group-log")).unwrap();
+        assert_eq!(written.len() as u64, LOG_BYTES);
+        for number in 0..64 {
+            assert_eq!(written[100 * number..100 * (number + 1)], [number as u8; 100]);
         }
     }
 }

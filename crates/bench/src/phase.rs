@@ -3,19 +3,19 @@
 //!
 //! For that, the same requests are then sent to a no-op server with equally large responses.
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gnudi_endpoint::ServerArgs;
 
 use crate::{
-    commands::count::{THREADS_MAX, WORKERS_MAX, up_to},
+    commands::{THREADS_MAX, WORKERS_MAX, up_to},
     context::Context,
     findings::{Findings, Value},
     load::{Keep, Load, Outcome, Requests, Until},
     noop::NoopServer,
-    progress::Progress,
+    progress,
     target::Target,
 };
 
@@ -46,10 +46,6 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    pub fn open(&self) -> Result<Target> {
-        Target::open(&self.server)
-    }
-
     pub fn workers(&self) -> u64 {
         let processors = || std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         self.workers.unwrap_or_else(processors)
@@ -84,15 +80,16 @@ pub struct Finished {
 impl Phase<'_> {
     pub fn run(&self, options: &LoadOptions, target: &Target, context: &Context) -> Result<Finished> {
         let workers = options.workers();
-        let progress = Progress::new(self.verb, self.count, context.verbose);
+        let done = AtomicU64::new(0);
         let load = Load {
             connections: workers as usize,
             threads: options.threads.min(workers) as usize,
             keep: self.keep,
-            done: Some(&progress.done),
+            done: Some(&done),
             ..target.load(self.requests, Until::Count(self.count), &context.stop)
         };
-        let outcome = progress.watch(|| load.run());
+        let run = || load.run();
+        let outcome = if context.verbose { progress::show(&done, self.count, self.verb, run) } else { run() };
         let interrupted = context.stop.is_set() && outcome.executed() < self.count;
         let limit = match &outcome.sample {
             Some(sample) if !options.no_calibration && !context.stop.is_set() => {
@@ -204,7 +201,7 @@ impl Finished {
             ("99%'ile", percentile(0.99)),
             ("99.9%'ile", percentile(0.999)),
         ] {
-            findings.compare(format!("{verb} latency {name}"), Value::latency(latency));
+            findings.compare(format!("{verb} latency {name}"), Value::Latency(latency.as_secs_f64()));
         }
     }
 
@@ -252,45 +249,29 @@ fn ratio(dividend: f64, divisor: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{Read as _, Write as _},
-        net::{SocketAddr, TcpListener},
-    };
+    use std::io::{Read as _, Write as _};
 
     use super::*;
-    use crate::load::Headers;
+    use crate::load::{Headers, tests::serve};
 
     fn run(endpoint: &str, count: u64) -> Finished {
         let server =
             ServerArgs { endpoint: Some(endpoint.to_owned()), timeout: Some(5), ..ServerArgs::default() };
         let options = LoadOptions { server, workers: Some(4), threads: 1, no_calibration: false };
-        let target = options.open().unwrap();
+        let target = Target::open(&options.server).unwrap();
         let requests = Requests::listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);
         let phase = Phase { verb: "show", requests: &requests, count, keep: Keep::Nothing };
         phase.run(&options, &target, &Context::new(false, || {}).unwrap()).unwrap()
     }
 
-    /// Answers all requests with the same response, after a pause.
-    fn server(pause: Duration, answer: &'static [u8]) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                std::thread::spawn(move || {
-                    while let Ok(1..) = stream.read(&mut [0; 4096]) {
-                        std::thread::sleep(pause);
-                        stream.write_all(answer).unwrap();
-                    }
-                });
-            }
-        });
-        address
-    }
-
     #[test]
     fn a_slow_server_is_the_bottleneck_itself() {
-        let server = server(Duration::from_millis(20), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        let (server, _) = serve(100, |_, mut stream| {
+            while let Ok(1..) = stream.read(&mut [0; 4096]) {
+                std::thread::sleep(Duration::from_millis(20));
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+            }
+        });
         let finished = run(&format!("http://{server}"), 40);
         // On an overloaded machine, it may be the processors.
         assert_ne!(finished.bottleneck(), GENERATOR, "{finished:?}");

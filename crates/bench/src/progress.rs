@@ -14,40 +14,20 @@ use anyhow::{Result, ensure};
 
 const LINE_DELAY: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub struct Progress {
-    pub done: AtomicU64,
-    total: u64,
-    /// The name of a step: `create`.
-    verb: &'static str,
-    verbose: bool,
+/// Runs the work and prints its progress, at last once it is done: `done` of `total` steps, which `verb` names (`create`).
+pub fn show<T>(done: &AtomicU64, total: u64, verb: &str, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    watch(LINE_DELAY, work, || {
+        let line = line(done.load(Ordering::Relaxed), total, verb, start.elapsed());
+        // A failure to print must not end the work.
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    })
 }
 
-impl Progress {
-    pub fn new(verb: &'static str, total: u64, verbose: bool) -> Self {
-        Progress { done: AtomicU64::new(0), total, verb, verbose }
-    }
-
-    /// Runs the work and shows its progress; the last step is always shown.
-    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> T {
-        if !self.verbose {
-            return work();
-        }
-        let start = Instant::now();
-        watch(LINE_DELAY, work, || self.show(start.elapsed()))
-    }
-
-    /// A failure to print must not end the work.
-    fn show(&self, elapsed: Duration) {
-        let _ = writeln!(std::io::stderr().lock(), "{}", self.line(elapsed));
-    }
-
-    fn line(&self, elapsed: Duration) -> String {
-        let (done, seconds) = (self.done.load(Ordering::Relaxed), elapsed.as_secs_f64());
-        let rate = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
-        let Progress { total, verb, .. } = self;
-        format!("{done}/{total}, total: {seconds:.2} seconds, rate: {rate:.2} {verb}/second")
-    }
+fn line(done: u64, total: u64, verb: &str, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { done as f64 / seconds } else { 0.0 };
+    format!("{done}/{total}, total: {seconds:.2} seconds, rate: {rate:.2} {verb}/second")
 }
 
 /// Waits until a server has no backlog, and returns the time. `look` is called with the number of waiting measures. The wait
@@ -100,11 +80,10 @@ mod tests {
 
     #[test]
     fn watching_ends_with_the_work() {
-        let progress = Progress::new("show", 1, true);
-        progress.done.store(5, Ordering::Relaxed);
-        assert_eq!(progress.line(Duration::from_secs(2)), "5/1, total: 2.00 seconds, rate: 2.50 show/second");
+        let shown = line(5, 1, "show", Duration::from_secs(2));
+        assert_eq!(shown, "5/1, total: 2.00 seconds, rate: 2.50 show/second");
         let start = Instant::now();
-        assert_eq!(progress.watch(|| 7), 7);
+        assert_eq!(show(&AtomicU64::new(5), 1, "show", || 7), 7);
         assert!(start.elapsed() < LINE_DELAY);
     }
 }

@@ -2,11 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use gnudi_client::uri;
+use gnudi_client::{Metric, uri};
 use gnudi_model::python;
-use serde::Deserialize;
 use serde_json::json;
-use uuid::Uuid;
 
 use crate::target::Target;
 
@@ -38,7 +36,6 @@ impl SubjectArgs {
 }
 
 /// Metrics by their paths.
-#[derive(Debug)]
 pub struct Subjects<'a> {
     /// Such as `/v1/metric/0a7a15ff-aa13-4ac2-897c-9bdf30ce175b`.
     pub paths: Vec<String>,
@@ -73,16 +70,12 @@ pub fn resource_path(resource: &str) -> String {
 impl<'a> Subjects<'a> {
     /// The metrics with these paths; without any, a new one of the policy.
     pub fn of(paths: Vec<String>, policy: Option<&str>, target: &'a Target) -> Result<Self> {
-        #[derive(Deserialize)]
-        struct Created {
-            id: Uuid,
-        }
         if !paths.is_empty() {
             return Ok(Subjects { paths, made_on: None });
         }
         let body = json!({ "archive_policy_name": policy.unwrap_or(DEFAULT_POLICY) }).to_string();
         let answer = target.post("/v1/metric", body.as_bytes())?;
-        let created: Created =
+        let created: Metric =
             serde_json::from_slice(&answer).context("POST /v1/metric: an answer without an id")?;
         Ok(Subjects { paths: vec![format!("/v1/metric/{}", created.id)], made_on: Some(target) })
     }

@@ -22,7 +22,6 @@ const LIMIT: &str = "limit";
 
 const CONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
 
-#[derive(Debug)]
 pub struct Target {
     pub address: SocketAddr,
     secured: Option<Secured>,

@@ -12,7 +12,7 @@ use gnudi_client::uri::Query;
 use gnudi_model::{Timestamp, python};
 
 use crate::{
-    commands::count::{BATCH_MAX, REQUESTS_MAX, up_to},
+    commands::{BATCH_MAX, REQUESTS_MAX, up_to},
     context::Context,
     findings::{Findings, Value},
     load::{Keep, Requests, requests::with_length},
@@ -117,7 +117,7 @@ impl Add {
             "The specified time range is not large enough for the number of points"
         );
         let paths = self.subjects.paths()?;
-        let target = self.load.open()?;
+        let target = Target::open(&self.load.server)?;
         if self.wait {
             // Missing permission for the status is reported before the load.
             backlog(&target)?;
@@ -160,7 +160,7 @@ impl Add {
 impl Show {
     fn run(&self, context: &Context, now: Duration) -> Result<Findings> {
         let paths = subject::paths(&self.metric, self.resource_id.as_deref())?;
-        let target = self.load.open()?;
+        let target = Target::open(&self.load.server)?;
         let subjects = Subjects::of(paths, self.archive_policy_name.as_deref(), &target)?;
         if self.metric.is_none() {
             fill(&subjects.paths[0], &target, now.as_secs() as i64)?;

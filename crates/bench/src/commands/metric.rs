@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::{
-    commands::count::{REQUESTS_MAX, up_to},
+    commands::{REQUESTS_MAX, up_to},
     context::{Context, Stop},
     findings::Findings,
     load::{Keep, Load, Outcome, Requests, Until},
@@ -85,7 +85,7 @@ pub fn run(options: &MetricOptions, context: &Context) -> Result<Findings> {
 
 impl Create {
     fn run(&self, context: &Context) -> Result<Findings> {
-        let target = self.load.open()?;
+        let target = Target::open(&self.load.server)?;
         let kind = (self.resource_id.as_deref(), self.archive_policy_name.as_deref());
         let (created, deletions) = create(&target, kind, self.count, &self.load, context)?;
         let title = format!("creates {} metrics with {} workers", self.count, created.workers);
@@ -110,7 +110,7 @@ impl Show {
     fn run(&self, context: &Context) -> Result<Findings> {
         // Validate the command line before the server is contacted.
         let paths = self.subjects.paths()?;
-        let target = self.load.open()?;
+        let target = Target::open(&self.load.server)?;
         let subjects = self.subjects.subjects(paths, &target)?;
         let requests = subjects.paths.iter().map(|path| target.headers.bare("GET", path)).collect();
         let count = self.count * subjects.paths.len() as u64;
@@ -129,7 +129,7 @@ impl Delete {
     fn run(&self, context: &Context) -> Result<Findings> {
         let resource = self.resource_id.as_deref();
         let paths = subject::paths(&self.metrics, resource)?;
-        let target = self.load.open()?;
+        let target = Target::open(&self.load.server)?;
         let mut findings = Findings::default();
         let deletions = if let Some(count) = self.count {
             let kind = (resource, self.archive_policy_name.as_deref());

@@ -2,7 +2,6 @@
 //!
 //! `format` prints the findings.
 
-pub(crate) mod count;
 pub mod measures;
 pub mod metric;
 
@@ -11,6 +10,27 @@ use clap::{Args, Subcommand};
 use gnudi_endpoint::output::{self, Format};
 
 use crate::{context::Context, findings::Findings, format};
+
+/// Maximum requests of a run; a created metric takes 36 bytes until it is deleted.
+pub(crate) const REQUESTS_MAX: u64 = 100_000_000;
+/// Each has a connection.
+pub(crate) const WORKERS_MAX: u64 = 10_000;
+pub(crate) const THREADS_MAX: u64 = 256;
+/// Maximum measures per request, some 45 bytes each.
+pub(crate) const BATCH_MAX: u64 = 1_000_000;
+
+/// A number of the command line, from 1 to `MAX`, with gnocchiclient's messages.
+pub(crate) fn up_to<const MAX: u64>(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{text} must be an integer"));
+    }
+    if text.starts_with('-') || digits.bytes().all(|byte| byte == b'0') {
+        return Err(format!("{text} must be greater than 0"));
+    }
+    let number = digits.parse().ok().filter(|number| *number <= MAX);
+    number.ok_or_else(|| format!("{text} must not be above {MAX}"))
+}
 
 /// Output options.
 #[derive(Clone, Debug, Args)]

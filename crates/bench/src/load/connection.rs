@@ -1,20 +1,27 @@
-//! One connection of a load: sends a request, reads its response, counts, repeats.
+//! One connection of a load, a socket or TLS on it: sends a request, reads its response, counts, repeats.
 
 use std::{
     cell::Cell,
     io,
     net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use anyhow::{Context as _, Result};
 use bytes::Buf as _;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, empty};
+use gnudi_client::Trust;
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, empty},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
 
 use super::{
     Keep, LoadProgress, Outcome,
     requests::Parts,
     response::{self, Answer},
-    stream::{self, Secured, Stream},
 };
 
 /// Read buffer: large, so that responses of megabytes need few system calls.
@@ -25,6 +32,36 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Attempts of a request before it counts as failed.
 const ATTEMPTS_MAX: u32 = 3;
+
+/// TLS settings of a server, with the expected name.
+#[derive(Clone)]
+pub struct Secured {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Secured {
+    /// `host` as in the URL, with its port.
+    pub fn new(host: &str, trust: &Trust) -> Result<Self> {
+        let (host, _) = host.rsplit_once(':').context("a host without a port")?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(host.clone())
+            .with_context(|| format!("{host}: not a name that a certificate could have"))?;
+        Ok(Secured { connector: Arc::new(trust.config_as(None)?).into(), name })
+    }
+}
+
+/// A socket, or TLS on it.
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+
+async fn open_stream(address: SocketAddr, secured: Option<&Secured>) -> io::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let Some(Secured { connector, name }) = secured else { return Ok(Box::new(stream)) };
+    Ok(Box::new(connector.connect(name.clone(), stream).await?))
+}
 
 pub(super) struct Connection {
     address: SocketAddr,
@@ -62,7 +99,7 @@ impl Connection {
 
     async fn reopen(&mut self) -> io::Result<()> {
         self.answers = 0;
-        *self.reader.get_mut() = stream::open(self.address, self.secured.as_ref()).await?;
+        *self.reader.get_mut() = open_stream(self.address, self.secured.as_ref()).await?;
         // Of the former stream.
         let unread = self.reader.buffer().len();
         self.reader.consume(unread);
@@ -110,7 +147,6 @@ pub(super) async fn drive(
             let of_bodies = matches!(shared.load.keep, Keep::Bodies | Keep::Ids);
             let is_wanted = of_bodies || outcome.sample.is_none();
             scratch.clear();
-            outcome.reconnects += u64::from(!connection.is_open);
             let result = connection.exchange(&parts, is_wanted, &mut scratch).await;
             let end = Instant::now();
             attempts += 1;

@@ -7,7 +7,6 @@ mod connection;
 mod outcome;
 pub mod requests;
 pub mod response;
-mod stream;
 
 use std::{
     cell::Cell,
@@ -21,11 +20,11 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::{context::Stop, timeline::Call};
+use crate::context::Stop;
 use connection::Connection;
-pub use outcome::{Outcome, ThreadTimes};
+pub use connection::Secured;
+pub use outcome::{Call, Outcome, ThreadTimes};
 pub use requests::{Headers, IdText, Requests};
-pub use stream::Secured;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
@@ -65,7 +64,7 @@ pub enum Keep {
     Calls,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Load<'a> {
     pub address: SocketAddr,
     /// Set if the server uses TLS.
@@ -258,14 +257,36 @@ impl Load<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::{
         io::{Read as _, Write as _},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
+        thread::JoinHandle,
     };
 
     use super::*;
     use crate::noop::{NoopServer, POINTS};
+
+    /// Serves this number of connections, each on its own thread, which gets the connection's number.
+    pub(crate) fn serve<T: Send + 'static>(
+        connections: usize,
+        serve: impl Fn(usize, TcpStream) -> T + Send + Sync + 'static,
+    ) -> (SocketAddr, JoinHandle<Vec<T>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let serve = &serve;
+            std::thread::scope(|scope| {
+                let accept = |number| {
+                    let (stream, _) = listener.accept().unwrap();
+                    scope.spawn(move || serve(number, stream))
+                };
+                let threads: Vec<_> = (0..connections).map(accept).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            })
+        });
+        (address, server)
+    }
 
     fn requests(method: &str, path: &str) -> Requests {
         let headers = Headers::new("h", "");
@@ -284,7 +305,7 @@ mod tests {
         let mut load = load(server.address, &requests, Until::Count(10));
         load.keep = Keep::Bodies;
         let outcome = load.run();
-        assert_eq!((outcome.calls, outcome.failures, outcome.reconnects), (10, 0, 0), "{outcome:?}");
+        assert_eq!((outcome.calls, outcome.failures), (10, 0), "{outcome:?}");
         let mut indices: Vec<u64> = outcome.bodies.iter().map(|(index, _)| *index).collect();
         indices.sort_unstable();
         assert_eq!(indices, (0..10).collect::<Vec<_>>());
@@ -293,31 +314,17 @@ mod tests {
         assert!(outcome.bodies.iter().all(|(_, body)| body.len() == outcome.bodies[0].1.len()));
     }
 
-    /// Records the order in which requests arrive on each connection.
-    fn recording_server(connections: usize) -> (SocketAddr, std::thread::JoinHandle<Vec<Vec<u8>>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let serve = |mut stream: std::net::TcpStream| {
+    #[test]
+    fn lanes_keep_their_order() {
+        // Records the order in which requests arrive on each connection.
+        let (address, recorder) = serve(3, |_, mut stream| {
             let (mut seen, mut buffer) = (Vec::new(), [0; 16]);
             while let Ok(count @ 1..) = stream.read(&mut buffer) {
                 seen.extend_from_slice(&buffer[..count]);
                 stream.write_all(b"HTTP/1.1 204 None\r\n\r\n").unwrap();
             }
             seen
-        };
-        let recorder = std::thread::spawn(move || {
-            let threads: Vec<_> = (0..connections)
-                .map(|_| listener.accept().unwrap().0)
-                .map(|stream| std::thread::spawn(move || serve(stream)))
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        (address, recorder)
-    }
-
-    #[test]
-    fn lanes_keep_their_order() {
-        let (address, recorder) = recording_server(3);
         let requests = Requests::listed((0..20).map(|index| vec![index]).collect());
         let mut load = load(address, &requests, Until::Count(20));
         load.order = Order::Lanes;
@@ -338,33 +345,22 @@ mod tests {
         assert!(!outcome.latency.is_empty());
     }
 
-    /// Answers each connection's first request with the next of these, then closes.
-    fn closing_server(answers: Vec<&'static str>) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().unwrap();
-                let _ = stream.read(&mut [0; 1024]).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-        address
-    }
-
     #[test]
     fn closed_connections_are_opened_again_and_refusals_repeated() {
         const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         const GONE: &str = "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let address = closing_server(vec![OK, OK, BUSY, GONE, OK]);
+        // Answers each connection's first request, then closes.
+        let (address, _) = serve(5, |number, mut stream| {
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all([OK, OK, BUSY, GONE, OK][number].as_bytes()).unwrap();
+        });
         let requests = requests("GET", "/");
         let mut load = load(address, &requests, Until::Count(4));
         (load.connections, load.threads) = (1, 1);
         let outcome = load.run();
         assert_eq!((outcome.calls, outcome.refused, outcome.failures), (3, 1, 1), "{outcome:?}");
         assert_eq!(outcome.failure.as_deref(), Some("GET /: 404"));
-        assert_eq!(outcome.reconnects, 4, "{outcome:?}");
     }
 
     #[test]

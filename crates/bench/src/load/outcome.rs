@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{IdText, Keep, Load};
-use crate::{histogram::Histogram, timeline::Call};
+use crate::histogram::Histogram;
 
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -17,8 +17,6 @@ pub struct Outcome {
     pub failures: u64,
     /// The first failure: the request, and the status or error.
     pub failure: Option<String>,
-    /// Connections reopened because the peer closed them.
-    pub reconnects: u64,
     /// Of requests with a 2xx response.
     pub latency: Histogram,
     /// If requested: (index of the request, response body).
@@ -41,7 +39,6 @@ impl Outcome {
         self.refused += other.refused;
         self.failures += other.failures;
         self.failure = self.failure.take().or(other.failure);
-        self.reconnects += other.reconnects;
         self.latency.merge(&other.latency);
         self.bodies.extend(other.bodies);
         self.ids.extend(other.ids);
@@ -83,6 +80,13 @@ fn find_id(body: &[u8]) -> Option<IdText> {
     let rest = body[at..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
     let (id, rest) = rest.split_first_chunk()?;
     (rest.first() == Some(&b'"')).then_some(*id)
+}
+
+/// One call, in seconds since the client began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Call {
+    pub begin_s: f64,
+    pub latency_s: f64,
 }
 
 /// Processor times of one or several threads.

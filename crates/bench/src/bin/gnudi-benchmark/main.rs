@@ -4,7 +4,6 @@
 //! limit of the load generator itself (the peer `limit`). It makes no assertions about speed, but checks that measures
 //! counted as processed are really stored.
 
-mod backlog;
 mod body;
 mod commands;
 mod context;
@@ -13,7 +12,6 @@ mod documents;
 mod experiments;
 mod machine;
 mod measurement;
-mod named;
 mod page;
 mod peers;
 mod process;
@@ -22,12 +20,11 @@ mod rows;
 mod sheet;
 mod spread;
 mod table;
-mod versions;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use gnudi_bench::{findings, format, group_log, histogram, load, noop, timeline};
+use gnudi_bench::{findings, format, histogram, load, noop};
 
 /// The allocator of gnudi, so that the load generator is as fast as inside `gnudi`.
 #[global_allocator]

@@ -141,6 +141,28 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Of this work, without its cost.
+    pub fn of(row: &Row, peer: Peer, work: Work) -> Self {
+        let Work { done, elapsed, outcome, mut notes, .. } = work;
+        notes.extend(outcome.failure.map(|failure| format!("a failure: {failure}")));
+        Measurement {
+            row: row.key.into(),
+            peer,
+            variant: row.variant.map(Into::into),
+            unit: row.unit,
+            done,
+            seconds: elapsed.as_secs_f64(),
+            calls: outcome.calls,
+            refused: outcome.refused,
+            failures: outcome.failures,
+            latency: Latency::of(&outcome.latency),
+            server_cpu_seconds: None,
+            generator_cpu_seconds: 0.0,
+            server_memory_bytes: None,
+            notes,
+        }
+    }
+
     /// Work per second; for `Bytes` the figure itself.
     pub fn figure(&self) -> f64 {
         if self.unit == Unit::Bytes { self.done } else { self.done / self.seconds }
@@ -161,22 +183,8 @@ impl Measurement {
 
 #[cfg(test)]
 pub(crate) fn sample(row: &'static str, peer: Peer, unit: Unit, done: f64, seconds: f64) -> Measurement {
-    Measurement {
-        row: row.into(),
-        peer,
-        variant: None,
-        unit,
-        done,
-        seconds,
-        calls: 10,
-        refused: 0,
-        failures: 0,
-        latency: None,
-        server_cpu_seconds: None,
-        generator_cpu_seconds: 0.0,
-        server_memory_bytes: None,
-        notes: Vec::new(),
-    }
+    let work = Work { done, elapsed: Duration::from_secs_f64(seconds), ..Work::default() };
+    Measurement::of(&Row::new(row, unit, ""), peer, work)
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{experiments::Experiment, machine::Machine, measurement::Measurement, versions::Version};
+use crate::{
+    experiments::Experiment,
+    machine::{Machine, Version},
+    measurement::Measurement,
+};
 
 /// A run of the report.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -79,19 +83,6 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 #[cfg(test)]
-pub(crate) fn sample() -> Results {
-    Results {
-        written_at: 1_790_000_000,
-        seconds: 300.0,
-        command: "gnudi-benchmark report".to_owned(),
-        machine: Machine::here(),
-        versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
-        commit: "0123abc".to_owned(),
-        ..Results::default()
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
@@ -111,7 +102,15 @@ mod tests {
             lines: vec![Line::new("a", [(1.0, f64::NAN), (2.0, 3.0)])],
             ..Plot::default()
         });
-        let mut results = sample();
+        let mut results = Results {
+            written_at: 1_790_000_000,
+            seconds: 300.0,
+            command: "gnudi-benchmark report".to_owned(),
+            machine: Machine::here(),
+            versions: vec![Version { name: "gnudi".to_owned(), version: Some("0.1.0".to_owned()) }],
+            commit: "0123abc".to_owned(),
+            ..Results::default()
+        };
         let experiment = Experiment::new(["R3", "processing", "processing"]);
         results.experiments.push(Experiment { findings: Some(recorded(&findings).unwrap()), ..experiment });
         let mut push = measurement("push-1", Peer::VictoriaMetrics, Unit::Measures, 10.0, 1.0);

@@ -1,6 +1,6 @@
 //! The report as text: a block per row, with a line per peer.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use crate::{
     findings::{Findings, Table, Value},
@@ -41,11 +41,6 @@ pub fn span(us: f64) -> String {
     }
 }
 
-/// `1.20 s`.
-pub fn seconds(duration: Duration) -> String {
-    format!("{:.2} s", duration.as_secs_f64())
-}
-
 /// `12.3MB`.
 pub fn bytes(bytes: f64) -> String {
     short(bytes) + "B"
@@ -70,10 +65,6 @@ pub fn times(ratio: f64) -> String {
         ratio if !ratio.is_finite() => ABSENT.to_owned(),
         ratio => format!("{}x", short(ratio)),
     }
-}
-
-pub fn figure(measurement: &Measurement) -> String {
-    shown(&measurement.value())
 }
 
 /// The columns of a row's block.

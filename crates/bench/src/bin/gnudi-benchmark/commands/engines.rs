@@ -13,11 +13,11 @@ use crate::{
     context::Context,
     findings::{Findings, Value},
     measurement::{Measurement, Work},
-    named::Named as _,
     peers::{
         Peer, Server,
         child::output_of,
         engines::{Engine, Engines, POOL},
+        value_name,
     },
     rows::{Bench, process::Push, push, setup},
     sheet::Sheet,
@@ -66,7 +66,7 @@ pub fn run(options: &EnginesOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("measures pushed and processed on shared engines");
     let turns = options.only.iter().flat_map(|&engine| options.peers.iter().map(move |&peer| (engine, peer)));
     let failed =
-        |(engine, peer): (Engine, Peer)| format!("{} on {}: not measured", peer.name(), engine.name());
+        |(engine, peer): (Engine, Peer)| format!("{} on {}: not measured", peer.name(), value_name(&engine));
     let done = in_turn(turns, context, &mut findings, failed, |(engine, peer)| {
         eprintln!("{}: {}", peer.name(), engine.title());
         measure(options, engine, peer, context)
@@ -133,7 +133,7 @@ fn tell(findings: &mut Findings, done: &[Done]) {
     sheet.value("processed in", |done| Value::seconds(done.work.elapsed)).figure("process time");
     sheet.text("the engine allows", |done| done.limit.clone().unwrap_or_default());
     for done in done {
-        sheet.add_figures(done, &format!("{} {}", done.peer.name(), done.engine.name()), findings);
+        sheet.add_figures(done, &format!("{} {}", done.peer.name(), value_name(&done.engine)), findings);
     }
     let title = "Batches of 5,000 measures; an hour of points of many metrics, until processed";
     findings.tables.push(sheet.table(title, done, |one| {

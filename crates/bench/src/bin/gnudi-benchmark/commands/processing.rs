@@ -4,20 +4,21 @@
 //! of metrics; and the worst case of a worker, batches of one measure for one metric with many points. After each, the
 //! counts in the aggregates are checked, since losing measures would be fast.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use gnudi_bench::progress;
 use gnudi_client::ArchivePolicySpec;
 
 use super::{check_peers, in_turn, within};
 use crate::{
-    backlog::{self, Watched},
     body::{START_MS, Span, Values},
     context::Context,
     findings::{Axis, Findings, Line, Mark, Plot, Value},
     load::Requests,
     measurement::Work,
-    named::Named as _,
-    peers::{Peer, Server},
+    peers::{Peer, Server, value_name},
     rows::{
         batch,
         process::{self, CONNECTIONS, Push},
@@ -77,6 +78,9 @@ const WORST_DEFINITION: [(u32, usize); 3] = [(60, 1440), (3600, 168), (86_400, 3
 const WORST_METHODS: [&str; 8] = ["std", "count", "95pct", "min", "max", "sum", "median", "mean"];
 /// 80,000 of them are within a day.
 const WORST_STEP_MS: i64 = 1_000;
+
+/// gnudi counts the metrics of a large backlog at most once a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Workload {
     fn title(self) -> &'static str {
@@ -166,12 +170,38 @@ fn measure(sizes: &ProcessingOptions, peer: Peer, context: &Context, done: &mut 
             let text = workload.text(sizes);
             eprintln!("{}: {text}", peer.name());
             let push = workload.push(sizes, &server)?;
-            let (work, watched) = backlog::watch(&server, || push.run(&server))?;
+            let (work, watched) = watch(&server, || push.run(&server))?;
             push.check(&server)?;
             done.push(Done { workload, peer, text, work, watched });
         }
     }
     Ok(())
+}
+
+/// What the polls have seen.
+#[derive(Default)]
+struct Watched {
+    /// The backlog over time, in seconds since the start of the work.
+    points: Vec<(f64, f64)>,
+    peak_measures: u64,
+    peak_memory_bytes: Option<u64>,
+}
+
+/// Runs the work, polls the backlog and the memory of the server meanwhile, on another thread, and once more at the end.
+/// Polling is rare, so that it does not slow down the load.
+fn watch<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<(T, Watched)> {
+    let client = server.client()?;
+    let (mut watched, start) = (Watched::default(), Instant::now());
+    let outcome = progress::watch(POLL_INTERVAL, work, || {
+        // A server under load may refuse: the next poll may succeed.
+        if let Ok(status) = server.context.runtime.block_on(client.status()) {
+            let measures = status.backlog.measures;
+            watched.points.push((start.elapsed().as_secs_f64(), measures as f64));
+            watched.peak_measures = watched.peak_measures.max(measures);
+            watched.peak_memory_bytes = watched.peak_memory_bytes.max(server.probe.memory_bytes());
+        }
+    });
+    Ok((outcome?, watched))
 }
 
 fn worst(sizes: &ProcessingOptions, server: &Server) -> Result<Push> {
@@ -208,7 +238,7 @@ fn tell(done: &[Done], several: bool, findings: &mut Findings) {
     sheet.value("memory peak", |done| done.watched.peak_memory_bytes.map(Value::Bytes)).figure("memory peak");
     for done in done {
         let peer = if several { format!("{} ", done.peer.name()) } else { String::new() };
-        let name = peer + &done.workload.name();
+        let name = peer + &value_name(&done.workload);
         findings.tell(format!("{name} measures"), Value::Count(done.work.done as u64));
         sheet.add_figures(done, &name, findings);
     }
@@ -228,7 +258,7 @@ fn plot(done: &Done) -> Plot {
     let line = Line::new(done.peer.name(), done.watched.points.iter().copied());
     let (x, y) = (Axis::linear("seconds"), Axis::linear("measures waiting"));
     let pushed = Mark::new(done.work.outcome.elapsed.as_secs_f64(), "all pushed");
-    Plot::new(title, x, y, vec![line]).marked(vec![pushed])
+    Plot { marks: vec![pushed], ..Plot::new(title, x, y, vec![line]) }
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ use super::parse_options;
 use crate::{
     context::Context,
     documents, experiments,
-    machine::Machine,
+    machine::{self, Machine},
     page,
     peers::Peer,
     results::{Results, ServerNote, write_file},
     rows::{self, Bench},
-    versions,
 };
 
 /// Measure gnudi and its peers in turn on this machine.
@@ -70,7 +69,7 @@ impl ReportOptions {
 pub fn run(options: &ReportOptions, context: &Context) -> Result<()> {
     if let Some(from) = &options.from {
         let results = Results::read(from)?;
-        write_page(&results, &options.page)?;
+        write_file(&options.page, page::render(&results).as_bytes())?;
         println!("page: {}", options.page.display());
         return update_documents(&results, options);
     }
@@ -116,8 +115,8 @@ fn begin(options: &ReportOptions, context: &Context) -> Results {
     Results {
         command: command_line(),
         machine: Machine::here(),
-        versions: versions::all(&context.programs),
-        commit: versions::commit(),
+        versions: machine::versions(&context.programs),
+        commit: machine::commit(),
         servers: options.peers.iter().map(note).collect(),
         ..Results::default()
     }
@@ -127,11 +126,7 @@ fn write(results: &mut Results, start: Instant, options: &ReportOptions) -> Resu
     results.written_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     results.seconds = start.elapsed().as_secs_f64();
     results.write(&options.output)?;
-    write_page(results, &options.page)
-}
-
-fn write_page(results: &Results, path: &Path) -> Result<()> {
-    write_file(path, page::render(results).as_bytes())
+    write_file(&options.page, page::render(results).as_bytes())
 }
 
 fn update_documents(results: &Results, options: &ReportOptions) -> Result<()> {

@@ -16,8 +16,8 @@ use super::{seconds, within};
 use crate::{
     body::{START_MS, Span},
     context::{Context, Stop},
-    findings::{Axis, Findings, Mark, Plot, Table, Value},
-    load::{Keep, Load, Order, Outcome, Requests, Until},
+    findings::{Axis, Findings, Line, Mark, Plot, Table, Value},
+    load::{Call, Keep, Load, Order, Outcome, Requests, Until},
     peers::{
         Peer, Server,
         child::{Guarded, Signal},
@@ -25,7 +25,6 @@ use crate::{
         program,
     },
     rows::{push::grid, setup},
-    timeline::{self, Call},
 };
 
 /// Double gnudi's sacks while measures are posted.
@@ -61,6 +60,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The published split of a placement group.
 const AIM: &str = "aim: no request over 50 ms, where Ceph stalls for 10 to 16 s";
 
+/// Of a plot.
+const BUCKETS_MAX: f64 = 400.0;
+const BUCKET_MIN_S: f64 = 0.25;
+
 /// Start and end of a split, in seconds since the clients began.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
@@ -72,7 +75,7 @@ pub fn run(options: &SackSplitOptions, context: &Context) -> Result<Findings> {
     let mut findings = Findings::new("clients post measures while the count of sacks is doubled");
     let (calls, moments) = measure(options, context, &mut findings)?;
     let first = moments.first().map_or(0.0, |moment| moment.begin_s);
-    let [latency, rate] = timeline::lines(["longest post", "posts"], &calls, first);
+    let [latency, rate] = lines(["longest post", "posts"], &calls, first);
     let marks = |moment: &Moment| {
         [Mark::new(moment.begin_s - first, "split"), Mark::new(moment.settled_s - first, "settled")]
     };
@@ -81,7 +84,7 @@ pub fn run(options: &SackSplitOptions, context: &Context) -> Result<Findings> {
         ("Posts to gnudi", Axis::linear("posts/s"), rate),
     ] {
         let plot = Plot::new(title, Axis::linear("seconds"), y, vec![line]);
-        findings.plots.push(plot.marked(moments.iter().flat_map(marks).collect()));
+        findings.plots.push(Plot { marks: moments.iter().flat_map(marks).collect(), ..plot });
     }
     let headings =
         "| longest before | longest from the split on | until settled | calls/s before | calls/s meanwhile";
@@ -120,7 +123,7 @@ fn measure(
     findings.tell("refused for now", Value::Count(outcome.refused));
     let begin = moments.first().map_or(f64::MAX, |moment: &Moment| moment.begin_s);
     for (name, from, to) in [("longest stall", begin, f64::MAX), ("longest call before", 0.0, begin)] {
-        if let Some(longest) = timeline::longest_s(&outcome.timeline, from, to) {
+        if let Some(longest) = longest_s(&outcome.timeline, from, to) {
             findings.compare(name, Value::Seconds(longest));
         }
     }
@@ -192,6 +195,34 @@ fn split_sacks(server: &Server, cut: &dyn Fn() -> bool) -> Result<()> {
     }
 }
 
+/// The longest call in progress, in milliseconds, and the calls completed per second, by time since `origin_s`.
+fn lines(names: [&str; 2], calls: &[Call], origin_s: f64) -> [Line; 2] {
+    let end_s = calls.iter().map(|call| call.begin_s + call.latency_s).fold(0.0, f64::max);
+    let width_s = (end_s / BUCKETS_MAX).max(BUCKET_MIN_S);
+    let mut buckets = vec![(0.0_f64, 0_u64); (end_s / width_s).ceil() as usize];
+    let bucket_of = |at_s: f64| (at_s / width_s) as usize;
+    for call in calls {
+        let (first, last) = (bucket_of(call.begin_s), bucket_of(call.begin_s + call.latency_s));
+        // A stall is visible for its whole duration.
+        for bucket in buckets.iter_mut().take(last + 1).skip(first) {
+            bucket.0 = bucket.0.max(call.latency_s);
+        }
+        if let Some(bucket) = buckets.get_mut(last) {
+            bucket.1 += 1;
+        }
+    }
+    let line = |name: &str, value: &dyn Fn(&(f64, u64)) -> f64| {
+        let buckets = buckets.iter().enumerate();
+        Line::new(name, buckets.map(|(number, bucket)| (number as f64 * width_s - origin_s, value(bucket))))
+    };
+    [line(names[0], &|bucket| bucket.0 * 1e3), line(names[1], &|bucket| bucket.1 as f64 / width_s)]
+}
+
+fn longest_s(calls: &[Call], begin_s: f64, end_s: f64) -> Option<f64> {
+    let within = calls.iter().filter(|call| call.begin_s >= begin_s && call.begin_s < end_s);
+    within.map(|call| call.latency_s).reduce(f64::max)
+}
+
 fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
     let begin = moments.first().map_or(f64::INFINITY, |moment| moment.begin_s);
     let settled = moments.last().map_or(f64::INFINITY, |moment| moment.settled_s);
@@ -205,8 +236,8 @@ fn row(name: &str, calls: &[Call], moments: &[Moment]) -> Vec<String> {
     let until_settled = moments.iter().map(|moment| format!("{:.2} s", moment.settled_s - moment.begin_s));
     vec![
         name.to_owned(),
-        ms(timeline::longest_s(calls, 0.0, begin)),
-        ms(timeline::longest_s(calls, begin, f64::MAX)),
+        ms(longest_s(calls, 0.0, begin)),
+        ms(longest_s(calls, begin, f64::MAX)),
         until_settled.collect::<Vec<_>>().join(", "),
         rate(0.0, begin),
         rate(begin, settled),
@@ -224,6 +255,24 @@ mod tests {
         let moments = [Moment { begin_s: 2.0, settled_s: 4.0 }];
         assert_eq!(row("x", &calls, &moments), ["x", "4.0 ms", "30.0 ms", "2.00 s", "1", "0"]);
         assert_eq!(row("x", &calls, &[])[1..], ["30.0 ms", "", "", "", ""]);
+    }
+
+    #[test]
+    fn a_stall_shows_as_long_as_it_lasts() {
+        let calls = [(0.0, 0.1), (0.5, 3.0), (4.0, 0.1)];
+        let calls = calls.map(|(begin_s, latency_s)| Call { begin_s, latency_s });
+        let [latency, rate] = lines(["latency", "rate"], &calls, 1.0);
+        let at = |line: &Line, x: f64| line.points.iter().take_while(|point| point.0 <= x).last().unwrap().1;
+        // From -0.5 to 2.5 s after the origin.
+        for x in [-0.25, 1.0, 2.25] {
+            assert_eq!(at(&latency, x), 3000.0, "at {x} s");
+        }
+        assert_eq!(at(&latency, 2.8), 0.0);
+        assert_eq!(at(&latency, 3.1), 100.0);
+        assert_eq!((at(&rate, 1.0), at(&rate, 2.5)), (0.0, 4.0));
+        assert_eq!(longest_s(&calls, 0.0, 0.5), Some(0.1));
+        assert_eq!(longest_s(&calls, 0.5, 5.0), Some(3.0));
+        assert_eq!(longest_s(&calls, 5.0, 9.0), None);
     }
 
     #[test]

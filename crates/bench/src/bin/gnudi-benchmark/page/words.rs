@@ -98,9 +98,9 @@ fn loss(pair: &Pair) -> String {
     format!(
         "{} ({} against {}'s {}, {} times)",
         pair.row.title,
-        table::figure(pair.theirs),
+        table::shown(&pair.theirs.value()),
         pair.ours.peer.name(),
-        table::figure(pair.ours),
+        table::shown(&pair.ours.value()),
         table::short(1.0 / pair.times)
     )
 }
@@ -185,7 +185,8 @@ pub fn figures(measurements: &[Measurement]) -> Vec<String> {
         };
         let variant = if variant.is_empty() { String::new() } else { format!(" ({variant})") };
         let verdict = if is_met { "met" } else { "missed" };
-        Some(format!("{}{variant}: {}; aim {wanted}: {verdict}.", row.title, table::figure(found)))
+        let figure = table::shown(&found.value());
+        Some(format!("{}{variant}: {figure}; aim {wanted}: {verdict}.", row.title))
     };
     FIGURE_AIMS.iter().filter_map(sentence).collect()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     START_DELAY_MAX, Site,
-    child::{Guarded, Processes, Signal, run_to_end},
+    child::{Guarded, Processes, Signal, output_of},
     free_address,
 };
 
@@ -70,24 +70,18 @@ impl Ceph {
             daemons.0.push(site.start_osd(&cluster, number)?);
         }
         daemons.0.push(site.start("ceph-mgr", "x", "mgr.out")?);
-        let mut ceph = Ceph { cluster, daemons, conf };
-        ceph.wait_up()?;
-        Ok(ceph)
+        let up = |stat: Value| stat["num_up_osds"].as_u64() == Some(OSDS as u64);
+        let active = |stat: Value| stat["available"].as_bool() == Some(true);
+        let last = daemons.0.last_mut().expect("started");
+        last.wait_ready(START_DELAY_MAX, || {
+            monitor_command(&cluster, &json!({"prefix": "osd stat"})).is_ok_and(up)
+                && monitor_command(&cluster, &json!({"prefix": "mgr dump"})).is_ok_and(active)
+        })?;
+        Ok(Ceph { cluster, daemons, conf })
     }
 
     pub fn pids(&self) -> Vec<u32> {
         self.daemons.0.iter().map(Guarded::pid).collect()
-    }
-
-    fn wait_up(&mut self) -> Result<()> {
-        let cluster = &self.cluster;
-        let last = self.daemons.0.last_mut().expect("started");
-        last.wait_ready(START_DELAY_MAX, || {
-            let up = |stat: Value| stat["num_up_osds"].as_u64() == Some(OSDS as u64);
-            let active = |stat: Value| stat["available"].as_bool() == Some(true);
-            monitor_command(cluster, &json!({"prefix": "osd stat"})).is_ok_and(up)
-                && monitor_command(cluster, &json!({"prefix": "mgr dump"})).is_ok_and(active)
-        })
     }
 }
 
@@ -158,8 +152,8 @@ impl CephSite<'_> {
     fn start_monitor(&self, fsid: &str, address: &str) -> Result<Guarded> {
         let map = self.conf.with_file_name("monmap");
         let options = ["--create", "--fsid", fsid, "--addv", "a", address];
-        run_to_end(Command::new("monmaptool").args(options).arg(&map))?;
-        run_to_end(self.command("ceph-mon", "a").args(["--mkfs", "--monmap"]).arg(&map))?;
+        output_of(Command::new("monmaptool").args(options).arg(&map))?;
+        output_of(self.command("ceph-mon", "a").args(["--mkfs", "--monmap"]).arg(&map))?;
         self.start("ceph-mon", "a", "mon.out")
     }
 
@@ -168,7 +162,7 @@ impl CephSite<'_> {
         let answer = monitor_command(cluster, &json!({"prefix": "osd new", "uuid": id}))?;
         ensure!(answer["osdid"].as_u64() == Some(number as u64), "OSD {number} is called {answer}");
         let name = number.to_string();
-        run_to_end(self.command("ceph-osd", &name).args(["--mkfs", "--osd-uuid", &id]))?;
+        output_of(self.command("ceph-osd", &name).args(["--mkfs", "--osd-uuid", &id]))?;
         self.start("ceph-osd", &name, &format!("osd{number}.out"))
     }
 }

@@ -150,12 +150,7 @@ pub fn log_end(path: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
 
-/// Runs a command to completion; errors include its output.
-pub fn run_to_end(command: &mut Command) -> Result<()> {
-    output_of(command).map(drop)
-}
-
-/// The output of a command; errors include it.
+/// Runs a command to completion; returns its output, which errors include.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {name}"))?;

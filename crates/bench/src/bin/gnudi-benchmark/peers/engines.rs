@@ -16,11 +16,11 @@ use gnudi_rados::Librados;
 use super::{
     Site, ask,
     ceph::{Ceph, check_installed, create_pool},
-    child::{Guarded, Signal, run_to_end},
+    child::{Guarded, Signal, output_of},
     free_address,
     postgres::Postgres,
+    value_name,
 };
-use crate::named::Named as _;
 
 /// The engine of incoming measures and aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -95,7 +95,7 @@ impl Engines {
 
     /// The sections [indexer], [incoming] and [storage] of gnocchi.conf, for gnudi and Gnocchi.
     pub fn configuration(&self) -> String {
-        let name = self.engine.name();
+        let name = value_name(&self.engine);
         let options = match (self.engine, &self.ceph, &self.gateway) {
             (Engine::Ceph, Some(ceph), _) => format!(
                 "driver = {name}\nceph_pool = {POOL}\nceph_username = admin\nceph_conffile = {}\n",
@@ -139,7 +139,7 @@ fn start_gateway(conf: &Path, site: &Site) -> Result<(Guarded, SocketAddr)> {
     command.arg("-c").arg(conf).args(["user", "create", "--display-name=bench", "--max-buckets=0"]);
     command.args([format!("--uid={USER}"), format!("--access-key={ACCESS_KEY}")]);
     command.arg(format!("--secret-key={SECRET_KEY}"));
-    run_to_end(&mut command)?;
+    output_of(&mut command)?;
     Ok((gateway, address))
 }
 

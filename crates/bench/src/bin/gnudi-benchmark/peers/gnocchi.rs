@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::{
     Site, check_exists,
-    child::{Guarded, Signal, run_to_end},
+    child::{Guarded, Signal, output_of},
     engines::{self, Engine, Engines, start_redis},
     postgres::Postgres,
 };
@@ -71,7 +71,7 @@ fn start_programs(
         command.arg("--config-file").arg(&config);
         command
     };
-    run_to_end(&mut configured("gnocchi-upgrade"))?;
+    output_of(&mut configured("gnocchi-upgrade"))?;
     let metricd = site.start(&mut configured("gnocchi-metricd"), "metricd.log", Signal::KILL, || true)?;
     let mut uwsgi = command("uwsgi");
     let uwsgi = uwsgi

@@ -30,9 +30,8 @@ use tempfile::TempDir;
 
 use crate::{
     context::Context,
-    group_log::GroupLog,
     load::{Headers, Load, Requests, Until},
-    noop::NoopServer,
+    noop::{GroupLog, NoopServer},
     process::Probe,
 };
 pub use gnudi::program;
@@ -64,7 +63,7 @@ pub enum Peer {
 
 impl Peer {
     pub fn from_name(name: &str) -> Option<Self> {
-        Peer::value_variants().iter().copied().find(|peer| peer.name() == name)
+        Peer::from_str(name, false).ok()
     }
 
     /// Its name in options and results.
@@ -140,6 +139,11 @@ impl Peer {
             Peer::Limit => unreachable!("the no-op server has no process"),
         }
     }
+}
+
+/// The name of an option's value on the command line.
+pub fn value_name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The programs to start.

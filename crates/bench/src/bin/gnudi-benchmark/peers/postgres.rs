@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     START_DELAY_MAX, Site,
-    child::{Guarded, Signal, run_to_end},
+    child::{Guarded, Signal, output_of},
     free_address,
 };
 
@@ -34,7 +34,7 @@ impl Postgres {
         let as_root = rustix::process::getuid().is_root();
         if as_root {
             // PostgreSQL refuses to run as root.
-            run_to_end(Command::new("chown").arg("postgres:").arg(&directory))?;
+            output_of(Command::new("chown").arg("postgres:").arg(&directory))?;
         }
         let command = |name: &str| {
             let program = programs.join(name);
@@ -47,7 +47,7 @@ impl Postgres {
         };
         let data = directory.join("data");
         let options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"];
-        run_to_end(command("initdb").arg("-D").arg(&data).args(options))?;
+        output_of(command("initdb").arg("-D").arg(&data).args(options))?;
 
         let address = free_address()?;
         let port = address.port().to_string();
@@ -62,7 +62,7 @@ impl Postgres {
         let mut process = site.start(server, "pg/log", Signal::QUIT, ready)?;
         let create = || {
             let options = ["-h", "127.0.0.1", "-p", &port, "-U", "postgres", database];
-            run_to_end(command("createdb").args(options))
+            output_of(command("createdb").args(options))
         };
         // The port is open shortly before the server is ready.
         process.wait_ready(START_DELAY_MAX, || create().is_ok())?;

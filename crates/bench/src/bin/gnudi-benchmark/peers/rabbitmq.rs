@@ -7,7 +7,7 @@ use lapin::{Channel, Connection, ConnectionProperties, options::QueueDeclareOpti
 use tempfile::TempDir;
 
 use super::{
-    child::{Guarded, Leftovers, Signal},
+    child::{Guarded, Signal},
     directory, free_address,
 };
 use crate::context::Context;
@@ -36,12 +36,41 @@ pub struct RabbitMq {
 impl RabbitMq {
     pub fn start(context: &Context) -> Result<Self> {
         ensure!(Path::new(SERVER).exists(), "{SERVER} is missing: crates/bench/install-peers installs it");
-        let directory = directory(&context.leftovers)?;
+        let (leftovers, runtime) = (&context.leftovers, &context.runtime);
+        let directory = directory(leftovers)?;
         let free_port = || anyhow::Ok(free_address()?.port());
-        let ports @ [port, ..] = [free_port()?, free_port()?, free_port()?];
-        let (mapper, server) = start(directory.path(), ports, &context.leftovers)?;
+        let (port, distribution, mapper_port) = (free_port()?, free_port()?, free_port()?);
+        let path = |name: &str| directory.path().join(name);
+        for name in ["log", "mnesia"] {
+            std::fs::create_dir_all(path(name))?;
+        }
+        let configuration = format!(
+            "listeners.tcp.1 = 127.0.0.1:{port}\nvm_memory_high_watermark.absolute = 4GB\n\
+             disk_free_limit.absolute = 100MB\n"
+        );
+        std::fs::write(path("rabbitmq.conf"), configuration)?;
+        std::fs::write(path("plugins"), "[].")?;
+        let of_mapper =
+            [("ERL_EPMD_PORT", mapper_port.to_string()), ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned())];
+        let mut mapper = Command::new("epmd");
+        let mapper = mapper.envs(of_mapper.clone());
+        let mapper = Guarded::start(mapper, &path("epmd.log"), Signal::TERM, leftovers)?;
+        let text = |name: &str| path(name).display().to_string();
+        let mut server = Command::new(SERVER);
+        let server = server.envs(of_mapper).envs([
+            ("HOME", text("")),
+            ("RABBITMQ_NODENAME", format!("bench{port}@localhost")),
+            ("RABBITMQ_CONFIG_FILE", text("rabbitmq.conf")),
+            ("RABBITMQ_CONF_ENV_FILE", "/dev/null".to_owned()),
+            ("RABBITMQ_MNESIA_BASE", text("mnesia")),
+            ("RABBITMQ_LOG_BASE", text("log")),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", text("plugins")),
+            ("RABBITMQ_PID_FILE", text("pid")),
+            ("RABBITMQ_DIST_PORT", distribution.to_string()),
+            ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS.to_owned()),
+        ]);
+        let server = Guarded::start(server, &path("rabbitmq.log"), Signal::TERM, leftovers)?;
         let mut broker = RabbitMq { port, server, _mapper: mapper, _directory: directory };
-        let runtime = &context.runtime;
         let url = broker.url();
         broker.server.wait_ready(START_DELAY_MAX, || runtime.block_on(connect(&url)).is_ok())?;
         Ok(broker)
@@ -76,41 +105,4 @@ pub async fn depth(channel: &Channel, queue: &str) -> Result<u64> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     let queue = channel.queue_declare(queue.into(), options, FieldTable::default()).await?;
     Ok(u64::from(queue.message_count()))
-}
-
-fn start(
-    directory: &Path,
-    [port, distribution, mapper_port]: [u16; 3],
-    leftovers: &Leftovers,
-) -> Result<(Guarded, Guarded)> {
-    let path = |name: &str| directory.join(name).display().to_string();
-    for name in ["log", "mnesia"] {
-        std::fs::create_dir_all(directory.join(name))?;
-    }
-    let configuration = format!(
-        "listeners.tcp.1 = 127.0.0.1:{port}\nvm_memory_high_watermark.absolute = 4GB\n\
-         disk_free_limit.absolute = 100MB\n"
-    );
-    std::fs::write(directory.join("rabbitmq.conf"), configuration)?;
-    std::fs::write(directory.join("plugins"), "[].")?;
-    let mut mapper = Command::new("epmd");
-    let mapper = mapper.env("ERL_EPMD_PORT", mapper_port.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
-    let mapper = Guarded::start(mapper, &directory.join("epmd.log"), Signal::TERM, leftovers)?;
-    let mut server = Command::new(SERVER);
-    let server = server.envs([
-        ("HOME", path("")),
-        ("RABBITMQ_NODENAME", format!("bench{port}@localhost")),
-        ("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf")),
-        ("RABBITMQ_CONF_ENV_FILE", "/dev/null".to_owned()),
-        ("RABBITMQ_MNESIA_BASE", path("mnesia")),
-        ("RABBITMQ_LOG_BASE", path("log")),
-        ("RABBITMQ_ENABLED_PLUGINS_FILE", path("plugins")),
-        ("RABBITMQ_PID_FILE", path("pid")),
-        ("RABBITMQ_DIST_PORT", distribution.to_string()),
-        ("ERL_EPMD_PORT", mapper_port.to_string()),
-        ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
-        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG_ARGUMENTS.to_owned()),
-    ]);
-    let server = Guarded::start(server, &directory.join("rabbitmq.log"), Signal::TERM, leftovers)?;
-    Ok((mapper, server))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Bench,
     batch::{self, Metrics},
-    resources::{TYPE, create_type, id, resource},
+    metadata::{TYPE, create_type, id, resource},
     setup,
 };
 use crate::{

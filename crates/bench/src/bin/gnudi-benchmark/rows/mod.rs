@@ -4,13 +4,11 @@
 mod aggregate;
 mod arrow;
 pub mod batch;
-mod many;
 mod memory;
 mod metadata;
 pub mod process;
 pub mod push;
 mod read;
-mod resources;
 pub mod setup;
 
 use anyhow::Result;
@@ -19,7 +17,7 @@ use crate::{
     commands::report::ReportOptions,
     context::Context,
     load::{Requests, Until},
-    measurement::{Latency, Measurement, Row, Work},
+    measurement::{Measurement, Row, Work},
     peers::{Peer, Server},
     process::{Probe, own_cpu_seconds},
     results::{Failure, Results, ServerNote},
@@ -35,15 +33,15 @@ struct Group {
 
 const GROUPS: [Group; 10] = [
     Group { rows: &push::ROWS, suits: |_| true, run: push::run },
-    Group { rows: &metadata::ROWS, suits: manages_metrics, run: metadata::run },
-    Group { rows: &resources::ROWS, suits: manages_metrics, run: resources::run },
+    Group { rows: &metadata::METRIC_ROWS, suits: manages_metrics, run: metadata::run_metrics },
+    Group { rows: &metadata::RESOURCE_ROWS, suits: manages_metrics, run: metadata::run_resources },
     Group { rows: &read::ROWS, suits: |peer| peer != Peer::GnudiOs, run: read::run },
     Group { rows: &aggregate::ROWS, suits: manages_metrics, run: aggregate::run },
     Group { rows: &aggregate::RESOURCE_ROWS, suits: manages_metrics, run: aggregate::run_resources },
     Group { rows: &process::FOLD_ROWS, suits: |_| true, run: process::run_fold },
     Group { rows: &process::STREAM_ROWS, suits: |_| true, run: process::run_stream },
     Group { rows: &memory::ROWS, suits: has_memory, run: memory::run },
-    Group { rows: &many::ROWS, suits: |_| true, run: many::run },
+    Group { rows: &process::MANY_ROWS, suits: |_| true, run: process::run_many },
 ];
 
 /// For work on metrics and resources, which does not depend on the durability of measures.
@@ -161,28 +159,16 @@ impl<'a> Bench<'a> {
     ) -> Result<&mut Measurement> {
         eprintln!("{}: {}", server.peer.name(), row.title);
         let before = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
-        let work = work()?;
+        let mut work = work()?;
         let after = (server.probe.cpu_seconds(), generator_seconds(&server.probe));
-        let mut notes = work.notes;
         if self.context.stop.is_set() {
-            notes.push("cut short".to_owned());
+            work.notes.push("cut short".to_owned());
         }
-        notes.extend(work.outcome.failure.map(|failure| format!("a failure: {failure}")));
         self.results.measurements.push(Measurement {
-            row: row.key.into(),
-            peer: server.peer,
-            variant: row.variant.map(Into::into),
-            unit: row.unit,
-            done: work.done,
-            seconds: work.elapsed.as_secs_f64(),
-            calls: work.outcome.calls,
-            refused: work.outcome.refused,
-            failures: work.outcome.failures,
-            latency: Latency::of(&work.outcome.latency),
             server_cpu_seconds: after.0.zip(before.0).map(|(after, before)| after - before),
             generator_cpu_seconds: after.1 - before.1,
             server_memory_bytes: server.probe.memory_bytes(),
-            notes,
+            ..Measurement::of(row, server.peer, work)
         });
         Ok(self.results.measurements.last_mut().expect("it was just added"))
     }

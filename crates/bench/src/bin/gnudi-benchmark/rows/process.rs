@@ -11,10 +11,11 @@ use super::{
 };
 use crate::{
     body::{Span, Values},
+    findings::Value,
     load::{Order, Requests, Until},
     measurement::{Row, Unit, Work},
     peers::{Peer, Server},
-    table::seconds,
+    table::shown,
 };
 
 pub const FOLD_ROWS: [Row; 1] = [Row::new(
@@ -36,6 +37,16 @@ pub const STREAM_ROWS: [Row; 2] = [
     ),
 ];
 
+/// Whether throughput depends on the number of metrics: as many measures over few metrics and over many.
+pub const MANY_ROWS: [Row; 2] = [
+    Row::new(
+        "many-few",
+        Unit::Measures,
+        "5 measures a metric and call over 1,000 metrics (medium), until processed",
+    ),
+    Row::new("many", Unit::Measures, "the same number of measures over many metrics, until processed"),
+];
+
 const POLICY: &str = "medium";
 const POINTS: usize = 60;
 const FOLD_BATCH: usize = 100;
@@ -43,6 +54,11 @@ const STREAM_BATCH: usize = 1_000;
 /// Connections that push batches.
 pub const CONNECTIONS: usize = 4;
 const SINGLE_CONNECTIONS: usize = 64;
+const FEW_METRICS: usize = 1_000;
+const MANY_METRICS: usize = 50_000;
+const MANY_MEASURES: usize = 1_000_000;
+const MANY_POINTS: usize = 5;
+const MANY_BATCH: usize = 50;
 
 pub fn run_fold(bench: &mut Bench, server: &mut Server) -> Result<()> {
     let metrics = server.peer.sized(20_000, 200);
@@ -61,6 +77,27 @@ pub fn run_stream(bench: &mut Bench, server: &mut Server) -> Result<()> {
             _ => Push::singles(server, metrics, server.peer.sized(5, 1))?,
         };
         push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
+    }
+    Ok(())
+}
+
+/// Every metric already has measures before the clock starts.
+pub fn run_many(bench: &mut Bench, server: &mut Server) -> Result<()> {
+    // It would take hours.
+    if server.peer == Peer::Gnocchi {
+        return Ok(());
+    }
+    let mut rates = Vec::new();
+    for (row, metrics) in MANY_ROWS.iter().zip([FEW_METRICS, MANY_METRICS]) {
+        let rounds = MANY_MEASURES / (metrics * MANY_POINTS);
+        let push = Push::rounds(server, metrics, [MANY_BATCH, MANY_POINTS, rounds])?;
+        push.measure(bench, server, row, format!("{} measures over {metrics} metrics", push.measures))?;
+        let measurement = bench.results.measurements.last_mut().expect("a row was just measured");
+        rates.push(measurement.figure());
+        if let [few, many] = rates[..] {
+            let percent = 100.0 * many / few;
+            measurement.notes.push(format!("{percent:.0} % of the rate with {FEW_METRICS}"));
+        }
     }
     Ok(())
 }
@@ -177,7 +214,8 @@ pub fn until_processed(
     let start = Instant::now();
     let outcome = load.run();
     setup::check(&outcome)?;
-    let (pushed, waited) = (seconds(outcome.elapsed), seconds(setup::wait_processed(server)?));
+    let waited = setup::wait_processed(server)?;
+    let [pushed, waited] = [outcome.elapsed, waited].map(|time| shown(&Value::seconds(time)));
     // An interrupted load has sent only a part.
     let share = outcome.calls as f64 / requests.distinct() as f64;
     let (done, elapsed) = (measures as f64 * share, start.elapsed());

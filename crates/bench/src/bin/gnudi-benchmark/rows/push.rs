@@ -86,11 +86,8 @@ pub fn run(bench: &mut Bench, server: &mut Server) -> Result<()> {
             _ => push.push_json_and_arrow()?,
         }
         if let Some(server) = &durable_limit {
-            Pushes { bench, server, row, shape, metrics }.json(
-                "low",
-                Some("durable"),
-                Span::write_gnocchi,
-            )?;
+            push.server = server;
+            push.json("low", Some("durable"), Span::write_gnocchi)?;
         }
     }
     Ok(())

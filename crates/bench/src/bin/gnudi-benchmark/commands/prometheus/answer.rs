@@ -105,34 +105,22 @@ mod tests {
 
     #[test]
     fn answers_are_compared_by_labels_times_and_values() {
-        let one = answer(
-            r#"{"metric":{"a":"1"},"values":[[60,"1.5"],[120,"NaN"]]},{"metric":{},"value":[60,"+Inf"]}"#,
-        );
-        let turned = answer(
-            r#"{"metric":{},"value":[60,"+Inf"]},{"metric":{"a":"1"},"values":[[60,"1.5000000000001"],[120,"NaN"]]}"#,
-        );
+        const OTHER: &str = r#"{"metric":{},"value":[60,"+Inf"]}"#;
+        let series =
+            |label: &str, values: &str| format!(r#"{{"metric":{{"a":"{label}"}},"values":[{values}]}}"#);
+        let one = answer(&format!("{},{OTHER}", series("1", r#"[60,"1.5"],[120,"NaN"]"#)));
+        let turned = answer(&format!("{OTHER},{}", series("1", r#"[60,"1.5000000000001"],[120,"NaN"]"#)));
         assert_eq!(one.series(), 2);
         one.check(&turned, Agreement::Exact).unwrap();
-        for (other, why) in [
-            (r#"{"metric":{},"value":[60,"+Inf"]}"#, "2 series, not 1"),
-            (
-                r#"{"metric":{"a":"2"},"values":[[60,"1.5"],[120,"NaN"]]},{"metric":{},"value":[60,"+Inf"]}"#,
-                "\"1\"",
-            ),
-            (
-                r#"{"metric":{"a":"1"},"values":[[60,"1.5"]]},{"metric":{},"value":[60,"+Inf"]}"#,
-                "2 values, not 1",
-            ),
-            (
-                r#"{"metric":{"a":"1"},"values":[[61,"1.5"],[120,"NaN"]]},{"metric":{},"value":[60,"+Inf"]}"#,
-                "(60.0, 1.5)",
-            ),
-            (
-                r#"{"metric":{"a":"1"},"values":[[60,"1.51"],[120,"NaN"]]},{"metric":{},"value":[60,"+Inf"]}"#,
-                "1.51",
-            ),
+        let error = |other: &str| one.check(&answer(other), Agreement::Exact).unwrap_err().to_string();
+        assert_eq!(error(OTHER), "2 series, not 1");
+        for (label, values, why) in [
+            ("2", r#"[60,"1.5"],[120,"NaN"]"#, "\"1\""),
+            ("1", r#"[60,"1.5"]"#, "2 values, not 1"),
+            ("1", r#"[61,"1.5"],[120,"NaN"]"#, "(60.0, 1.5)"),
+            ("1", r#"[60,"1.51"],[120,"NaN"]"#, "1.51"),
         ] {
-            let error = one.check(&answer(other), Agreement::Exact).unwrap_err().to_string();
+            let error = error(&format!("{},{OTHER}", series(label, values)));
             assert!(error.contains(why), "{error}");
         }
     }
