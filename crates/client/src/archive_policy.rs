@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Client, Result, uri};
+use crate::{Client, Result};
 
 /// One granularity of a policy to create: at least two of the three fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -63,14 +63,5 @@ impl Client {
     pub async fn create_archive_policy(&self, spec: &ArchivePolicySpec) -> Result<ArchivePolicy> {
         let body = serde_json::to_vec(spec).expect("a policy is JSON");
         self.post("/v1/archive_policy".to_owned(), body).await
-    }
-
-    pub async fn list_archive_policies(&self) -> Result<Vec<ArchivePolicy>> {
-        self.get("/v1/archive_policy".to_owned()).await
-    }
-
-    /// Deletes a policy; a status of 400 means that metrics use it.
-    pub async fn delete_archive_policy(&self, name: &str) -> Result<()> {
-        self.delete(uri::path("/v1/archive_policy/", name)).await
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gnudi_http::{
-    Answer, ClientIdentity, HeaderMap, HttpClient, HttpOptions, Method, Request, Trust, TrustError, Uri,
+    Answer, ClientIdentity, HeaderMap, HttpClient, HttpOptions, Request, Trust, TrustError, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK, RETRY_AFTER},
 };
 use serde::de::DeserializeOwned;
@@ -84,7 +84,7 @@ pub struct JsonPage {
 
 /// A request, with its name in errors.
 struct Call {
-    method: Method,
+    method: &'static str,
     path: String,
     body: Option<Bytes>,
 }
@@ -111,7 +111,7 @@ impl Client {
         if base_url.contains('#') {
             return Err(invalid("a fragment (# and what follows) cannot be part of a base URL"));
         }
-        let identity = identity(options)?;
+        let identity = options.identity()?;
         let http = HttpClient::new(&HttpOptions {
             trust: trust.clone(),
             identity: certificate,
@@ -138,18 +138,18 @@ impl Client {
 
     /// GET of a listing, with the next page from the header `Link`.
     pub async fn get_json_page(&self, path: String) -> Result<JsonPage> {
-        self.page_of(Call { method: Method::GET, path, body: None }, decode).await
+        self.page_of(Call { method: "GET", path, body: None }, decode).await
     }
 
     /// As [`Client::get_json_page`], by POST, for searches. Without a body the query string holds all parameters.
     pub async fn post_json_page(&self, path: String, body: Option<Bytes>) -> Result<JsonPage> {
-        self.page_of(Call { method: Method::POST, path, body }, decode).await
+        self.page_of(Call { method: "POST", path, body }, decode).await
     }
 
     /// As [`Client::post_json_page`], for responses with numbers that JSON cannot represent: `NaN` and infinities
     /// become texts.
     pub async fn post_series_page(&self, path: String, body: Bytes) -> Result<JsonPage> {
-        let call = Call { method: Method::POST, path, body: Some(body) };
+        let call = Call { method: "POST", path, body: Some(body) };
         self.page_of(call, |body| decode(&non_finite::quoted(body))).await
     }
 
@@ -166,11 +166,8 @@ impl Client {
     /// Sends a modifying request (POST, PATCH or DELETE), with or without a JSON body; returns the response body. A
     /// patch of a resource type has the content type of a JSON patch.
     pub async fn send_json(&self, method: &str, path: String, body: Option<Bytes>) -> Result<Bytes> {
-        let method = match method {
-            "POST" => Method::POST,
-            "PATCH" => Method::PATCH,
-            "DELETE" => Method::DELETE,
-            _ => return Err(ClientError::InvalidOptions(format!("{method} changes nothing"))),
+        let Some(method) = ["POST", "PATCH", "DELETE"].into_iter().find(|known| *known == method) else {
+            return Err(ClientError::InvalidOptions(format!("{method} changes nothing")));
         };
         self.send(&Call { method, path, body }).await
     }
@@ -185,24 +182,20 @@ impl Client {
         path: String,
         read: impl FnOnce(&[u8]) -> Result<T, String>,
     ) -> Result<T> {
-        let call = Call { method: Method::GET, path, body: None };
+        let call = Call { method: "GET", path, body: None };
         let body = self.send(&call).await?;
         read(&body).map_err(|reason| call.unexpected(reason))
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: String, body: Vec<u8>) -> Result<T> {
-        let call = Call { method: Method::POST, path, body: Some(body.into()) };
+        let call = Call { method: "POST", path, body: Some(body.into()) };
         let body = self.send(&call).await?;
         decode(&body).map_err(|reason| call.unexpected(reason))
     }
 
     /// POST whose response body is ignored.
     pub(crate) async fn post_only(&self, path: String, body: Vec<u8>) -> Result<()> {
-        self.send(&Call { method: Method::POST, path, body: Some(body.into()) }).await.map(drop)
-    }
-
-    pub(crate) async fn delete(&self, path: String) -> Result<()> {
-        self.send(&Call { method: Method::DELETE, path, body: None }).await.map(drop)
+        self.send(&Call { method: "POST", path, body: Some(body.into()) }).await.map(drop)
     }
 
     async fn send(&self, call: &Call) -> Result<Bytes> {
@@ -220,7 +213,7 @@ impl Client {
         let message =
             location.map_or_else(|| message_of(&answer.body), |location| format!("redirected to {location}"));
         Err(ClientError::Refused {
-            method: call.method_name(),
+            method: call.method,
             path: call.path.clone(),
             refused: Refused {
                 status: answer.status.as_u16(),
@@ -232,7 +225,7 @@ impl Client {
 
     fn request(&self, call: &Call) -> Result<Request<Bytes>> {
         let mut request = Request::builder()
-            .method(call.method.clone())
+            .method(call.method)
             .uri(format!("{}{}", self.base, call.path))
             .header(ACCEPT, "application/json");
         for (name, value) in &self.identity {
@@ -248,31 +241,17 @@ impl Client {
 }
 
 impl Call {
-    fn method_name(&self) -> &'static str {
-        match self.method {
-            Method::GET => "GET",
-            Method::POST => "POST",
-            Method::DELETE => "DELETE",
-            Method::PATCH => "PATCH",
-            _ => unreachable!("the client sends no other method"),
-        }
-    }
-
     fn content_type(&self) -> &'static str {
         let is_type = self.path.starts_with("/v1/resource_type/");
-        if self.method == Method::PATCH && is_type {
-            "application/json-patch+json"
-        } else {
-            "application/json"
-        }
+        if self.method == "PATCH" && is_type { "application/json-patch+json" } else { "application/json" }
     }
 
     fn no_answer(&self, reason: String) -> ClientError {
-        ClientError::NoAnswer { method: self.method_name(), path: self.path.clone(), reason }
+        ClientError::NoAnswer { method: self.method, path: self.path.clone(), reason }
     }
 
     fn unexpected(&self, reason: String) -> ClientError {
-        ClientError::UnexpectedAnswer { method: self.method_name(), path: self.path.clone(), reason }
+        ClientError::UnexpectedAnswer { method: self.method, path: self.path.clone(), reason }
     }
 }
 
@@ -283,22 +262,18 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 impl ClientOptions {
     /// The headers with the caller's identity; none without one. Fails with `InvalidOptions` only.
     pub fn identity(&self) -> Result<Vec<(HeaderName, HeaderValue)>> {
-        identity(self)
+        if let Some(AssertedIdentity { user_id, project_id, roles }) = &self.asserted {
+            return [("x-user-id", user_id), ("x-project-id", project_id), ("x-roles", roles)]
+                .into_iter()
+                .map(|(name, text)| Ok((HeaderName::from_static(name), asserted_value(name, text)?)))
+                .collect();
+        }
+        if let Some(token) = &self.token {
+            return Ok(vec![(HeaderName::from_static("x-auth-token"), token_value(token)?)]);
+        }
+        let Some(user) = &self.user else { return Ok(Vec::new()) };
+        Ok(vec![(AUTHORIZATION, basic_authorization(user, &self.password)?)])
     }
-}
-
-fn identity(options: &ClientOptions) -> Result<Vec<(HeaderName, HeaderValue)>> {
-    if let Some(AssertedIdentity { user_id, project_id, roles }) = &options.asserted {
-        return [("x-user-id", user_id), ("x-project-id", project_id), ("x-roles", roles)]
-            .into_iter()
-            .map(|(name, text)| Ok((HeaderName::from_static(name), asserted_value(name, text)?)))
-            .collect();
-    }
-    if let Some(token) = &options.token {
-        return Ok(vec![(HeaderName::from_static("x-auth-token"), token_value(token)?)]);
-    }
-    let Some(user) = &options.user else { return Ok(Vec::new()) };
-    Ok(vec![(AUTHORIZATION, basic_authorization(user, &options.password)?)])
 }
 
 fn asserted_value(name: &str, text: &str) -> Result<HeaderValue> {
@@ -392,16 +367,16 @@ mod tests {
     #[test]
     fn a_token_goes_before_a_user() {
         let options = ClientOptions { token: Some("gAAA-_=".to_owned()), ..ClientOptions::default() };
-        let [(name, value)] = &identity(&options).unwrap()[..] else { panic!("one header") };
+        let [(name, value)] = &options.identity().unwrap()[..] else { panic!("one header") };
         assert_eq!((name.as_str(), value.as_bytes()), ("x-auth-token", &b"gAAA-_="[..]));
         assert!(value.is_sensitive());
-        assert_eq!(identity(&ClientOptions::default()).unwrap()[0].0, AUTHORIZATION);
+        assert_eq!(ClientOptions::default().identity().unwrap()[0].0, AUTHORIZATION);
         let nobody = ClientOptions { user: None, ..ClientOptions::default() };
-        assert_eq!(identity(&nobody).unwrap(), []);
+        assert_eq!(nobody.identity().unwrap(), []);
         let asserted =
             AssertedIdentity { user_id: "u".to_owned(), project_id: "p".to_owned(), roles: "a,b".to_owned() };
         let options = ClientOptions { asserted: Some(asserted.clone()), ..options };
-        let sent = identity(&options).unwrap();
+        let sent = options.identity().unwrap();
         let sent: Vec<_> =
             sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(sent, [("x-user-id", "u"), ("x-project-id", "p"), ("x-roles", "a,b")]);
@@ -409,10 +384,10 @@ mod tests {
             asserted: Some(AssertedIdentity { roles: "a\nb".to_owned(), ..asserted }),
             ..options
         };
-        assert!(identity(&options).is_err());
+        assert!(options.identity().is_err());
         for token in ["", "a b", "a\r\nX: b"] {
             let options = ClientOptions { token: Some(token.to_owned()), ..ClientOptions::default() };
-            assert!(identity(&options).is_err(), "{token:?}");
+            assert!(options.identity().is_err(), "{token:?}");
         }
     }
 

@@ -10,7 +10,6 @@ pub mod measures;
 pub mod metric;
 mod non_finite;
 mod points;
-mod profile;
 pub mod resource;
 mod status;
 pub mod uri;

@@ -20,13 +20,10 @@ pub struct Point {
 pub struct MeasuresFilter {
     /// Unix seconds, an ISO time, or relative ("-10 minutes").
     pub start: Option<String>,
-    /// Exclusive.
-    pub stop: Option<String>,
     /// `None`: mean.
     pub aggregation: Option<AggregationMethod>,
     /// Seconds or a duration; `None`: every granularity of the policy.
     pub granularity: Option<String>,
-    pub resample: Option<String>,
     /// Process the backlog first.
     pub refresh: bool,
 }
@@ -35,10 +32,8 @@ impl MeasuresFilter {
     fn path(&self, metric: MetricId) -> String {
         let mut query = Query::new(&format!("/v1/metric/{metric}/measures"));
         query.add_some("start", self.start.as_deref());
-        query.add_some("stop", self.stop.as_deref());
         query.add_some("aggregation", self.aggregation.map(|method| method.to_string()).as_deref());
         query.add_some("granularity", self.granularity.as_deref());
-        query.add_some("resample", self.resample.as_deref());
         if self.refresh {
             query.add("refresh", "true");
         }
@@ -47,13 +42,6 @@ impl MeasuresFilter {
 }
 
 impl Client {
-    /// Sends measures of one metric; `Ok` means that the server has accepted them.
-    pub async fn post_measures(&self, metric: MetricId, measures: &[Measure]) -> Result<()> {
-        let mut body = Vec::with_capacity(MEASURE_BYTES * measures.len() + 2);
-        write_measures(measures, &mut body);
-        self.post_only(format!("/v1/metric/{metric}/measures"), body).await
-    }
-
     /// Sends measures of many metrics in one request, accepted or rejected as a whole.
     pub async fn post_batch(&self, batch: &BTreeMap<MetricId, Vec<Measure>>) -> Result<()> {
         self.post_only("/v1/batch/metrics/measures".to_owned(), batch_body(batch)).await
@@ -169,7 +157,6 @@ mod tests {
             aggregation: Some(AggregationMethod { rate: true, statistic: Statistic::Mean }),
             granularity: Some("60".to_owned()),
             refresh: true,
-            ..MeasuresFilter::default()
         };
         assert!(
             filter.path(METRIC).ends_with(

@@ -14,54 +14,27 @@ pub struct MetricSpec {
     pub archive_policy_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_id: Option<String>,
 }
 
-/// A metric as returned by the server: listings and single metrics include the whole policy, a creation its name only.
+/// A metric as returned by the server; fields that this client does not need are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Metric {
     pub id: MetricId,
-    /// `user:project`, or the user's name alone with basic authentication.
-    #[serde(default)]
-    pub creator: Option<String>,
     #[serde(default)]
     pub name: Option<String>,
+    /// Its policy, in listings and of single metrics; the response to a creation has its name only.
     #[serde(default)]
-    pub unit: Option<String>,
-    #[serde(default)]
-    archive_policy: Option<ArchivePolicy>,
-    #[serde(default)]
-    archive_policy_name: Option<String>,
-}
-
-impl Metric {
-    /// The name of its policy.
-    pub fn archive_policy_name(&self) -> &str {
-        match (&self.archive_policy, &self.archive_policy_name) {
-            (Some(policy), _) => &policy.name,
-            (None, Some(name)) => name,
-            (None, None) => "",
-        }
-    }
-
-    /// Its policy, if the response included it.
-    pub fn archive_policy(&self) -> Option<&ArchivePolicy> {
-        self.archive_policy.as_ref()
-    }
+    pub archive_policy: Option<ArchivePolicy>,
 }
 
 /// Which metrics to list; `None`: no filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricFilter {
     pub name: Option<String>,
+    /// `user:project`, or the user's name alone with basic authentication.
     pub creator: Option<String>,
-    pub archive_policy_name: Option<String>,
-    pub unit: Option<String>,
     /// Maximum number; the server has its own limit (`max_limit`, 1,000 by default).
     pub limit: Option<u64>,
-    /// The last metric of the previous page.
-    pub marker: Option<MetricId>,
 }
 
 impl MetricFilter {
@@ -69,10 +42,7 @@ impl MetricFilter {
         let mut query = Query::new("/v1/metric");
         query.add_some("name", self.name.as_deref());
         query.add_some("creator", self.creator.as_deref());
-        query.add_some("archive_policy_name", self.archive_policy_name.as_deref());
-        query.add_some("unit", self.unit.as_deref());
         query.add_some("limit", self.limit.map(|limit| limit.to_string()).as_deref());
-        query.add_some("marker", self.marker.map(|marker| marker.to_string()).as_deref());
         query.finish()
     }
 }
@@ -90,10 +60,5 @@ impl Client {
     /// A status of 404 means that it does not exist.
     pub async fn get_metric(&self, id: MetricId) -> Result<Metric> {
         self.get(format!("/v1/metric/{id}")).await
-    }
-
-    /// A status of 404 means that it does not exist.
-    pub async fn delete_metric(&self, id: MetricId) -> Result<()> {
-        self.delete(format!("/v1/metric/{id}")).await
     }
 }

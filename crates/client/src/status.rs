@@ -1,11 +1,13 @@
-//! `/v1/status`.
+//! `/v1/status`, and what gnudi servers tell of themselves.
+
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::{Client, Result};
 
 /// The backlog.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Backlog {
     pub metrics: u64,
     pub measures: u64,
@@ -28,13 +30,7 @@ struct StatusBody {
 
 #[derive(Deserialize)]
 struct StorageBody {
-    summary: SummaryBody,
-}
-
-#[derive(Deserialize)]
-struct SummaryBody {
-    metrics: u64,
-    measures: u64,
+    summary: Backlog,
 }
 
 #[derive(Default, Deserialize)]
@@ -60,6 +56,19 @@ impl Client {
         self.get_with("/debug/cluster?metrics=true".to_owned(), text).await
     }
 
+    /// A flame graph (SVG) of the server's processor time in the next `duration` (whole seconds), from `frequency_hz`
+    /// samples per second of processor time. Administrators only. The call takes longer than `duration`; the client's
+    /// timeout must allow for it.
+    pub async fn flamegraph(&self, duration: Duration, frequency_hz: u16) -> Result<String> {
+        let seconds = duration.as_secs();
+        let path = format!("/debug/flamegraph?seconds={seconds}&frequency={frequency_hz}");
+        self.get_with(path, |body| {
+            let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+            if text.contains("<svg") { Ok(text.to_owned()) } else { Err("no SVG".to_owned()) }
+        })
+        .await
+    }
+
     /// `/metrics`: the metrics of the responding process, in Prometheus' text format.
     pub async fn figures(&self) -> Result<String> {
         self.get_with("/metrics".to_owned(), text).await
@@ -74,12 +83,6 @@ impl Client {
     /// The totals of the backlog, and the workers (`details=false`: the backlog by metric can be long).
     pub async fn status(&self) -> Result<Status> {
         let body: StatusBody = self.get("/v1/status?details=false".to_owned()).await?;
-        Ok(Status {
-            backlog: Backlog {
-                metrics: body.storage.summary.metrics,
-                measures: body.storage.summary.measures,
-            },
-            processors: body.metricd.processors.unwrap_or_default(),
-        })
+        Ok(Status { backlog: body.storage.summary, processors: body.metricd.processors.unwrap_or_default() })
     }
 }

@@ -173,7 +173,7 @@ impl MetricTask {
     /// `Err` says why this is not a metric with its policy.
     fn of(value: &Value) -> Result<Self, String> {
         let metric = Metric::deserialize(value).map_err(|error| error.to_string())?;
-        let policy = metric.archive_policy().ok_or("a metric without its archive policy")?;
+        let policy = metric.archive_policy.as_ref().ok_or("a metric without its archive policy")?;
         // Unknown methods cannot be requested; differing policies are reported as such.
         let methods = policy
             .aggregation_methods

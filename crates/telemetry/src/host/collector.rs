@@ -121,7 +121,6 @@ impl Collector {
             name: Some(name.to_owned()),
             creator: Some(self.options.user.clone()),
             limit: Some(1),
-            ..MetricFilter::default()
         };
         let id = if let Some(metric) = self.client.list_metrics(&filter).await?.first() {
             metric.id
@@ -130,7 +129,6 @@ impl Collector {
                 name: Some(name.to_owned()),
                 archive_policy_name: Some(self.options.archive_policy_name.clone()),
                 unit: Some(unit_of(name).to_owned()),
-                ..MetricSpec::default()
             };
             self.client.create_metric(&spec).await?.id
         };
