@@ -50,13 +50,18 @@ pub(crate) async fn refuse_others(
 /// Whether changing the timespans of the target's policy `there`, and its back window if `with_window`, makes it equal
 /// to `policy`. A change of timespans in Gnocchi may bring the granularities in another order, too.
 fn may_become(there: &ArchivePolicy, policy: &ArchivePolicy, with_window: bool) -> bool {
+    let back_window = if with_window { policy.back_window } else { there.back_window };
+    let definition = policy.definition.clone();
+    have_same_granularities(there, policy)
+        && *policy == ArchivePolicy { definition, back_window, ..there.clone() }
+}
+
+/// Whether Gnocchi's API can change the timespans of one to those of the other.
+pub(crate) fn have_same_granularities(one: &ArchivePolicy, other: &ArchivePolicy) -> bool {
     let granularities = |policy: &ArchivePolicy| {
         policy.definition.iter().map(|item| item.granularity).collect::<BTreeSet<_>>()
     };
-    let back_window = if with_window { policy.back_window } else { there.back_window };
-    let definition = policy.definition.clone();
-    granularities(there) == granularities(policy)
-        && *policy == ArchivePolicy { definition, back_window, ..there.clone() }
+    granularities(one) == granularities(other)
 }
 
 /// Policies whose back window has changed since an earlier round. How Gnocchi treats late points then differs from the
@@ -456,16 +461,8 @@ mod tests {
     #[test]
     fn a_history_of_several_pages_is_read_once() {
         let [one, long, other] = [1, 2, 3].map(Uuid::from_u128);
-        let revision = |start| SourceRevision {
-            original_resource_id: String::new(),
-            creator: String::new(),
-            user_id: None,
-            project_id: None,
-            started_at: Timestamp::EPOCH,
-            ended_at: None,
-            revision_start: Timestamp(start),
-            attributes: BTreeMap::new(),
-        };
+        let revision =
+            |start| SourceRevision { revision_start: Timestamp(start), ..SourceRevision::default() };
         let mut histories = Histories::default();
         assert_eq!(histories.turn_to(&[one, long]), [one, long]);
         let history = |id| SourceResource { id, revisions: vec![revision(1), revision(2)] };

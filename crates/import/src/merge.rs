@@ -44,15 +44,23 @@ where
     A: Rows,
     B: Rows<Id = A::Id, Error = A::Error>,
 {
-    let order = match tokio::try_join!(left.next_id(), right.next_id())? {
+    let (left_id, right_id) = tokio::try_join!(left.next_id(), right.next_id())?;
+    let Some((is_left, is_right)) = turn(left_id, right_id) else { return Ok((None, None)) };
+    let left = if is_left { left.page.pop_front() } else { None };
+    let right = if is_right { right.page.pop_front() } else { None };
+    Ok((left, right))
+}
+
+/// Whether it is the turn of the left one of two sorted lists, and of the right one, by their next keys; both if these are
+/// equal. `None` at the end of both.
+pub fn turn<K: Ord>(left: Option<K>, right: Option<K>) -> Option<(bool, bool)> {
+    let order = match (left, right) {
         (Some(left), Some(right)) => left.cmp(&right),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
-        (None, None) => return Ok((None, None)),
+        (None, None) => return None,
     };
-    let left = if order.is_le() { left.page.pop_front() } else { None };
-    let right = if order.is_ge() { right.page.pop_front() } else { None };
-    Ok((left, right))
+    Some((order.is_le(), order.is_ge()))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Imports one resource with its revisions: creates it as it was at first, then repeats its changes.
 
-use gnudi_indexer::{
-    Indexer, IndexerError, MeasuredResources, NewResource, NewRevision, ResourceChange, revive_measured,
-};
-use gnudi_model::{MetricId, Timestamp, resource_type::GENERIC};
+use gnudi_indexer::{IndexerError, NewResource, NewRevision, ResourceChange};
+use gnudi_model::{MetricId, resource_type::GENERIC};
 use uuid::Uuid;
 
 use crate::{
@@ -43,17 +41,13 @@ pub(crate) async fn import(
         }
     }
     let new = NewResource {
-        id,
-        resource_type: resource_type.to_owned(),
         original_resource_id: first.original_resource_id.clone(),
-        creator: first.creator.clone(),
         user_id: first.user_id.clone(),
         project_id: first.project_id.clone(),
         started_at: first.started_at,
         ended_at: first.ended_at,
         attributes: first.attributes.clone(),
-        metrics: Vec::new(),
-        now: first.revision_start,
+        ..NewResource::new(id, resource_type, &first.creator, first.revision_start)
     };
     match target.indexer.create_resources(vec![new]).await.into_iter().next() {
         Some(Err(error @ IndexerError::ResourceAlreadyExists(_))) => {
@@ -86,21 +80,8 @@ fn change(revision: &SourceRevision) -> ResourceChange {
         started_at: Some(revision.started_at),
         ended_at: Some(revision.ended_at),
         attributes: revision.attributes.clone(),
-        metrics: None,
-        append_metrics: true,
         revision: NewRevision::Always,
-        of_revision: None,
         now: revision.revision_start,
+        ..ResourceChange::default()
     }
-}
-
-/// Revokes the ends of resources that get measures from the time of their end on, as a pass over these measures does.
-/// A later import finds a revision that Gnocchi does not have, and imports the resource anew.
-pub(crate) async fn revive(
-    indexer: &dyn Indexer,
-    measured: MeasuredResources,
-    now: Timestamp,
-) -> Result<(), IndexerError> {
-    revive_measured(indexer, measured, now).await?;
-    Ok(())
 }

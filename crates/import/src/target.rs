@@ -75,15 +75,8 @@ pub(crate) async fn resource_page(
     limit: usize,
 ) -> Result<Vec<Arc<Resource>>, IndexerError> {
     let sorts = vec![ResourceSort { field: "id".to_owned(), direction: SortDirection::Ascending }];
-    let listing = ResourceListing {
-        resource_type: resource_type.to_owned(),
-        filter,
-        history,
-        details: false,
-        omits_attributes: false,
-        metric_names: None,
-        page: ResourcePage { limit: Some(limit), marker, sorts },
-        now: Timestamp::EPOCH,
-    };
+    let page = ResourcePage { limit: Some(limit), marker, sorts };
+    let all = ResourceListing::of(resource_type, Timestamp::EPOCH);
+    let listing = ResourceListing { filter, history, page, ..all };
     indexer.list_resources(&listing).await
 }

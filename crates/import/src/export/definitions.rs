@@ -21,7 +21,7 @@ use super::{
     line::Line,
     resources::{shown_for_null, value_of},
 };
-use crate::index::SourceType;
+use crate::{definitions::have_same_granularities, index::SourceType};
 
 /// A resource type on both sides, including the generic one.
 pub(super) struct Types {
@@ -214,16 +214,6 @@ fn of_gnocchi(policy: &ArchivePolicy) -> ArchivePolicy {
     }
     let name = name_in_gnocchi(&policy.name);
     ArchivePolicy { name, raw_timespan: None, recomputes_late: false, aggregation_methods, ..policy.clone() }
-}
-
-/// Whether Gnocchi's API can change the timespans of one to those of the other.
-fn have_same_granularities(theirs: &ArchivePolicy, ours: &ArchivePolicy) -> bool {
-    let granularities = |policy: &ArchivePolicy| {
-        let mut spans: Vec<_> = policy.definition.iter().map(|item| item.granularity).collect();
-        spans.sort_unstable();
-        spans
-    };
-    granularities(theirs) == granularities(ours)
 }
 
 fn definition_of(policy: &ArchivePolicy) -> Value {

@@ -44,7 +44,7 @@ pub enum IndexError {
 }
 
 /// One revision of a resource.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceRevision {
     pub original_resource_id: String,
     pub creator: String,
@@ -140,7 +140,7 @@ impl Index {
     /// Keeps the connection from being closed for idleness, as proxies do it, while others are read for long.
     pub async fn touch(&mut self) -> Result<(), IndexError> {
         let select = self.once("SELECT 1".to_owned());
-        self.fetch(select).await.map(drop)
+        self.read(select, |_| Ok(())).await.map(drop)
     }
 
     /// Rejects unknown versions.
@@ -168,12 +168,13 @@ impl Index {
             ("aggregation_methods", Form::Text),
         ]);
         let select = self.once(format!("SELECT {columns} FROM archive_policy ORDER BY name"));
-        let rows = self.fetch(select).await?;
-        let texts = self.decode(&rows, |row| {
-            let (name, definition, methods): (String, String, String) =
-                (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
-            Ok((name, row.try_get::<i64>(1)?, definition, methods))
-        })?;
+        let texts = self
+            .read(select, |row| {
+                let (name, definition, methods): (String, String, String) =
+                    (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
+                Ok((name, row.try_get::<i64>(1)?, definition, methods))
+            })
+            .await?;
         let policy = |(name, back_window, definition, methods): (String, i64, String, String)| {
             let invalid = |reason| self.invalid(format!("archive policy {name}"), reason);
             archive_policy(&name, back_window, &definition, &methods).map_err(invalid)
@@ -188,14 +189,14 @@ impl Index {
             "SELECT {columns} FROM archive_policy_rule r JOIN archive_policy p ON p.name = r.archive_policy_name \
              ORDER BY r.name"
         ));
-        let rows = self.fetch(select).await?;
-        self.decode(&rows, |row| {
+        self.read(select, |row| {
             Ok(ArchivePolicyRule {
                 name: row.try_get(0)?,
                 metric_pattern: row.try_get(1)?,
                 archive_policy_name: row.try_get(2)?,
             })
         })
+        .await
     }
 
     /// All except the generic one, and those being created or deleted.
@@ -209,13 +210,14 @@ impl Index {
             ("updated_at", Form::Time),
         ]);
         let select = self.once(format!("SELECT {columns} FROM resource_type ORDER BY name"));
-        let rows = self.fetch(select).await?;
-        let found = self.decode(&rows, |row| {
-            let (name, table, state): (String, String, String) =
-                (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
-            let attributes = row.try_get::<Option<&str>>(2)?.unwrap_or("{}").to_owned();
-            Ok((name, table, attributes, state, time(row.try_get(4)?)))
-        })?;
+        let found = self
+            .read(select, |row| {
+                let (name, table, state): (String, String, String) =
+                    (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
+                let attributes = row.try_get::<Option<&str>>(2)?.unwrap_or("{}").to_owned();
+                Ok((name, table, attributes, state, time(row.try_get(4)?)))
+            })
+            .await?;
         let exists = |(name, .., state, _): &Found| {
             name != GENERIC && matches!(state.as_str(), "active" | "updating" | "updating_error")
         };
@@ -284,8 +286,7 @@ impl Index {
         let select = format!("SELECT {id} FROM metric WHERE status = 'active' AND archive_policy_name = ");
         let mut select = self.once(select);
         self.push_text(&mut select, policy);
-        let rows = self.fetch(select).await?;
-        self.decode(&rows, |row| Ok(MetricId(id_at(row, 0)?)))
+        self.read(select, |row| Ok(MetricId(id_at(row, 0)?))).await
     }
 
     /// Metrics with these ids, sorted by id. At most [`IDS_AT_ONCE`] ids. Gnocchi does not store when they were
@@ -309,20 +310,16 @@ impl Index {
         ));
         self.push_among(&mut select, "m.id", &ids.iter().map(|id| id.0).collect::<Vec<_>>());
         select.push(" ORDER BY m.id");
-        let rows = self.fetch(select).await?;
-        self.decode(&rows, |row| {
-            let resource_id = row.try_get::<Option<&str>>(5)?;
+        self.read(select, |row| {
+            let creator = row.try_get::<Option<&str>>(1)?.unwrap_or_default();
             Ok(NewMetric {
-                id: MetricId(id_at(row, 0)?),
-                creator: row.try_get::<Option<&str>>(1)?.unwrap_or_default().to_owned(),
                 name: row.try_get::<Option<&str>>(2)?.map(str::to_owned),
                 unit: row.try_get::<Option<&str>>(3)?.map(str::to_owned),
-                archive_policy_name: row.try_get(4)?,
-                resource_id: resource_id.map(parse_id).transpose()?,
-                created_at,
-                whole_name: None,
+                resource_id: row.try_get::<Option<&str>>(5)?.map(parse_id).transpose()?,
+                ..NewMetric::new(MetricId(id_at(row, 0)?), creator, row.try_get(4)?, created_at)
             })
         })
+        .await
     }
 
     /// A page of the metrics after an id, sorted by id; empty at the end.
@@ -349,8 +346,7 @@ impl Index {
             self.push_id(&mut select, behind);
         }
         select.push(format_args!(" ORDER BY id LIMIT {IDS_AT_ONCE}"));
-        let rows = self.fetch(select).await?;
-        self.decode(&rows, |row| id_at(row, 0))
+        self.read(select, |row| id_at(row, 0)).await
     }
 
     /// All rows of a statement that ends with a condition, sorted by id.
@@ -368,9 +364,10 @@ impl Index {
                 self.push_id(&mut page, id(last));
             }
             page.push(format_args!(" ORDER BY id LIMIT {PAGE_ROWS}"));
-            let rows = self.fetch(page).await?;
-            all.extend(self.decode(&rows, &one)?);
-            if rows.len() < PAGE_ROWS {
+            let some = self.read(page, &one).await?;
+            let is_last = some.len() < PAGE_ROWS;
+            all.extend(some);
+            if is_last {
                 return Ok(all);
             }
         }
@@ -431,9 +428,13 @@ impl Index {
         Statement::once(self.connection.dialect(), sql)
     }
 
-    async fn fetch(&mut self, statement: Statement) -> Result<Vec<Row>, IndexError> {
+    async fn read<T>(
+        &mut self,
+        statement: Statement,
+        one: impl Fn(&Row) -> Result<T, gnudi_sql::Error>,
+    ) -> Result<Vec<T>, IndexError> {
         let rows = self.connection.fetch_all(statement).await;
-        rows.map_err(|error| self.error(&error))
+        self.decode(&rows.map_err(|error| self.error(&error))?, one)
     }
 
     fn decode<T>(

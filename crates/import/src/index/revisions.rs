@@ -31,8 +31,7 @@ impl Index {
             let mut select = self.revision_select(of, suffix);
             self.push_among(&mut select, "r.id", ids);
             select.push(format_args!(" ORDER BY {order}"));
-            let rows = self.fetch(select).await?;
-            revisions.push(self.decode(&rows, |row| FoundRevision::of(of, row))?);
+            revisions.push(self.read(select, |row| FoundRevision::of(of, row)).await?);
         }
         let (earlier, current) = (revisions.pop().unwrap_or_default(), revisions.pop().unwrap_or_default());
         Ok(with_revisions(current, earlier))
@@ -60,10 +59,8 @@ impl Index {
             let mut select = self.once(format!("SELECT {columns} FROM resource_history WHERE 1 = 1"));
             self.push_among(&mut select, "id", some);
             select.push(" GROUP BY id");
-            let rows = self.fetch(select).await?;
-            let counted =
-                self.decode(&rows, |row| Ok((id_at(row, 0)?, row.try_get::<i64>(1)?.unsigned_abs())))?;
-            earlier.extend(counted);
+            let count = |row: &Row| Ok((id_at(row, 0)?, row.try_get::<i64>(1)?.unsigned_abs()));
+            earlier.extend(self.read(select, count).await?);
         }
         let revisions = |id: &Uuid| 1 + earlier.get(id).copied().unwrap_or_default();
         Ok(groups(ids, IDS_AT_ONCE, REVISIONS_AT_ONCE, revisions))
@@ -84,8 +81,7 @@ impl Index {
         for suffix in [CURRENT, EARLIER] {
             let mut select = self.select_of_revisions(of, suffix, &self.column("r.id", Form::Id));
             select.push(format_args!(" AND ({beyond})"));
-            let rows = self.fetch(select).await?;
-            found.extend(self.decode(&rows, |row| id_at(row, 0))?);
+            found.extend(self.read(select, |row| id_at(row, 0)).await?);
         }
         found.sort_unstable();
         found.dedup();
@@ -226,14 +222,9 @@ mod tests {
     fn found(id: u128, start: i64, host: Option<&str>) -> FoundRevision {
         let value = host.map_or(AttributeValue::Null, |host| AttributeValue::String(host.into()));
         let revision = SourceRevision {
-            original_resource_id: String::new(),
-            creator: String::new(),
-            user_id: None,
-            project_id: None,
-            started_at: Timestamp::EPOCH,
-            ended_at: None,
             revision_start: Timestamp(start),
             attributes: BTreeMap::from([("host".into(), value)]),
+            ..SourceRevision::default()
         };
         FoundRevision { id: Uuid::from_u128(id), revision, has_attributes: host.is_some() }
     }

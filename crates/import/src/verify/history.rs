@@ -1,10 +1,11 @@
 //! Compares the revisions of a resource.
 
-use std::{cmp::Ordering, collections::HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::json::{self, FieldDifference};
+use crate::merge;
 
 /// All fields in which the histories of a resource differ. A path begins with the start time of the revision; a
 /// revision that exists only on one side is reported as a whole.
@@ -14,15 +15,11 @@ pub fn compare(gnocchi: &[Value], gnudi: &[Value]) -> Vec<FieldDifference> {
     ours.sort_by(|one, other| start(one).cmp(start(other)));
     let (mut theirs, mut ours) = (theirs.into_iter().peekable(), ours.into_iter().peekable());
     let mut found = Vec::new();
-    loop {
-        let order = match (theirs.peek(), ours.peek()) {
-            (None, None) => return found,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(their), Some(our)) => start(their).cmp(start(our)),
-        };
-        let their = if order == Ordering::Greater { None } else { theirs.next() };
-        let our = if order == Ordering::Less { None } else { ours.next() };
+    while let Some((is_theirs, is_ours)) =
+        merge::turn(theirs.peek().copied().map(start), ours.peek().copied().map(start))
+    {
+        let their = if is_theirs { theirs.next() } else { None };
+        let our = if is_ours { ours.next() } else { None };
         let begin = their.or(our).map(start).unwrap_or_default();
         let path = format!("revision of {begin}");
         if let (Some(their), Some(our)) = (their, our) {
@@ -34,6 +31,7 @@ pub fn compare(gnocchi: &[Value], gnudi: &[Value]) -> Vec<FieldDifference> {
             found.push(FieldDifference { path, gnocchi: their.cloned(), gnudi: our.cloned() });
         }
     }
+    found
 }
 
 /// Whether gnudi has a revision that begins when none of Gnocchi's does.

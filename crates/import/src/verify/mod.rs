@@ -10,9 +10,11 @@ pub mod series;
 mod side;
 mod walk;
 
+pub use walk::verify;
+
 use std::fmt;
 
-use gnudi_client::{Client, ClientError};
+use gnudi_client::ClientError;
 
 /// Maximum characters of a value in a difference.
 const SHOWN_CHARS: usize = 120;
@@ -150,20 +152,6 @@ pub enum VerifyError {
     Client { side: &'static str, url: String, error: Box<ClientError> },
     #[error("{side} at {url}: {path}: unexpected answer: {reason}")]
     UnexpectedAnswer { side: &'static str, url: String, path: String, reason: String },
-}
-
-/// Compares everything. Both should be idle: measures that arrive meanwhile may be reported as differences. The users
-/// of the clients must be able to read everything, as administrators can.
-///
-/// # Errors
-/// If a server does not respond, or refuses.
-pub async fn verify(
-    gnocchi: &Client,
-    gnudi: &Client,
-    options: Options,
-    tell: &mut dyn FnMut(VerifyEvent<'_>),
-) -> Result<Report> {
-    walk::walk(gnocchi.clone(), gnudi.clone(), options, tell).await
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Compares two series of aggregates, bit by bit.
 
-use std::{cmp::Ordering, fmt};
+use std::fmt;
 
 use gnudi_client::Point;
 use gnudi_model::{AggregationMethod, Statistic};
+
+use crate::merge;
 
 /// Maximum relative difference of two percentiles.
 const PERCENTILE_TOLERANCE: f64 = 1e-9;
@@ -76,18 +78,18 @@ pub struct SeriesOutcome {
 pub fn compare(gnocchi: &[Point], gnudi: &[Point], rules: SeriesRules<'_>) -> SeriesOutcome {
     let mut outcome = SeriesOutcome::default();
     let (mut theirs, mut ours) = (gnocchi, gnudi);
-    loop {
-        // Times as texts sort like times. Several rows within a second may have the same text.
-        let order = match (theirs.first(), ours.first()) {
-            (None, None) => return outcome,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(their), Some(our)) => their.timestamp.cmp(&our.timestamp),
-        };
-        let their = if order == Ordering::Greater { None } else { theirs.split_off_first() };
-        let our = if order == Ordering::Less { None } else { ours.split_off_first() };
+    // Several rows within a second may have the same text.
+    while let Some((is_theirs, is_ours)) = merge::turn(next_time(theirs), next_time(ours)) {
+        let their = if is_theirs { theirs.split_off_first() } else { None };
+        let our = if is_ours { ours.split_off_first() } else { None };
         outcome.add(their, our, rules);
     }
+    outcome
+}
+
+/// As a text, which sorts like the time.
+fn next_time(rows: &[Point]) -> Option<&str> {
+    rows.first().map(|row| row.timestamp.as_str())
 }
 
 impl SeriesOutcome {

@@ -54,15 +54,20 @@ impl Log<'_> {
     }
 }
 
-pub(super) async fn walk(
-    gnocchi: Client,
-    gnudi: Client,
+/// Compares everything. Both should be idle: measures that arrive meanwhile may be reported as differences. The users
+/// of the clients must be able to read everything, as administrators can.
+///
+/// # Errors
+/// If a server does not respond, or refuses.
+pub async fn verify(
+    gnocchi: &Client,
+    gnudi: &Client,
     options: Options,
     tell: &mut dyn FnMut(VerifyEvent<'_>),
 ) -> Result<Report> {
     let sides = Sides {
-        gnocchi: Side { name: "Gnocchi", client: gnocchi },
-        gnudi: Side { name: "gnudi", client: gnudi },
+        gnocchi: Side { name: "Gnocchi", client: gnocchi.clone() },
+        gnudi: Side { name: "gnudi", client: gnudi.clone() },
     };
     let mut log = Log { report: Report::default(), tell };
     let policies = named(&sides, Kind::ArchivePolicy, "/v1/archive_policy", &mut log).await?;
