@@ -103,7 +103,7 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
                     let name = theirs.name.as_deref().unwrap_or_default();
                     known.kept_metrics.insert(MetricPlace::of(theirs.resource_id, Some(name)), theirs.id);
                 }
-                if is_created_there(&ours, earlier) {
+                if earlier.metrics.place(ours.id.0) == Some(&Place::of(&ours)) {
                     left.remove(&ours.id.0);
                 }
                 continue;
@@ -131,11 +131,6 @@ pub(super) async fn write_deleted(export: &mut Export<'_>) -> Result<(), ExportE
     }
     known.deleted_metrics = deleted;
     Ok(())
-}
-
-/// Whether the file of earlier runs creates the metric where gnudi has it.
-fn is_created_there(ours: &Metric, earlier: &Earlier) -> bool {
-    earlier.metrics.place(ours.id.0) == Some(&Place::of(ours))
 }
 
 /// Deletes a metric that the file creates, unless gnudi has it there, or the deletion of its resource includes it.
@@ -221,26 +216,42 @@ pub(super) async fn write_new(export: &mut Export<'_>) -> Result<(), ExportError
                     ));
                 }
                 known.make(&new);
-                if !is_created_there(&new, earlier) {
+                let lines = creation_lines(&new, earlier, known);
+                if !lines.is_empty() {
                     if earlier.metrics.place(new.id.0).is_some() {
                         report.skipped.push(format!(
                             "metric {}: it belongs to another resource than when it was exported: it is created again, and what it had there is lost",
                             new.id
                         ));
                     }
-                    for line in definitions.lines(*gnudi, &new.archive_policy_name, report).await? {
+                    let before = definitions.lines(*gnudi, &new.archive_policy_name, report).await?;
+                    for line in before.iter().chain(&lines) {
                         report.changes += 1;
-                        output.write(&line)?;
+                        output.write(line)?;
                     }
-                    report.changes += 1;
                     report.metrics_new += 1;
-                    output.write(&creation(&new))?;
                     tell(report);
                 }
             }
             (Some(_), None) => {}
         }
     }
+}
+
+/// The requests that create a metric where gnudi has it; none if the file of earlier runs does, and this run does not
+/// delete it. gnudi may have moved the metric since [`write_deleted`] has listed it: away, then what the file creates is
+/// deleted now, or back, then it is created again.
+fn creation_lines(new: &Metric, earlier: &Earlier, known: &Known) -> Vec<Line> {
+    let is_deleted = |place: &Place| {
+        let is_with_resource =
+            matches!(place, Place::Of(resource, _) if known.deleted_resources.contains(resource));
+        is_with_resource || known.deleted_metrics.contains(&new.id.0)
+    };
+    let there = earlier.metrics.place(new.id.0).filter(|place| !is_deleted(place));
+    if there == Some(&Place::of(new)) {
+        return Vec::new();
+    }
+    there.map(|place| deletion(new.id.0, place)).into_iter().chain([creation(new)]).collect()
 }
 
 fn creation(new: &Metric) -> Line {
@@ -298,5 +309,36 @@ mod tests {
                 (format!("/v1/resource/generic/{there}/metric/a%20b"), Some(named), vec![]),
             ]
         );
+    }
+
+    #[test]
+    fn a_metric_that_moves_meanwhile_is_created_once_where_it_is() {
+        let [id, one, other, gone] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let methods = |is_deleted: bool, of_file: Option<Place>, resource_id: Option<Uuid>| {
+            let new = Metric { resource_id, name: Some("cpu".into()), ..Metric::new(MetricId(id)) };
+            let mut earlier = Earlier::default();
+            if let Some(place) = of_file {
+                earlier.metrics.insert(id, place);
+            }
+            let known = Known {
+                deleted_resources: BTreeSet::from([gone]),
+                deleted_metrics: is_deleted.then_some(id).into_iter().collect(),
+                ..Known::default()
+            };
+            let lines = creation_lines(&new, &earlier, &known);
+            lines.iter().map(|line| line.method.clone().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let of = |resource| Some(Place::Of(resource, "cpu".to_owned()));
+        assert_eq!(methods(false, None, Some(one)), "POST");
+        assert_eq!(methods(false, of(one), Some(one)), "");
+        // Moved after it was listed.
+        assert_eq!(methods(false, of(one), Some(other)), "DELETE POST");
+        assert_eq!(methods(false, Some(Place::Alone), Some(one)), "DELETE POST");
+        // Moved before, and deleted; it may have come back.
+        assert_eq!(methods(true, of(one), Some(other)), "POST");
+        assert_eq!(methods(true, of(one), Some(one)), "POST");
+        // Deleted with its resource, of which there may be another.
+        assert_eq!(methods(false, of(gone), Some(one)), "POST");
+        assert_eq!(methods(false, of(gone), Some(gone)), "POST");
     }
 }
