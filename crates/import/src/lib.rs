@@ -19,11 +19,11 @@ pub mod source;
 mod target;
 pub mod verify;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use gnudi_drivers::aggregates::StoreError;
 use gnudi_indexer::IndexerError;
-use gnudi_sql::ServerOptions;
+use gnudi_sql::{Host, Server, ServerOptions};
 
 use index::IndexError;
 use source::{Incoming, SourceError, Storage};
@@ -36,6 +36,21 @@ pub struct Source {
     pub index: ServerOptions,
     pub storage: Arc<dyn Storage>,
     pub incoming: Arc<dyn Incoming>,
+}
+
+/// Whether a store that was marked with this place is an import of the Gnocchi with this index.
+pub fn is_place_of(place: &str, index: &ServerOptions) -> bool {
+    const POSTGRES_SOCKETS: &str = "/var/run/postgresql";
+    // A URL of PostgreSQL without a host means this socket; for earlier versions it meant localhost.
+    let earlier = match &index.host {
+        Host::Socket(folder, port)
+            if index.server == Server::Postgres && folder == Path::new(POSTGRES_SOCKETS) =>
+        {
+            Some(ServerOptions { host: Host::Tcp("localhost".to_owned(), *port), ..index.clone() })
+        }
+        _ => None,
+    };
+    place == index.place() || earlier.is_some_and(|earlier| place == earlier.place())
 }
 
 /// Counters of an import.
@@ -122,3 +137,30 @@ impl From<StoreError> for ImportError {
 
 /// Called with the counters from time to time.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Report) + Send);
+
+#[cfg(test)]
+mod tests {
+    use gnudi_sql::DatabaseOptions;
+
+    use super::*;
+
+    #[test]
+    fn an_import_that_an_earlier_version_began_is_known() {
+        for (url, place, expected) in [
+            ("postgresql://me@h/d", "postgresql://me@h:5432/d", true),
+            ("postgresql://me@h/d", "postgresql://me@localhost:5432/d", false),
+            ("postgresql://me@/d", "postgresql://me@/d by /var/run/postgresql", true),
+            ("postgresql://me@/d", "postgresql://me@localhost:5432/d", true),
+            ("postgresql://me@:5433/d", "postgresql://me@localhost:5433/d", true),
+            ("postgresql://me@:5433/d", "postgresql://me@localhost:5432/d", false),
+            ("postgresql://me@/other", "postgresql://me@localhost:5432/d", false),
+            ("postgresql://me@/d?host=/run/other", "postgresql://me@localhost:5432/d", false),
+            ("mysql+pymysql://me@h/d?unix_socket=/run/s", "mysql://me@localhost:0/d", false),
+        ] {
+            let DatabaseOptions::Server(index) = DatabaseOptions::from_url(url).unwrap() else {
+                panic!("a server's URL")
+            };
+            assert_eq!(is_place_of(place, &index), expected, "{url} {place}");
+        }
+    }
+}

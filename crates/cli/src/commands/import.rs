@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use anyhow::{Result, bail};
-use gnudi_import::{Import, ImportError, Report, Source, Target};
+use gnudi_import::{Import, ImportError, Report, Source, Target, is_place_of};
 use tokio::sync::watch;
 
 use super::{
@@ -37,7 +37,7 @@ pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
 
 async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
     let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
-    claim(&source.index.place(), store, target).await?;
+    claim(source, store, target).await?;
     let mut import = Import::new(source, target).await?;
     // Before the first round, which may take hours.
     if let Some(place) = import.missing_points().await? {
@@ -95,12 +95,12 @@ async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Durati
 }
 
 /// Refuses a store that is neither empty nor an import of the same Gnocchi, and marks it as an import.
-async fn claim(gnocchi: &str, store: &Store, target: Target<'_>) -> Result<()> {
+async fn claim(source: &Source, store: &Store, target: Target<'_>) -> Result<()> {
     let index = store.indexer.index();
     match index.imported_from().await? {
-        Some(place) if place == gnocchi => Ok(()),
+        Some(place) if is_place_of(&place, &source.index) => Ok(()),
         Some(place) => bail!("the store is an import of another Gnocchi, {place}: import into an empty one"),
-        None if target.is_empty().await? => Ok(index.set_imported_from(Some(gnocchi.to_owned())).await?),
+        None if target.is_empty().await? => Ok(index.set_imported_from(Some(source.index.place())).await?),
         None => bail!(
             "the store has resources or metrics that no import wrote, or a server has used it since: import into an empty one"
         ),
