@@ -166,7 +166,12 @@ impl Effect {
 impl Earlier {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Revision(revision) => self.bring(revision),
+            Effect::Revision(ExportedRevision { id, start, is_first }) => {
+                let newest = Timestamp(start);
+                let before = self.resources.get(&id).and_then(|exported| exported.first);
+                let first = if is_first { Some(newest) } else { before };
+                self.resources.insert(id, ExportedRevisions { first, newest });
+            }
             Effect::ResourceDeleted(resource) => {
                 self.resources.remove(&resource);
                 self.metrics.remove_resource(resource);
@@ -176,13 +181,6 @@ impl Earlier {
             Effect::MetricDeleted(metric) => self.metrics.remove(metric),
             Effect::Definition(change) => self.definitions.push(change),
         }
-    }
-
-    fn bring(&mut self, revision: ExportedRevision) {
-        let newest = Timestamp(revision.start);
-        let before = self.resources.get(&revision.id).and_then(|brought| brought.first);
-        let first = if revision.is_first { Some(newest) } else { before };
-        self.resources.insert(revision.id, ExportedRevisions { first, newest });
     }
 }
 

@@ -52,7 +52,7 @@ impl Journals {
     }
 
     /// Continues at the positions of an earlier run.
-    pub fn go_on(&mut self, earlier: &Positions, store: Uuid) -> Result<(), ExportError> {
+    pub fn resume(&mut self, earlier: &Positions, store: Uuid) -> Result<(), ExportError> {
         for journal in &mut self.journals {
             if let Some(text) = earlier.get(&name(&journal.dir)) {
                 let invalid = |reason: String| ExportError::invalid(&journal.dir, reason);
@@ -79,7 +79,7 @@ impl Journals {
     /// The journal with the earliest of the remaining batches. Damage found on the way is appended to `skipped`.
     fn first(&mut self, skipped: &mut Vec<String>) -> Result<Option<&mut Journal>, ExportError> {
         for journal in &mut self.journals {
-            journal.look(skipped)?;
+            journal.read_next(skipped)?;
         }
         let waiting = self.journals.iter_mut().filter(|journal| journal.next.is_some());
         Ok(waiting.min_by_key(|journal| journal.next.as_ref().map(|(entry, _)| entry.at)))
@@ -94,7 +94,7 @@ impl Journal {
         Some(entry)
     }
 
-    fn look(&mut self, skipped: &mut Vec<String>) -> Result<(), ExportError> {
+    fn read_next(&mut self, skipped: &mut Vec<String>) -> Result<(), ExportError> {
         let Some(reader) = self.reader.as_mut().filter(|_| self.next.is_none()) else { return Ok(()) };
         while let Some(found) = reader.next()? {
             match found {

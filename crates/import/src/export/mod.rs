@@ -150,7 +150,7 @@ pub async fn export(
     let mut journals = Journals::open(options)?;
     let posted = Posted::read(&options.output)?;
     let (output, earlier) = Output::open(&options.output, options.store)?;
-    journals.go_on(&earlier.positions, options.store)?;
+    journals.resume(&earlier.positions, options.store)?;
     let expected = Expected::read(gnocchi, &earlier, posted.lines(), &options.output).await?;
     let report = Report::default();
     let known = Known::default();

@@ -130,7 +130,7 @@ fn listings<'a>(
 /// Deletes resources that are gone in gnudi, or replaced by another one with the same id; also those that only the file
 /// of earlier runs creates. All deletions precede creations: the id may now belong to a resource of another type.
 pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> Result<(), ExportError> {
-    let created = export.earlier.resources.iter().filter(|(_, brought)| brought.first.is_some());
+    let created = export.earlier.resources.iter().filter(|(_, exported)| exported.first.is_some());
     let mut gone: BTreeSet<Uuid> = created.map(|(id, _)| *id).collect();
     let kept = &mut export.known.kept_resources;
     for of in types {
@@ -164,8 +164,8 @@ pub(super) async fn write_deleted(export: &mut Export<'_>, types: &[Types]) -> R
 
 /// The revisions of gnudi's resource that the file has, if the file creates it.
 fn created_by_file(ours: &Revisions, earlier: &Earlier) -> Option<ExportedRevisions> {
-    let brought = earlier.resources.get(&ours[0].id).copied();
-    brought.filter(|brought| brought.first == Some(ours[0].revision_start))
+    let exported = earlier.resources.get(&ours[0].id).copied();
+    exported.filter(|exported| exported.first == Some(ours[0].revision_start))
 }
 
 /// The newest of the revisions up to `until`.
@@ -185,7 +185,7 @@ fn is_another(theirs: &SourceResource, ours: &Revisions, earlier: &Earlier) -> b
 /// revision times of the latter are those of posting.)
 fn known_until(theirs: &SourceResource, earlier: &Earlier) -> Timestamp {
     let imported = theirs.revisions.last().map_or(Timestamp::EPOCH, |revision| revision.revision_start);
-    earlier.resources.get(&theirs.id).map_or(imported, |brought| brought.newest)
+    earlier.resources.get(&theirs.id).map_or(imported, |exported| exported.newest)
 }
 
 /// The fill values of attributes: what gnudi shows for a revision that Gnocchi has without a value. Attributes which no
@@ -212,8 +212,8 @@ pub(super) async fn shown_for_null(
                 }
             }
             (None, Some(ours)) => {
-                let brought = created_by_file(&ours, &export.earlier);
-                let last = brought.and_then(|brought| newest_until(&ours, brought.newest));
+                let exported = created_by_file(&ours, &export.earlier);
+                let last = exported.and_then(|exported| newest_until(&ours, exported.newest));
                 let lacking = wanted.iter().filter(|name| of.expected(name).is_none());
                 found.extend(last.map(|last| values_of(lacking, last)).into_iter().flatten());
             }
@@ -298,9 +298,9 @@ impl Changes<'_> {
     /// Creates a resource.
     fn make(&mut self, revisions: &Revisions, earlier: &Earlier) {
         let first = &revisions[0];
-        if let Some(brought) = created_by_file(revisions, earlier) {
-            let last = newest_until(revisions, brought.newest).unwrap_or(first);
-            self.follow(vec![State::of_file(last, self.of)], revisions, brought.newest);
+        if let Some(exported) = created_by_file(revisions, earlier) {
+            let last = newest_until(revisions, exported.newest).unwrap_or(first);
+            self.follow(vec![State::of_file(last, self.of)], revisions, exported.newest);
             return;
         }
         let state = State::of(first, self.of);
@@ -317,7 +317,7 @@ impl Changes<'_> {
         body.insert("id".to_owned(), id.into());
         let of_type = path("/v1/resource/", &first.resource_type);
         let line = Line::request("POST", of_type, Some(body.into()));
-        self.lines.push(Line { resource: Some(brought_by(first, true)), ..line });
+        self.lines.push(Line { resource: Some(exported_revision(first, true)), ..line });
         self.follow(vec![state], revisions, first.revision_start);
     }
 
@@ -356,13 +356,13 @@ impl Changes<'_> {
                 let of_resource = path("/v1/resource/", &revision.resource_type);
                 let path = format!("{of_resource}/{}", revision.id);
                 let line = Line::request("PATCH", path, Some(body.into()));
-                self.lines.push(Line { resource: Some(brought_by(revision, false)), ..line });
+                self.lines.push(Line { resource: Some(exported_revision(revision, false)), ..line });
             }
         }
     }
 }
 
-fn brought_by(revision: &Resource, is_first: bool) -> ExportedRevision {
+fn exported_revision(revision: &Resource, is_first: bool) -> ExportedRevision {
     ExportedRevision { id: revision.id, start: revision.revision_start.0, is_first }
 }
 
