@@ -108,38 +108,10 @@ async fn named(sides: &Sides, kind: Kind, path: &str, log: &mut Log<'_>) -> Resu
     Ok(Named { count: names.len() as u64, common })
 }
 
-/// Items whose details are still to be compared: all immediately, or a random choice at the end.
-struct Later<T> {
-    sample: Option<Sample<T>>,
-    now: Vec<T>,
-}
-
-impl<T> Later<T> {
-    fn new(options: Options) -> Self {
-        Later { sample: options.sample.map(|size| Sample::new(size, options.seed)), now: Vec::new() }
-    }
-
-    fn offer(&mut self, task: T) {
-        match &mut self.sample {
-            Some(sample) => sample.offer(task),
-            None => self.now.push(task),
-        }
-    }
-
-    /// Items to compare immediately.
-    fn take(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.now)
-    }
-
-    /// Items to compare at the end.
-    fn into_chosen(self) -> Vec<T> {
-        self.sample.map(Sample::into_kept).unwrap_or_default()
-    }
-}
-
 async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<()> {
     let mut listing = MergedListing::new(sides, "/v1/metric");
-    let mut later = Later::new(options);
+    // Their details are compared at once, or those of a choice at the end.
+    let mut later = Sample::new(options.sample, options.seed);
     while let Some(pairs) = listing.next().await? {
         for pair in pairs {
             log.report.metrics += 1;
@@ -157,7 +129,7 @@ async fn metrics(sides: &Sides, options: Options, log: &mut Log<'_>) -> Result<(
         log.progress();
         all_measures(sides, options.jobs, &later.take(), log).await?;
     }
-    all_measures(sides, options.jobs, &later.into_chosen(), log).await
+    all_measures(sides, options.jobs, &later.into_kept(), log).await
 }
 
 fn metric_of(row: &Row) -> Subject<'_> {
@@ -340,7 +312,8 @@ async fn resources(
     own_types: &BTreeSet<String>,
     log: &mut Log<'_>,
 ) -> Result<()> {
-    let mut later = Later::new(options);
+    // Their details are compared at once, or those of a choice at the end.
+    let mut later = Sample::new(options.sample, options.seed);
     for name in std::iter::once(GENERIC).chain(own_types.iter().map(String::as_str)) {
         let path = uri::path("/v1/resource/", name);
         let mut listing = MergedListing::new(sides, &path);
@@ -372,7 +345,7 @@ async fn resources(
             all_histories(sides, options.jobs, &later.take(), log).await?;
         }
     }
-    all_histories(sides, options.jobs, &later.into_chosen(), log).await
+    all_histories(sides, options.jobs, &later.into_kept(), log).await
 }
 
 async fn all_histories(sides: &Sides, jobs: usize, tasks: &[ResourceTask], log: &mut Log<'_>) -> Result<()> {
