@@ -81,6 +81,16 @@ impl Peer {
         self.description().2
     }
 
+    /// The write-ahead logs of its data directory.
+    pub fn logs(self) -> &'static [&'static str] {
+        match self {
+            Peer::Gnudi | Peer::GnudiOs => &["incoming", "aggregates/log"],
+            Peer::Prometheus => &["wal", "chunks_head"],
+            Peer::InfluxDb => &["wal"],
+            Peer::Limit | Peer::Gnocchi | Peer::VictoriaMetrics => &[],
+        }
+    }
+
     fn description(self) -> (&'static str, usize, &'static str) {
         match self {
             Peer::Limit => (

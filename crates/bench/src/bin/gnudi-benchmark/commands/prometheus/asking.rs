@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::{
     super::in_turn,
-    Footprint, PrometheusOptions,
+    Footprint, PrometheusOptions, add_disk,
     answer::{Agreement, Answer},
     ask,
     data::{Instances, Writes, time_of},
@@ -168,8 +168,7 @@ fn add_history_table(servers: &[Asked], history: &History, findings: &mut Findin
     sheet
         .value("memory after the queries", |(_, after)| Value::bytes(after.memory_bytes))
         .figure("memory after queries");
-    sheet.value("disk", |(_, after)| Value::bytes(after.disk_bytes)).figure("disk of the history");
-    sheet.value("a sample", |(_, after)| Value::each(after.disk_bytes / samples as f64, "B"));
+    add_disk(&mut sheet, samples, "disk of the history", |(_, after)| Some(*after));
     for row in &after {
         let name = row.0.server.peer.name();
         sheet.add_figures(row, name, findings);

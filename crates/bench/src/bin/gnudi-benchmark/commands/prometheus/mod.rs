@@ -18,10 +18,11 @@ use super::{check_peers, within};
 use crate::{
     context::Context,
     disk,
-    findings::Findings,
+    findings::{Findings, Value},
     load::Requests,
     peers::{Peer, Server},
     rows::setup,
+    sheet::Sheet,
 };
 use answer::Answer;
 
@@ -107,6 +108,8 @@ fn get(server: &Server, path: &str) -> Requests {
 struct Footprint {
     memory_bytes: f64,
     disk_bytes: f64,
+    /// Of these, its write-ahead logs: their size has a limit, whatever is stored.
+    log_bytes: f64,
     /// It was still busy at the time limit.
     is_busy: bool,
 }
@@ -124,10 +127,31 @@ impl Footprint {
             let used = server.probe.cpu_seconds().zip(before).map_or(0.0, |(after, before)| after - before);
             is_busy = used >= IDLE_SHARE * second.elapsed().as_secs_f64();
         }
+        let written = |below: &str| {
+            let path = server.data().map(|data| data.join(below));
+            path.and_then(|path| disk::written_bytes(&path).ok()).unwrap_or(0) as f64
+        };
         Footprint {
             memory_bytes: server.probe.memory_bytes().unwrap_or(0) as f64,
-            disk_bytes: server.data().and_then(|data| disk::written_bytes(&data).ok()).unwrap_or(0) as f64,
+            disk_bytes: written(""),
+            log_bytes: server.peer.logs().iter().map(|log| written(log)).sum(),
             is_busy,
         }
     }
+}
+
+/// Columns of what a server has on disk after `samples`; `figure` names the figure of the whole.
+fn add_disk<'a, T>(
+    sheet: &mut Sheet<'a, T>,
+    samples: usize,
+    figure: &'static str,
+    footprint: impl Fn(&T) -> Option<Footprint> + Copy + 'a,
+) {
+    let each = move |bytes: f64| Value::each(bytes / samples as f64, "B");
+    let disk = move |result: &T| Some(footprint(result)?.disk_bytes);
+    sheet.value("disk", move |result| disk(result).map(Value::bytes)).figure(figure);
+    sheet.value("a sample", move |result| disk(result).map(each));
+    let tables = move |result: &T| footprint(result).map(|found| found.disk_bytes - found.log_bytes);
+    sheet.value("without logs", move |result| tables(result).map(Value::bytes));
+    sheet.value("a sample", move |result| tables(result).map(each));
 }

@@ -5,7 +5,7 @@ use gnudi_model::python::quote;
 
 use super::{
     super::in_turn,
-    Footprint, PrometheusOptions, ask,
+    Footprint, PrometheusOptions, add_disk, ask,
     data::{Instances, Writes, time_of},
 };
 use crate::{
@@ -92,7 +92,6 @@ fn check(server: &Server, plan: &Plan) -> Result<()> {
 
 fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
     let (series, samples) = (plan.series, plan.samples());
-    let disk = |written: &Written| Some(written.footprint?.disk_bytes);
     let mut sheet = Sheet::<Written>::new();
     sheet.text("server", |written| written.peer.name().to_owned());
     sheet.value("new series", |written| {
@@ -107,8 +106,7 @@ fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
     sheet
         .value("memory", |written| Some(Value::bytes(written.footprint?.memory_bytes)))
         .figure("memory after remote write");
-    sheet.value("disk", |written| disk(written).map(Value::bytes)).figure("disk after remote write");
-    sheet.value("a sample", |written| disk(written).map(|bytes| Value::each(bytes / samples as f64, "B")));
+    add_disk(&mut sheet, samples, "disk after remote write", |written| written.footprint);
     for written in all {
         sheet.add_figures(written, written.peer.name(), findings);
     }
@@ -124,6 +122,6 @@ fn tell(plan: &Plan, batch: usize, all: &[Written], findings: &mut Findings) {
     let sent = plan.others.bytes as f64 / plan.others.samples as f64;
     findings.note(format!(
         "a sample is {sent:.1} bytes of a request, labels included; every server was asked for the count of all samples; disk: \
-         all that a server has written, logs and index included"
+         all that a server has written, logs and index included; a log has a limit, whatever is stored"
     ));
 }
