@@ -451,7 +451,7 @@ mod tests {
                 assert_eq!(odd, Ok(None), "{token}");
                 let asked = script.count("validate");
                 assert_eq!(validator.strict(token, NOW).await, Ok(None));
-                assert_eq!(script.count("validate"), asked, "{token} is remembered as void");
+                assert_eq!(script.count("validate"), asked, "{token} is remembered as invalid");
             } else {
                 assert!(matches!(odd, Err(KeystoneError::InvalidResponse(_))), "{token}: {odd:?}");
             }
