@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Declares each counter once: its field, its name for `/metrics`, the divisor to the unit of that name, and its help.
 macro_rules! figures {
     ($($field:ident, $name:literal, $unit:literal, $help:literal;)*) => {
-        /// Counters since the start of the process.
+        /// Counters since the start of the process. Fields are in the unit of their names, and described as listed.
         #[derive(Debug, Default)]
         pub struct Figures {
             $(#[doc = $help] pub $field: AtomicU64,)*
