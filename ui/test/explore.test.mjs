@@ -359,6 +359,19 @@ test("a line of more points than a browser can hold is resampled by the server",
   await close(page);
 });
 
+test("the search for older points is resampled, too", async () => {
+  const definition = [{ granularity: "1 second", timespan: "365 days" }, { granularity: "1 minute", timespan: "300 days" }];
+  await server.post("v1/archive_policy", { name: "seconds and minutes", back_window: 0, definition, aggregation_methods: ["mean"] });
+  const { id } = await server.post("v1/metric", { archive_policy_name: "seconds and minutes" });
+  await server.post(`v1/metric/${id}/measures`, [{ timestamp: Math.floor(Date.now() / 1000) - 86_400, value: 1 }]);
+  await folded(server);
+  const page = await open(browser, `${server.url}#/resources?last=1h`);
+  const asked = page.waitForRequest(/\/v1\/aggregates.*granularity=60/);
+  await page.goto(`${server.url}#/chart?m=${id}&last=360d`);
+  assert.equal(JSON.parse((await asked).postData()).operations[0], "resample");
+  await close(page);
+});
+
 test("resampled lines are asked for one after the other, and again while large queries run", async () => {
   const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
   const definition = [{ granularity: "1 second", timespan: "365 days" }];

@@ -14,8 +14,8 @@ export interface Wanted {
   methods: string[];
   /** Seconds. */
   grain: number;
-  /** Seconds, if the server is to resample the points. */
-  step?: number;
+  /** Seconds; what the server resamples the points to, if it is more than the granularity. */
+  step: number;
   from: number;
   to: number;
   /** Whether the chart is shown already, and only has new points to draw: that is spread over frames. */
@@ -36,7 +36,7 @@ const POINTS_MAX = 80_000;
 const REFERENCES_MIN = 8;
 
 function referencesMax({ from, to, grain, step }: Wanted): number {
-  if (step) return 1; // In a common table, a series without a point at another one's time would have no value for the step.
+  if (step > grain) return 1; // In a common table, a series without a point at another one's time would have no value for the step.
   return Math.min(REFERENCES_MAX, Math.max(REFERENCES_MIN, Math.round((POINTS_MAX * grain) / (to - from))));
 }
 
@@ -83,7 +83,7 @@ let waiting: PendingRequest[] = [];
 export function measuresOf(wanted: Wanted): Promise<Found> {
   const refusal = refusalOf(wanted);
   if (refusal !== null) return Promise.reject(refusal);
-  if (wanted.step && wanted.methods.length > 1) {
+  if (wanted.step > wanted.grain && wanted.methods.length > 1) {
     return Promise.all(wanted.methods.map((method) => measuresOf({ ...wanted, methods: [method] }))).then((all) => Object.assign({}, ...all) as Found);
   }
   return new Promise((resolve, reject) => {
@@ -109,7 +109,8 @@ function sendAll(): void {
     const parts: PendingRequest[][] = [];
     let part: PendingRequest[] = [];
     let references = 0;
-    const most = referencesMax(group[0] as PendingRequest);
+    const first = group[0] as PendingRequest;
+    const most = referencesMax(first);
     for (const pending of group) {
       part.push(pending);
       references += pending.methods.length;
@@ -119,7 +120,7 @@ function sendAll(): void {
       }
     }
     if (part.length) parts.push(part);
-    if (group[0]?.step) inTurn = [...parts, ...inTurn];
+    if (first.step > first.grain) inTurn = [...parts, ...inTurn];
     else for (const each of parts) void sendBatch(each);
   }
   void sendInTurn();
@@ -149,8 +150,8 @@ async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
   const { grain, step, from, to, methods: [method = ""] } = first;
   try {
     const reply = await requestArrow("POST", "v1/aggregates", {
-      query: { form: "wide", granularity: grain, start: queryTime(from), stop: queryTime(to + (step ?? grain)) },
-      body: { operations: step ? ["resample", resamplingOf(method), step, metrics] : metrics },
+      query: { form: "wide", granularity: grain, start: queryTime(from), stop: queryTime(to + step) },
+      body: { operations: step > grain ? ["resample", resamplingOf(method), step, metrics] : metrics },
       isUrgent: true,
     });
     const table = new WideTable(reply.value);

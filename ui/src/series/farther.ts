@@ -6,7 +6,7 @@
 import { measuresOf } from "../api/measures";
 import type { Grain } from "../api/types";
 import { type Columns, EMPTY } from "./columns";
-import { beforeFirst, coarserIn, hasPointsIn } from "./grain";
+import { beforeFirst, coarserIn, hasPointsIn, resampledTo } from "./grain";
 import type { Range } from "./range";
 
 export interface Chosen {
@@ -14,7 +14,7 @@ export interface Chosen {
   method: string;
   /** Finest first. */
   grains: Grain[];
-  /** Seconds; the granularity of the points. */
+  /** Seconds; the granularity before it was resampled. */
   grain: number;
   range: Range;
 }
@@ -31,9 +31,10 @@ export async function fartherThan(points: Columns, { id, method, grains, grain, 
   const before = beforeFirst(points, range);
   for (const seconds of coarserIn(grains, grain, before)) {
     // The whole range, so that charts share a request.
-    const found = await measuresOf({ id, methods: [method], grain: seconds, from: range.from - seconds, to: range.to });
+    const step = resampledTo(seconds, range);
+    const found = await measuresOf({ id, methods: [method], grain: seconds, step, from: range.from - step, to: range.to });
     const columns = found[method] ?? EMPTY;
-    if (hasPointsIn(columns, seconds, before)) return { grain: seconds, columns, until: before.to };
+    if (hasPointsIn(columns, step, before)) return { grain: seconds, columns, until: before.to };
   }
   return null;
 }

@@ -30,8 +30,8 @@ export function coarserIn(grains: Pick<Grain, "seconds">[], grain: number, { fro
 }
 
 /** Whether there are points in a range. A bucket that begins or ends outside of it may have its points there. */
-export function hasPointsIn({ times }: Columns, seconds: number, { from, to }: Range): boolean {
-  return times.some((time) => time >= from && time + seconds <= to);
+export function hasPointsIn({ times }: Columns, step: number, { from, to }: Range): boolean {
+  return times.some((time) => time >= from && time + step <= to);
 }
 
 const STEPS_MAX = 600;

@@ -61,7 +61,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
     work.current = own;
     const from = isTail ? tailFrom(own.found as Found, range, step) : range.from - step;
     if (!isTail) setLoaded((before) => (before.isLoading ? before : { ...before, isLoading: true }));
-    measuresOf({ id, methods, grain, ...(step > grain && { step }), from, to: range.to, isUpdate: isTail }).then(
+    measuresOf({ id, methods, grain, step, from, to: range.to, isUpdate: isTail }).then(
       (next) => {
         own.isBusy = false;
         if (work.current !== own) return;

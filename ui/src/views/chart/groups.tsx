@@ -217,7 +217,7 @@ async function fartherThan({ answer: { results }, grain }: Shown, grains: number
   const until = [...begins.values()].reduce((latest, { to }) => Math.max(latest, to), range.from);
   for (const seconds of coarserIn(grains.map((one) => ({ seconds: one })), grain ?? Infinity, { from: range.from, to: until })) {
     const answer = await ask(seconds).catch(() => null); // Not all metrics have it: the chart shows what it has.
-    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, seconds, begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
+    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, resampledTo(seconds, range), begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
     if (answer && isFarther) return { answer, grain: seconds, until };
   }
   return null;

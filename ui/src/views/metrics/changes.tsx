@@ -120,8 +120,7 @@ async function compare(metric: Metric, mark: Range, wished: string | null): Prom
   const whole = { from: baselineOf(mark).from, to: mark.to };
   const grains = grainsOf(policy);
   const grain = chooseGrain(grains, whole, PIXELS, Date.now() / 1000);
-  const step = resampledTo(grain, whole);
-  const found = await measuresOf({ id: metric.id, methods: [method], grain, ...(step > grain && { step }), ...whole });
+  const found = await measuresOf({ id: metric.id, methods: [method], grain, step: resampledTo(grain, whole), ...whole });
   const fitting = found[method] ?? EMPTY;
   const stored = (await fartherThan(fitting, { id: metric.id, method, grains, grain, range: whole }))?.columns ?? fitting;
   const isRate = !method.startsWith("rate:") && isCounter(stored, metric.unit);

@@ -92,7 +92,7 @@ async function silence(metric: Metric): Promise<Silent | null> {
     const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
     // A metric of one point a day may be silent for days before it counts.
     const from = now - Math.max(LOOKED_AT_S, limit + grain);
-    const found = await measuresOf({ id: metric.id, methods: [method], grain, from, to: now + 60 });
+    const found = await measuresOf({ id: metric.id, methods: [method], grain, step: grain, from, to: now + 60 });
     const times = found[method]?.times ?? [];
     const last = times[times.length - 1] ?? null;
     return last === null || last + grain < now - limit ? { metric, last } : null;
