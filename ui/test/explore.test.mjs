@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { fillCloud, folded } from "./support/data.mjs";
+import { addPolicy, fillCloud, folded } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server));
@@ -303,7 +303,7 @@ test("what is shown can be taken along as CSV, JSON, Arrow and as a command", as
 
 test("a metric moved to a finer granularity shows the coarser one where that begins later", async () => {
   const now = Math.floor(Date.now() / 1000);
-  await server.post("v1/archive_policy", { name: "five minutes", back_window: 0, definition: [{ granularity: "5 minutes", timespan: "30 days" }], aggregation_methods: ["mean"] });
+  await addPolicy(server, "five minutes", [["5 minutes", "30 days"]]);
   const { id } = await server.post("v1/metric", { name: "moved.to.minutes", archive_policy_name: "five minutes" });
   const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
   await server.post(`v1/metric/${id}/measures`, minutes(now - 10_800, now - 3600));
@@ -329,8 +329,7 @@ test("a metric moved to a finer granularity shows the coarser one where that beg
 
 test("a line of more points than a browser can hold is resampled by the server", async () => {
   const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
-  const definition = [{ granularity: "1 second", timespan: "365 days" }];
-  await server.post("v1/archive_policy", { name: "seconds", back_window: 0, definition, aggregation_methods: ["mean", "count"] });
+  await addPolicy(server, "seconds", [["1 second", "365 days"]], ["mean", "count"]);
   const ids = [];
   for (const points of [[[0, 10], [1, 20], [600, 40]], [[2, 7]]]) {
     const { id } = await server.post("v1/metric", { archive_policy_name: "seconds" });
@@ -360,8 +359,7 @@ test("a line of more points than a browser can hold is resampled by the server",
 });
 
 test("the search for older points is resampled, too", async () => {
-  const definition = [{ granularity: "1 second", timespan: "365 days" }, { granularity: "1 minute", timespan: "300 days" }];
-  await server.post("v1/archive_policy", { name: "seconds and minutes", back_window: 0, definition, aggregation_methods: ["mean"] });
+  await addPolicy(server, "seconds and minutes", [["1 second", "365 days"], ["1 minute", "300 days"]]);
   const { id } = await server.post("v1/metric", { archive_policy_name: "seconds and minutes" });
   await server.post(`v1/metric/${id}/measures`, [{ timestamp: Math.floor(Date.now() / 1000) - 86_400, value: 1 }]);
   await folded(server);
@@ -374,8 +372,7 @@ test("the search for older points is resampled, too", async () => {
 
 test("resampled lines are asked for one after the other, and again while large queries run", async () => {
   const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
-  const definition = [{ granularity: "1 second", timespan: "365 days" }];
-  await server.post("v1/archive_policy", { name: "seconds of extremes", back_window: 0, definition, aggregation_methods: ["mean", "min", "max"] });
+  await addPolicy(server, "seconds of extremes", [["1 second", "365 days"]], ["mean", "min", "max"]);
   const ids = [];
   for (const value of [3, 4]) {
     const { id } = await server.post("v1/metric", { archive_policy_name: "seconds of extremes" });

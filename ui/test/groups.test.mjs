@@ -4,10 +4,31 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { ZONES, fillCloud, folded } from "./support/data.mjs";
+import { ZONES, addPolicy, fillCloud, folded } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
+
+const addType = (name, attribute) => server.post("v1/resource_type", { name, attributes: { [attribute]: { type: "string", required: false } } });
+
+/** The groups as a file. */
+async function saved(page, form) {
+  const [file] = await Promise.all([page.waitForEvent("download"), page.locator(".groups").getByRole("button", { name: form }).click()]);
+  return readFileSync(await file.path(), "utf8");
+}
+
+/** The values of the first group. */
+const valuesOf = async (page) => (await saved(page, "CSV")).trim().split("\r\n").slice(1).map((row) => row.split(",")[1]);
+
+/** Waits until all values are the same: at first the counters may be shown as stored. */
+async function waitValues(page, value) {
+  let values = [];
+  for (const until = Date.now() + 10_000; values.some((one) => one !== value) || values.length === 0; await page.waitForTimeout(100)) {
+    values = await valuesOf(page);
+    if (Date.now() > until) break;
+  }
+  assert.deepEqual([...new Set(values)], [value]);
+}
 
 test("a metric of all resources is grouped by an attribute, with its values", async () => {
   const page = await open(browser, `${server.url}#/chart?m=${cloud[0].metrics["cpu_util"]}&last=6h`);
@@ -45,7 +66,7 @@ test("of 10,000 series the largest are drawn, and the page says so", async () =>
 
 test("the group without a value is not that of the text none", async () => {
   const now = Math.floor(Date.now() / 1000);
-  await server.post("v1/resource_type", { name: "rack", attributes: { room: { type: "string", required: false } } });
+  await addType("rack", "room");
   const made = [];
   for (const room of [{ room: "none" }, {}]) {
     const metrics = { load: { archive_policy_name: "cloud" } };
@@ -64,11 +85,9 @@ test("the group without a value is not that of the text none", async () => {
 
 test("metrics of one name and several policies are grouped at a granularity that all have", async () => {
   const now = Math.floor(Date.now() / 1000);
-  const methods = { aggregation_methods: ["mean"], back_window: 0 };
-  const fine = { name: "fine", definition: [{ granularity: "10 seconds", timespan: "1 day" }, { granularity: "5 minutes", timespan: "10 days" }], ...methods };
-  const coarse = { name: "coarse", definition: [{ granularity: "5 minutes", timespan: "10 days" }], ...methods };
-  for (const policy of [fine, coarse]) await server.post("v1/archive_policy", policy);
-  await server.post("v1/resource_type", { name: "sensor", attributes: { room: { type: "string", required: false } } });
+  await addPolicy(server, "fine", [["10 seconds", "1 day"], ["5 minutes", "10 days"]]);
+  await addPolicy(server, "coarse", [["5 minutes", "10 days"]]);
+  await addType("sensor", "room");
   const made = [];
   for (const [room, policy] of [["attic", "fine"], ["cellar", "coarse"]]) {
     made.push(await server.post("v1/resource/sensor", { id: room, room, metrics: { heat: { archive_policy_name: policy } } }));
@@ -86,9 +105,8 @@ test("metrics of one name and several policies are grouped at a granularity that
 
 test("groups of metrics moved to a finer granularity show the coarser one where that begins later", async () => {
   const now = Math.floor(Date.now() / 1000);
-  const definition = [{ granularity: "5 minutes", timespan: "30 days" }];
-  await server.post("v1/archive_policy", { name: "five minutes", back_window: 0, definition, aggregation_methods: ["mean"] });
-  await server.post("v1/resource_type", { name: "engine", attributes: { hall: { type: "string", required: false } } });
+  await addPolicy(server, "five minutes", [["5 minutes", "30 days"]]);
+  await addType("engine", "hall");
   const { metrics } = await server.post("v1/resource/engine", { id: "engine", hall: "east", metrics: { power: { archive_policy_name: "five minutes" } } });
   const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
   await server.post(`v1/metric/${metrics.power}/measures`, minutes(now - 10_800, now - 3600));
@@ -108,9 +126,8 @@ test("groups of metrics moved to a finer granularity show the coarser one where 
 
 test("groups of more points than a browser can hold are resampled by the server", async () => {
   const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
-  const definition = [{ granularity: "1 second", timespan: "365 days" }];
-  await server.post("v1/archive_policy", { name: "seconds", back_window: 0, definition, aggregation_methods: ["mean"] });
-  await server.post("v1/resource_type", { name: "scale", attributes: { room: { type: "string", required: false } } });
+  await addPolicy(server, "seconds", [["1 second", "365 days"]]);
+  await addType("scale", "room");
   const ids = [];
   for (const at of [0, 1]) {
     const { metrics } = await server.post("v1/resource/scale", { id: `scale ${at}`, room: "attic", metrics: { load: { archive_policy_name: "seconds" } } });
@@ -121,19 +138,15 @@ test("groups of more points than a browser can hold are resampled by the server"
   const page = await open(browser, `${server.url}#/chart?m=${ids[0]}&last=365d&by=room`);
   const groups = page.locator(".groups");
   await groups.getByRole("heading", { name: "10 minutes a point" }).waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
-  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1);
-  assert.deepEqual(rows.map((row) => row.split(",")[1]), ["15"]);
+  assert.deepEqual(await valuesOf(page), ["15"]);
   await close(page);
 });
 
 test("groups without a common granularity are resampled, too", async () => {
   const begin = Math.floor(Date.now() / 3_600_000) * 3600 - 86_400;
-  const methods = { aggregation_methods: ["mean"], back_window: 0 };
-  const definitionOf = (...grains) => grains.map((granularity) => ({ granularity, timespan: "365 days" }));
-  await server.post("v1/archive_policy", { name: "seconds and hours", definition: definitionOf("1 second", "1 hour"), ...methods });
-  await server.post("v1/archive_policy", { name: "minutes", definition: definitionOf("1 minute"), ...methods });
-  await server.post("v1/resource_type", { name: "valve", attributes: { room: { type: "string", required: false } } });
+  await addPolicy(server, "seconds and hours", [["1 second", "365 days"], ["1 hour", "365 days"]]);
+  await addPolicy(server, "minutes", [["1 minute", "365 days"]]);
+  await addType("valve", "room");
   const measures = { attic: [[0, 10], [1, 20], [7200, 40]], cellar: [[0, 30]], loft: [[0, 5], [1200, 9]] };
   const made = [];
   for (const [room, policy] of [["attic", "seconds and hours"], ["cellar", "minutes"], ["loft", "seconds and hours"]]) {
@@ -144,23 +157,18 @@ test("groups without a common granularity are resampled, too", async () => {
   const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.flow}&last=365d&by=room`, { mayFail: true });
   const groups = page.locator(".groups");
   await groups.getByRole("button", { name: "cellar" }).waitFor();
-  const saved = async (form) => {
-    const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: form }).click()]);
-    return readFileSync(await file.path(), "utf8");
-  };
-  const rows = (await saved("CSV")).trim().split("\r\n");
+  const rows = (await saved(page, "CSV")).trim().split("\r\n");
   const time = (at) => new Date((begin + at) * 1000).toISOString();
   assert.deepEqual(rows, ["time,attic,cellar,loft", `${time(0)},15,30,5`, `${time(1200)},,,9`, `${time(7200)},40,,`]);
   // The only hour of the last one begins where its seconds do.
-  assert.deepEqual(JSON.parse(await saved("JSON")).map(({ measures }) => measures.length), [2, 1, 2]);
+  assert.deepEqual(JSON.parse(await saved(page, "JSON")).map(({ measures }) => measures.length), [2, 1, 2]);
   await close(page);
 });
 
 test("a second without a rate of any counter does not empty its resampled bucket", async () => {
   const begin = Math.floor(Date.now() / 600_000) * 600 - 86_400;
-  const definition = [{ granularity: "1 second", timespan: "365 days" }];
-  await server.post("v1/archive_policy", { name: "counted seconds", back_window: 0, definition, aggregation_methods: ["mean"] });
-  await server.post("v1/resource_type", { name: "meter", attributes: { room: { type: "string", required: false } } });
+  await addPolicy(server, "counted seconds", [["1 second", "365 days"]]);
+  await addType("meter", "room");
   const ids = [];
   for (const points of [[[0, 0], [1, 10], [2, 20]], [[3, 0], [4, 40]]]) {
     const { metrics } = await server.post("v1/resource/meter", { id: `meter ${ids.length}`, room: "attic", metrics: { energy: { archive_policy_name: "counted seconds" } } });
@@ -169,21 +177,34 @@ test("a second without a rate of any counter does not empty its resampled bucket
   }
   await folded(server);
   const page = await open(browser, `${server.url}#/chart?m=${ids[0]}&last=365d&by=room&rate=on`);
-  const groups = page.locator(".groups");
-  await groups.getByRole("heading", { name: "10 minutes a point" }).waitFor();
-  // At first they may be shown as stored.
-  let values = [];
-  for (const until = Date.now() + 10_000; values.join() !== "20" && Date.now() < until; await page.waitForTimeout(100)) {
-    const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
-    values = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1).map((row) => row.split(",")[1]);
+  await page.locator(".groups").getByRole("heading", { name: "10 minutes a point" }).waitFor();
+  await waitValues(page, "20");
+  assert.equal((await valuesOf(page)).length, 1);
+  await close(page);
+});
+
+test("counters that are polled at different seconds have a rate as a group", async () => {
+  const begin = Math.floor(Date.now() / 60_000) * 60 - 600;
+  await addPolicy(server, "polled seconds", [["1 second", "1 day"]]);
+  await addType("switch", "room");
+  const made = [];
+  for (const [second, rate] of [[0, 10], [5, 30]]) {
+    const { metrics } = await server.post("v1/resource/switch", { id: `switch ${second}`, room: "attic", metrics: { octets: { archive_policy_name: "polled seconds", unit: "B" } } });
+    const measures = Array.from({ length: 30 }, (_, at) => ({ timestamp: begin + second + at * 10, value: at * 10 * rate }));
+    await server.post(`v1/metric/${metrics.octets}/measures`, measures);
+    made.push(metrics.octets);
   }
-  assert.deepEqual(values, ["20"]);
+  await folded(server);
+  const page = await open(browser, `${server.url}#/chart?m=${made[0]}&from=${begin - 60}&to=${begin + 360}&by=room`);
+  await page.locator(".groups").getByRole("heading", { name: "10 seconds a point" }).waitFor();
+  await waitValues(page, "20");
+  assert.equal((await valuesOf(page)).length, 29);
   await close(page);
 });
 
 test("a counter without a point in between does not change the rate of its group", async () => {
   const now = Math.floor(Date.now() / 60_000) * 60;
-  await server.post("v1/resource_type", { name: "port", attributes: { zone: { type: "string", required: false } } });
+  await addType("port", "zone");
   const bodies = {};
   const made = [];
   for (const [number, start] of [1_000_000_000, 0].entries()) {
@@ -194,11 +215,8 @@ test("a counter without a point in between does not change the rate of its group
   await server.post("v1/batch/metrics/measures", bodies);
   await folded(server);
   const page = await open(browser, `${server.url}#/chart?m=${made[0].metrics.octets}&last=1h&by=zone&gran=60`);
-  const groups = page.locator(".groups");
-  await groups.getByRole("button", { name: "north" }).waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), groups.getByRole("button", { name: "CSV" }).click()]);
-  const rows = readFileSync(await file.path(), "utf8").trim().split("\r\n").slice(1);
-  assert.equal(rows.length, 19);
-  assert.deepEqual([...new Set(rows.map((row) => row.split(",")[1]))], ["10"]);
+  await page.locator(".groups").getByRole("button", { name: "north" }).waitFor();
+  await waitValues(page, "10");
+  assert.equal((await valuesOf(page)).length, 19);
   await close(page);
 });

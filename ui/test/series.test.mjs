@@ -64,6 +64,8 @@ test("a granularity with too many points in the range is resampled to whole buck
   assert.deepEqual([to(1, 86_400), to(1, 100_000), to(1, 100_001)], [1, 1, 2]);
   assert.deepEqual([to(1, 365 * 86_400), to(60, 365 * 86_400), to(7, 8_000_000), to(0.25, 100_000)], [600, 600, 84, 1]);
   assert.deepEqual(["count", "rate:max", "increase", "last", "95pct"].map(aggregation.resamplingOf), ["sum", "max", "sum", "mean", "mean"]);
+  const least = (seconds, stepMin) => grain.resampledTo(seconds, { from: 0, to: 3600 }, stepMin);
+  assert.deepEqual([least(1, 0), least(1, 1), least(1, 10), least(60, 61), least(7, 8)], [1, 1, 10, 120, 14]);
   const alike = [1, 60].map((seconds) => ({ seconds, spanSeconds: 86_400 }));
   assert.equal(grain.chooseGrain(alike, { from: 0, to: 90_000 }, 900, 90_000), 60, "both are kept for the same time");
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { fillCloud, folded } from "./support/data.mjs";
+import { addPolicy, fillCloud, folded } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
@@ -100,7 +100,7 @@ test("damage of the index is a problem, too", async () => {
 });
 
 test("a metric of one point a day is not silent on the next day", async () => {
-  await server.post("v1/archive_policy", { name: "days", back_window: 0, definition: [{ granularity: "1 day", timespan: "365 days" }], aggregation_methods: ["mean"] });
+  await addPolicy(server, "days", [["1 day", "365 days"]]);
   const day = 86_400;
   const add = async (name, daysAgo) => {
     const { id } = await server.post("v1/metric", { name, archive_policy_name: "days" });

@@ -48,10 +48,10 @@ export function stepOf({ from, to }: Range, wished: number): number {
 /** The maximum number of points of a line: a year of seconds takes all of a browser's memory. */
 const POINTS_MAX = 100_000;
 
-/** The granularity, or what its points are resampled to where the range may have too many of them. */
-export function resampledTo(grain: number, { from, to }: Range): number {
+/** The granularity, or what its points are resampled to: where the range may have too many of them, or to `stepMin` at least. */
+export function resampledTo(grain: number, { from, to }: Range, stepMin = 0): number {
   // The ends of a live range have fractions.
-  const least = Math.round(to - from) / POINTS_MAX;
+  const least = Math.max(Math.round(to - from) / POINTS_MAX, stepMin);
   if (grain >= least) return grain;
   return STEPS.find((step) => step >= least && step % grain === 0) ?? Math.ceil(least / grain) * grain;
 }

@@ -16,6 +16,12 @@ export const POLICY = {
   aggregation_methods: ["mean", "min", "max", "count", "std", "5pct", "95pct"],
 };
 
+/** Creates a policy of `[granularity, timespan]`, finest first. */
+export const addPolicy = (server, name, grains, methods = ["mean"]) =>
+  server.post("v1/archive_policy", {
+    name, back_window: 0, definition: grains.map(([granularity, timespan]) => ({ granularity, timespan })), aggregation_methods: methods,
+  });
+
 /** A seeded pseudo-random generator. */
 function generator(seed) {
   let state = seed;

@@ -80,13 +80,14 @@ interface GroupsProps {
   by: string;
   method: string;
   settings: Settings;
-  isRate: boolean;
+  /** Seconds between the points of the metric, if rates are shown; else 0. */
+  ratePeriod: number;
 }
 
 /** The minimum period while live: each update recomputes all groups. */
 const LIVE_PERIOD_MIN_S = 5;
 
-export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
+export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps) {
   const { owner, error: ownerError } = useOwner(metric);
   const range = useCell(shownRange);
   const live = useCell(isLive);
@@ -100,7 +101,7 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
   const wished = grains.find(({ seconds }) => seconds === settings.grain)?.seconds;
   const grain = wished ?? chooseGrain(grains, range, Math.min(window.innerWidth, 1400) / 2, now);
   const how: How = {
-    type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, isRate, isFixed: wished !== undefined,
+    type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, ratePeriod, isFixed: wished !== undefined,
     grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain),
   };
   const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
@@ -117,12 +118,12 @@ export function Groups({ metric, by, method, settings, isRate }: GroupsProps) {
       (failure) => setError(explain(failure)),
     );
   }, [key, live ? range.to : 0]);
-  const unit = isRate ? perSecond(metric.unit) : unitOf(metric.unit, method);
+  const unit = ratePeriod > 0 ? perSecond(metric.unit) : unitOf(metric.unit, method);
   const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, found?.grain ?? null)) });
   const problem = error || ownerError;
   return (
     <section class="groups" aria-label={`By ${by}`}>
-      <h2>{metric.name} by {by} {found?.grain && <small>{inWords(resampledTo(found.grain, range))} a point</small>}</h2>
+      <h2>{metric.name} by {by} {found?.grain && <small>{inWords(stepOf(how, found.grain, range))} a point</small>}</h2>
       {problem && <Problem text={problem} />}
       {owner === null && <p class="note">The metric belongs to no resource.</p>}
       {found && (
@@ -141,7 +142,7 @@ interface How {
   name: string;
   by: string;
   method: string;
-  isRate: boolean;
+  ratePeriod: number;
   /** Whether the user chose the first of `grains`. */
   isFixed: boolean;
   /** Seconds, finest first: the one to show, and the coarser ones that have a point in the range. */
@@ -154,19 +155,23 @@ const grainsIn = (grains: number[], { from, to }: Range, grain: number): number[
 /** Escapes wildcards in a metric's name, which would match other metrics. */
 const nameOnly = (name: string): string => name.replace(/[*?[]/g, "[$&]");
 
+/** Counters that are polled at different seconds have rates at different points of the grid: one step has a rate of each. */
+const stepOf = ({ ratePeriod }: How, grain: number, range: Range): number => resampledTo(grain, range, ratePeriod);
+
 function queryOf(how: How, range: Range, grain: Granularity, search: Record<string, unknown> = {}): Query {
   // Without a granularity it is unknown how fine the finest are.
   const stored = grain ?? 1;
-  const margin = resampledTo(stored, range);
+  const margin = stepOf(how, stored, range);
+  const isRate = how.ratePeriod > 0;
   const metric = ["metric", nameOnly(how.name), how.method];
-  // Of each counter before their mean, which jumps wherever one of them has no point. A reset counts as no change.
-  const each = how.isRate ? ["clip_min", 0, ["rateofchangesec", metric]] : metric;
+  // Of each counter before their mean, which jumps wherever one of them has no point. Its growth counts at its next point.
+  const each = isRate ? ["rate_reset", metric] : metric;
   const across = (method: string) => ["aggregate", method, each];
   const resampled = (by: string, of: unknown) => ["resample", by, margin, of];
   // After their mean, which has a value wherever one of them has. Rates have none at the first point of each: their sum and count have.
   const mean = margin === stored
     ? across("mean")
-    : how.isRate
+    : isRate
       ? ["/", resampled("sum", across("sum")), resampled("sum", across("count"))]
       : resampled(resamplingOf(how.method), across("mean"));
   return {
@@ -198,7 +203,7 @@ async function fetchGroups(how: How, range: Range, before: Found | null, signal:
   const ask = async (seconds: Granularity) => (seconds === coarse ? first : aggregates(queryOf(how, range, seconds, search), signal));
   const fitting = await atFirstOf([...finer, coarse], ask);
   // Once for a range: points that come while live are no older.
-  const farther = how.isFixed || before ? null : await fartherThan(fitting, [...finer, coarse], range, ask);
+  const farther = how.isFixed || before ? null : await fartherThan(fitting, [...finer, coarse], range, ask, (grain) => stepOf(how, grain, range));
   const { answer: { results }, grain } = farther ?? fitting;
   return { series: seriesOf(results), total: Math.max(first.results.length, results.length), grain, until: farther?.until ?? until };
 }
@@ -211,13 +216,13 @@ interface Shown {
 type Ask = (grain: Granularity) => Promise<Answer>;
 
 /** The finest granularity that has points of a group before the fitting one begins there, as `series/farther.ts` finds it for one metric. */
-async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], range: Range, ask: Ask): Promise<(Shown & { until: number }) | null> {
+async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], range: Range, ask: Ask, step: (grain: number) => number): Promise<(Shown & { until: number }) | null> {
   const begins = new Map(results.map((result) => [keyOf(result), beforeFirst(result.columns, range)]));
   // Not as arguments of `Math.max`: there may be more groups than those of a call.
   const until = [...begins.values()].reduce((latest, { to }) => Math.max(latest, to), range.from);
   for (const seconds of coarserIn(grains.map((one) => ({ seconds: one })), grain ?? Infinity, { from: range.from, to: until })) {
     const answer = await ask(seconds).catch(() => null); // Not all metrics have it: the chart shows what it has.
-    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, resampledTo(seconds, range), begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
+    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, step(seconds), begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
     if (answer && isFarther) return { answer, grain: seconds, until };
   }
   return null;

@@ -11,6 +11,7 @@ import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import type { RequestLine } from "../../parts/download";
 import { resamplingOf } from "../../series/aggregation";
+import { usualStep } from "../../series/columns";
 import { format, formatTime } from "../../series/format";
 import { inWords, queryTime } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
@@ -87,7 +88,7 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         <GroupChoice metric={metric} value={groupBy} />
       </div>
       {isTable && <Table series={tableOf(chart)} unit={chart.unit} />}
-      {groupBy && <Groups key={groupBy} metric={metric} by={groupBy} method={chart.method} settings={settings} isRate={chart.isRate} />}
+      {groupBy && <Groups key={groupBy} metric={metric} by={groupBy} method={chart.method} settings={settings} ratePeriod={chart.isRate ? usualStep(chart.columns.times, chart.step) : 0} />}
     </section>
   );
 }
