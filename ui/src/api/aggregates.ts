@@ -1,6 +1,6 @@
 // Queries across metrics: operations over all resources that a filter matches, optionally grouped.
 
-import { type Cost, type Options, post } from "../http/client";
+import { type Cost, type RequestLine, post } from "../http/client";
 import { isRecord } from "../http/errors";
 import { type Columns, columnsOf } from "../series/columns";
 import { queryTime } from "../series/range";
@@ -16,7 +16,6 @@ export interface Query {
   from?: number;
   to?: number;
   fill?: string | null;
-  useHistory?: boolean;
 }
 
 export interface Result {
@@ -39,9 +38,9 @@ export interface Answer {
   notes?: string[];
 }
 
-export function requestOf(query: Query): { path: string; options: Options } {
-  const { type, search, groupBy, grain, from, to, fill, useHistory } = query;
+export function requestOf({ operations, type, search, groupBy, grain, from, to, fill }: Query): RequestLine {
   return {
+    method: "POST",
     path: "v1/aggregates",
     options: {
       query: {
@@ -50,9 +49,8 @@ export function requestOf(query: Query): { path: string; options: Options } {
         stop: to === undefined ? null : queryTime(to),
         groupby: groupBy?.length ? groupBy : null,
         fill: fill ?? null,
-        use_history: useHistory ? "true" : null,
       },
-      body: { operations: query.operations, ...(type && { resource_type: type, search: search || {} }) },
+      body: { operations, ...(type && { resource_type: type, search: search || {} }) },
     },
   };
 }

@@ -1,7 +1,6 @@
 // Queries in PromQL, by Prometheus' API.
 
-import { get } from "../http/client";
-import type { RequestLine } from "../parts/download";
+import { type RequestLine, get } from "../http/client";
 import type { Answer, Result } from "./aggregates";
 
 export interface RangeQuery {
@@ -57,16 +56,14 @@ function labelOf({ __name__: name = "", ...labels }: Record<string, string>): st
 
 const NAMES_MAX = 200;
 
-async function names(path: string, metric: string): Promise<string[]> {
-  const match = metric ? [`{__name__=${JSON.stringify(metric)}}`] : null;
-  return (await get<Success<string[]>>(path, { query: { "match[]": match, limit: NAMES_MAX } })).value.data;
+/** `match`: the operator and text that the metric's name is compared with; none without a text. */
+async function names(path: string, match: string, text: string): Promise<string[]> {
+  const query = { "match[]": text ? [`{__name__${match}${JSON.stringify(text)}}`] : null, limit: NAMES_MAX };
+  return (await get<Success<string[]>>(path, { query })).value.data;
 }
 
-export const labelNames = (metric: string): Promise<string[]> => names("api/v1/labels", metric);
-export const labelValues = (label: string, metric: string): Promise<string[]> => names(`api/v1/label/${encodeURIComponent(label)}/values`, metric);
+export const labelNames = (metric: string): Promise<string[]> => names("api/v1/labels", "=", metric);
+export const labelValues = (label: string, metric: string): Promise<string[]> => names(`api/v1/label/${encodeURIComponent(label)}/values`, "=", metric);
 
 /** Names of metrics that contain a word. */
-export async function metricNames(word: string): Promise<string[]> {
-  const match = word ? [`{__name__=~${JSON.stringify(`.*${word.replace(/[.]/g, "\\.")}.*`)}}`] : null;
-  return (await get<Success<string[]>>("api/v1/label/__name__/values", { query: { "match[]": match, limit: NAMES_MAX } })).value.data;
-}
+export const metricNames = (word: string): Promise<string[]> => names("api/v1/label/__name__/values", "=~", word && `.*${word.replace(/[.]/g, "\\.")}.*`);

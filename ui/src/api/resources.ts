@@ -1,17 +1,12 @@
 // Resources, their types and their revisions.
 
-import { type Options, get, post } from "../http/client";
+import { type Options, type Page, get, pageOf, post } from "../http/client";
 import { identity } from "../http/session";
 import type { Resource, ResourceType } from "./types";
 
 export async function listTypes(signal?: AbortSignal): Promise<ResourceType[]> {
   const { value } = await get<ResourceType[]>("v1/resource_type", { signal });
   return value.sort((a, b) => a.name.localeCompare(b.name));
-}
-
-export interface ResourcePage {
-  resources: Resource[];
-  marker: string | null;
 }
 
 /** A filter in the search language: as JSON, or as text. */
@@ -21,7 +16,7 @@ export async function searchResources(
   type: string,
   filter: Filter,
   options: { limit?: number; marker?: string | null; details?: boolean; signal?: AbortSignal; sort?: string } = {},
-): Promise<ResourcePage> {
+): Promise<Page<Resource>> {
   const query: Options["query"] = {
     limit: options.limit ?? 100,
     marker: options.marker,
@@ -29,13 +24,8 @@ export async function searchResources(
     sort: options.sort,
     ...(typeof filter === "string" && { filter }),
   };
-  const { value, headers } = await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, {
-    query,
-    signal: options.signal,
-    ...(typeof filter === "string" ? {} : { body: filter }),
-  });
-  const hasMore = /rel="?next"?/.test(headers.get("Link") ?? "");
-  return { resources: value, marker: hasMore ? (value[value.length - 1]?.id ?? null) : null };
+  const body = typeof filter === "string" ? undefined : filter;
+  return pageOf(await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, { query, body, signal: options.signal }));
 }
 
 export async function getResource(type: string, id: string, signal?: AbortSignal): Promise<Resource> {
@@ -87,7 +77,7 @@ async function lookUpAll(): Promise<void> {
     const part = all.slice(at, at + IDS_MAX);
     try {
       const page = await searchResources("generic", { in: { id: part.map(([id]) => id) } }, { details: true, limit: IDS_MAX });
-      const byId = new Map(page.resources.map((resource) => [resource.id, resource]));
+      const byId = new Map(page.items.map((resource) => [resource.id, resource]));
       for (const [id, { resolve }] of part) resolve(byId.get(id) ?? null);
     } catch (error) {
       for (const [id, { reject }] of part) {

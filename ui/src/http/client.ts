@@ -32,6 +32,25 @@ export interface Options {
   isUrgent?: boolean;
 }
 
+/** A request as a whole, to be sent or shown. */
+export interface RequestLine {
+  method: string;
+  path: string;
+  options?: Options;
+}
+
+/** A page of a listing. The server's own limit may be lower than the requested one. */
+export interface Page<T> {
+  items: T[];
+  /** The last item's id, if there are more. */
+  marker: string | null;
+}
+
+export function pageOf<T extends { id: string }>({ value, headers }: Reply<T[]>): Page<T> {
+  const hasMore = /rel="?next"?/.test(headers.get("Link") ?? "");
+  return { items: value, marker: hasMore ? (value[value.length - 1]?.id ?? null) : null };
+}
+
 /** When the server became unreachable, in ms; `null` while it is reachable. */
 export const goneSince = new Cell<number | null>(null);
 
@@ -117,7 +136,7 @@ async function requestAs<T>(
     try {
       signal?.throwIfAborted();
       const began = performance.now();
-      const answer = await sent(urlOf(path, query), {
+      const answer = await whole(sent(urlOf(path, query), {
         method,
         headers: {
           Accept: accept,
@@ -128,7 +147,7 @@ async function requestAs<T>(
         cache: "no-store",
         ...(body !== undefined && { body: JSON.stringify(body) }),
         ...(signal && { signal }),
-      });
+      }));
       const waitedMs = performance.now() - began;
       signal?.throwIfAborted();
       if (answer.status === 401) {
@@ -146,32 +165,25 @@ async function requestAs<T>(
 }
 
 async function sent(url: string, init: RequestInit): Promise<Response> {
-  try {
-    const answer = await (takeEarly(url, init) ?? fetch(url, init));
-    // A proxy answers 503 while the server behind it is away, and also where it limits rates.
-    if (answer.status === 502 || (isProxys(answer) && !(await isThere()))) throw new GoneError();
-    answered();
-    return answer;
-  } catch (error) {
-    throw gone(error);
-  }
+  const answer = await (takeEarly(url, init) ?? fetch(url, init));
+  // A proxy answers 503 while the server behind it is away, and also where it limits rates.
+  if (answer.status === 502 || (isProxys(answer) && !(await isThere()))) throw new GoneError();
+  answered();
+  return answer;
 }
 
-async function whole<T>(body: Promise<T>): Promise<T> {
+/** A response or its body; if it breaks off, the server is unreachable. */
+async function whole<T>(part: Promise<T>): Promise<T> {
   try {
-    return await body;
+    return await part;
   } catch (error) {
-    throw gone(error);
+    if (isAborted(error)) throw error;
+    if (goneSince.value === null) {
+      goneSince.set(Date.now());
+      window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
+    }
+    throw new GoneError();
   }
-}
-
-function gone(error: unknown): unknown {
-  if (isAborted(error)) return error;
-  if (goneSince.value === null) {
-    goneSince.set(Date.now());
-    window.setTimeout(() => void probe(), PROBE_PERIOD_MS);
-  }
-  return new GoneError();
 }
 
 export const get = <T>(path: string, options: Options = {}) => request<T>("GET", path, options);

@@ -68,30 +68,29 @@ export function logOut(): void {
 
 /** Verifies name and password with the server. */
 export async function logInBasic(user: string, password: string): Promise<void> {
-  const next = basic(user, password);
-  await probe(next);
-  become(next);
+  await verify(basic(user, password));
 }
 
 /** Logs in by an existing token, as from `openstack token issue`. */
 export async function logInToken(token: string): Promise<void> {
-  const next = { name: "token", headers: { "X-Auth-Token": token.trim() } };
-  await probe(next);
-  become(next);
+  await verify({ name: "token", headers: { "X-Auth-Token": token.trim() } });
 }
 
-async function probe(next: Identity): Promise<void> {
+/** Becomes this user if the server accepts it. */
+async function verify(next: Identity, user?: string): Promise<void> {
   const headers = { Accept: "application/json", ...next.headers };
-  const answer = await reached(fetch("v1/metric?limit=1", { headers, credentials: "omit", cache: "no-store" }));
+  const unreachable = (): never => {
+    throw new GoneError();
+  };
+  const answer = await fetch("v1/metric?limit=1", { headers, credentials: "omit", cache: "no-store" }).catch(unreachable);
   if (!answer.ok) throw errorOf(answer.status, await answer.text());
+  become(next, user);
 }
 
 export async function logInKeystone(login: KeystoneLogin): Promise<void> {
   const { token, name } = await issueToken(login);
-  const next = { name, headers: { "X-Auth-Token": token } };
-  await probe(next);
   const { user, userDomain, project, projectDomain } = login;
-  become(next, JSON.stringify([user, userDomain, project, projectDomain]));
+  await verify({ name, headers: { "X-Auth-Token": token } }, JSON.stringify([user, userDomain, project, projectDomain]));
 }
 
 async function issueToken(login: KeystoneLogin): Promise<{ token: string; name: string }> {
@@ -124,12 +123,4 @@ async function issueToken(login: KeystoneLogin): Promise<{ token: string; name: 
     throw new Error("Keystone keeps the token from this page: X-Subject-Token must be among [cors] expose_headers.");
   }
   return { token, name: login.project ? `${login.user}, ${login.project}` : login.user };
-}
-
-async function reached(answer: Promise<Response>): Promise<Response> {
-  try {
-    return await answer;
-  } catch {
-    throw new GoneError();
-  }
 }

@@ -1,10 +1,9 @@
 // A chart's data as files, and its request as a shell command.
 
 import { identity, settings } from "../http/session";
-import type { Options } from "../http/client";
+import type { RequestLine } from "../http/client";
 import { urlOf } from "../http/url";
-import type { Columns } from "../series/columns";
-import { joined } from "../series/columns";
+import { type Columns, joined } from "../series/columns";
 
 export interface Named {
   label: string;
@@ -44,13 +43,6 @@ export function save(name: string, data: Blob): void {
   link.download = name.replace(/[^\w.-]+/g, "_");
   link.click();
   window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-/** The request for the shown data. */
-export interface RequestLine {
-  method: string;
-  path: string;
-  options?: Options;
 }
 
 /** The request as a shell command. It prompts for the password, and reads the token from the environment. */

@@ -1,9 +1,9 @@
 // Buttons that export a chart's data: CSV, JSON, Arrow, and the request as a curl command.
 
 import { useState } from "preact/hooks";
-import { requestBlob } from "../http/client";
+import { type RequestLine, requestBlob } from "../http/client";
 import { explain } from "../http/errors";
-import { type Named, type RequestLine, csvOf, curlOf, jsonOf, save } from "./download";
+import { type Named, csvOf, curlOf, jsonOf, save } from "./download";
 import { Problem } from "./problem";
 
 const ARROW = "application/vnd.apache.arrow.stream";

@@ -1,21 +1,13 @@
 // The display name of a metric's resource.
 
-import { useEffect, useState } from "preact/hooks";
 import { lookUp, nameOf } from "../api/resources";
-import type { Resource } from "../api/types";
+import { useLoaded } from "../http/loading";
 import { linkTo } from "../state/address";
 
-/** `null` while loading. */
-function useOwner(id: string | null): Resource | null {
-  const [resource, setResource] = useState<Resource | null>(null);
-  useEffect(() => {
-    setResource(null);
-    if (!id) return;
-    let isThere = true;
-    lookUp(id).then((found) => isThere && setResource(found), () => undefined); // The id is shown instead.
-    return () => void (isThere = false);
-  }, [id]);
-  return resource;
+/** The resource, which cannot be the former one's; the id is shown until it is there. */
+function useOwner(id: string | null) {
+  const { value } = useLoaded(async () => (id ? lookUp(id) : null), [id]);
+  return value?.id === id ? value : null;
 }
 
 /** With a link. */

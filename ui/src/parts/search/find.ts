@@ -69,7 +69,7 @@ async function metrics(text: string, signal: AbortSignal): Promise<Hit[]> {
     ]);
     return [metric, resource].filter((hit) => hit !== null);
   }
-  const { metrics: found } = await listMetrics({ text, limit: METRICS_MAX }, signal);
+  const { items: found } = await listMetrics({ text, limit: METRICS_MAX }, signal);
   const all: Hit = {
     kind: "all", key: "all", title: `All metrics with “${text.trim()}”`, note: "as charts", href: linkTo(["metrics"], { q: text.trim() }),
   };
@@ -97,7 +97,7 @@ async function resources(text: string, signal: AbortSignal): Promise<Hit[]> {
   const general = searchResources("generic", { or: ["original_resource_id", "project_id", "user_id"].map(like) }, { limit: RESOURCES_MAX, details: true, signal });
   const typed = withTexts.map((type) => searchResources(type.name, { or: texts(type).map(like) }, { limit: RESOURCES_MAX, signal }));
   const pages = await Promise.all([general, ...typed]);
-  const found = new Map(pages.flatMap((page) => page.resources).map((resource) => [resource.id, resource]));
+  const found = new Map(pages.flatMap((page) => page.items).map((resource) => [resource.id, resource]));
   return [...found.values()].slice(0, RESOURCES_MAX).map((resource) => resourceHit(resource, text));
 }
 

@@ -6,7 +6,7 @@ import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { HttpError, explain } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useLoaded, useReturn } from "../../http/loading";
 import { unitOf } from "../../chart/use_metric_chart";
 import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
@@ -28,29 +28,18 @@ interface Owner {
   attributes: string[];
 }
 
-/** The metric's resource: `null` if it has none that the user may see, `undefined` while that is not known. */
-function useOwner(metric: Metric): { owner: Owner | null | undefined; error: string } {
-  const [owner, setOwner] = useState<Owner | null>();
-  const [error, setError] = useState("");
-  const returned = useReturn(error !== "");
-  useEffect(() => {
-    let isThere = true;
-    setError("");
-    const find = async (): Promise<Owner | null> => {
-      const resource = metric.resource_id ? await lookUp(metric.resource_id) : null;
-      if (!resource) return null;
-      const types = await listTypes();
-      const own = types.find(({ name }) => name === resource.type);
-      return { resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] };
-    };
-    find().then((found) => isThere && setOwner(found), (failure) => isThere && setError(explain(failure)));
-    return () => void (isThere = false);
-  }, [metric.id, returned]);
-  return { owner, error };
+/** The metric's resource; `null` if it has none that the user may see. */
+async function ownerOf({ resource_id }: Metric): Promise<Owner | null> {
+  const resource = resource_id ? await lookUp(resource_id) : null;
+  if (!resource) return null;
+  const own = (await listTypes()).find(({ name }) => name === resource.type);
+  return { resource, attributes: [...Object.keys(own?.attributes ?? {}).sort(), ...GENERAL] };
 }
 
+const useOwner = (metric: Metric) => useLoaded(() => ownerOf(metric), [metric.id]);
+
 export function GroupChoice({ metric, value }: { metric: Metric; value: string | null }) {
-  const { owner } = useOwner(metric);
+  const { value: owner } = useOwner(metric);
   if (!owner) return null;
   return (
     <label class={`choice${value ? " on" : ""}`}>
@@ -88,7 +77,7 @@ interface GroupsProps {
 const LIVE_PERIOD_MIN_S = 5;
 
 export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps) {
-  const { owner, error: ownerError } = useOwner(metric);
+  const { value: owner, error: ownerError } = useOwner(metric);
   const range = useCell(shownRange);
   const live = useCell(isLive);
   const [found, setFound] = useState<(Found & { key: string }) | null>(null);
@@ -119,7 +108,7 @@ export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps
     );
   }, [key, live ? range.to : 0]);
   const unit = ratePeriod > 0 ? perSecond(metric.unit) : unitOf(metric.unit, method);
-  const request = () => ({ method: "POST", ...requestOf(queryOf(how, range, found?.grain ?? null)) });
+  const request = () => requestOf(queryOf(how, range, found?.grain ?? null));
   const problem = error || ownerError;
   return (
     <section class="groups" aria-label={`By ${by}`}>

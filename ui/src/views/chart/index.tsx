@@ -5,7 +5,7 @@ import { getMetric } from "../../api/metrics";
 import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useReturn } from "../../http/loading";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { linkTo, useAddress } from "../../state/address";

@@ -9,7 +9,7 @@ import { type MetricChart, useMetricChart } from "../../chart/use_metric_chart";
 import { type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
-import type { RequestLine } from "../../parts/download";
+import type { RequestLine } from "../../http/client";
 import { resamplingOf } from "../../series/aggregation";
 import { usualStep } from "../../series/columns";
 import { format, formatTime } from "../../series/format";
@@ -126,7 +126,7 @@ function requestFor(metric: Metric, { method, grain, step, range }: MetricChart)
   if (step > grain) {
     const operations = ["resample", resamplingOf(method), step, ["metric", metric.id, method]];
     // As the chart loads them: the buckets at the ends of the range have all their points.
-    return { method: "POST", ...requestOf({ operations, grain, from: range.from - step, to: range.to + step }) };
+    return requestOf({ operations, grain, from: range.from - step, to: range.to + step });
   }
   return {
     method: "GET",

@@ -2,13 +2,14 @@
 // before.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Page, listMetrics } from "../../api/metrics";
+import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { unitOf } from "../../chart/use_metric_chart";
+import type { Page } from "../../http/client";
 import { HttpError, explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useReturn } from "../../http/loading";
 import { Problem } from "../../parts/problem";
 import { mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
@@ -91,16 +92,16 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
     const work = async () => {
       let marker: string | null = null;
       do {
-        const page: Page = given ? { metrics: given, marker: null } : await listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
+        const page: Page<Metric> = given ? { items: given, marker: null } : await listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
         const failed = (error: unknown) => {
           // Deleted meanwhile.
           if (error instanceof HttpError && [400, 404].includes(error.status)) return;
           unread += 1;
           problem = `${formatCount(unread, "metric")} could not be read: ${explain(error)}`;
         };
-        await Promise.all(page.metrics.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), failed)));
+        await Promise.all(page.items.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), failed)));
         controller.signal.throwIfAborted();
-        compared += page.metrics.length;
+        compared += page.items.length;
         marker = page.marker;
         report(marker === null || compared >= COMPARED_MAX, problem);
       } while (marker !== null && compared < COMPARED_MAX);

@@ -1,8 +1,8 @@
 // Example queries on the store's own metrics.
 
-import { useEffect, useState } from "preact/hooks";
 import { listMetrics } from "../../api/metrics";
 import type { Metric, ResourceType } from "../../api/types";
+import { useLoaded } from "../../http/loading";
 import { mainMethod } from "../../series/aggregation";
 import { lookUp } from "../../api/resources";
 import { nameOf } from "../../language/operations";
@@ -15,14 +15,7 @@ interface Example {
 }
 
 export function Examples({ types, onChoose }: { types: ResourceType[]; onChoose: (example: Omit<Example, "title">) => void }) {
-  const [examples, setExamples] = useState<Example[]>([]);
-  useEffect(() => {
-    let isThere = true;
-    listMetrics({ limit: 50 })
-      .then(({ metrics }) => examplesOf(metrics, types))
-      .then((all) => isThere && setExamples(all), () => undefined);
-    return () => void (isThere = false);
-  }, [types]);
+  const { value: examples = [] } = useLoaded(async (signal) => examplesOf((await listMetrics({ limit: 50 }, signal)).items, types), [types]);
   if (examples.length === 0) return null;
   return (
     <section class="examples" aria-label="Examples">

@@ -6,17 +6,18 @@ import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
 import { HttpError, explain } from "../../http/errors";
+import { useLoaded } from "../../http/loading";
 import * as filterLanguage from "../../language/filter";
 import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
 import * as promql from "../../language/promql";
-import type { RequestLine } from "../../parts/download";
+import type { RequestLine } from "../../http/client";
 import { ManyLines, type Series, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { formatBytes, formatCount } from "../../series/format";
 import { stepOf } from "../../series/grain";
-import { secondsOfShort, servedPart } from "../../series/range";
+import { type Range, secondsOfShort, servedPart } from "../../series/range";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
@@ -49,13 +50,14 @@ const grainOf = ({ grain }: Draft): number | null => Number(grain) || secondsOfS
 
 const FILLS = ["", "0", "null", "dropna", "ffill", "bfill"];
 
+const NO_TYPES: ResourceType[] = [];
+
 export function Query() {
   const { params } = useAddress();
   const [draft, setDraft] = useState<Draft>(() => draftOf(params));
-  const [types, setTypes] = useState<ResourceType[]>([]);
+  const { value: types = NO_TYPES } = useLoaded(listTypes, []);
   const [runs, setRuns] = useState(hasQuery(params) ? 1 : 0);
   const outcome = useOutcome(draft, runs);
-  useEffect(() => void listTypes().then(setTypes, () => undefined), []);
   const key = FIELDS.map(([, name]) => params.get(name)).join("|");
   const own = useRef(key);
   useEffect(() => {
@@ -216,16 +218,11 @@ function useOutcome(draft: Draft, runs: number): Outcome {
   return outcome;
 }
 
-interface Range {
-  from: number;
-  to: number;
-}
-
 const answerOf = (draft: Draft, range: Range, signal: AbortSignal): Promise<Answer> =>
   isPromql(draft) ? promqlApi.queryRange(rangeQueryFor(draft, range), signal) : aggregates(requestFor(draft, range), signal);
 
 const requestLineOf = (draft: Draft, range: Range): RequestLine =>
-  isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : { method: "POST", ...requestOf(requestFor(draft, range)) };
+  isPromql(draft) ? promqlApi.requestOf(rangeQueryFor(draft, range)) : requestOf(requestFor(draft, range));
 
 function rangeQueryFor(draft: Draft, range: Range): promqlApi.RangeQuery {
   const part = servedPart(range);

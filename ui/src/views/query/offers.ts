@@ -28,7 +28,7 @@ export async function operationOffers(text: string, place: number, hasType: bool
 }
 
 async function metricOffers(word: string, from: number, hasType: boolean): Promise<Offers> {
-  const { metrics } = await listMetrics({ text: word.replace(/[*?[\]]/g, " "), limit: NAMES_MAX });
+  const { items: metrics } = await listMetrics({ text: word.replace(/[*?[\]]/g, " "), limit: NAMES_MAX });
   if (!hasType) return { from, word: "", all: metrics.map(({ id, name }) => ({ text: id, note: name ?? "" })) };
   const names = new Set(metrics.filter(({ resource_id }) => resource_id).map(({ name }) => name ?? ""));
   return { from, word, all: [...names].map((name) => ({ text: operations.nameOf(name) })) };
@@ -38,7 +38,7 @@ async function metricOffers(word: string, from: number, hasType: boolean): Promi
 async function methodsOf(text: string): Promise<string[]> {
   const words = operations.tokensOf(text).filter(({ kind }) => kind === "word").map((token) => token.text);
   const at = words.lastIndexOf("metric");
-  const { metrics } = await listMetrics({ text: words[at + 1]?.replace(/[*?[\]]/g, " ") ?? "", limit: NAMES_MAX });
+  const { items: metrics } = await listMetrics({ text: words[at + 1]?.replace(/[*?[\]]/g, " ") ?? "", limit: NAMES_MAX });
   const methods = [...new Set(metrics.flatMap(({ archive_policy }) => archive_policy.aggregation_methods))];
   return methods.length ? methods.sort() : operations.AGGREGATES;
 }
@@ -59,7 +59,7 @@ export async function filterOffers(text: string, place: number, type: ResourceTy
   if (kind === "operator") return plain(filter.OPERATORS);
   if (kind === "joiner") return plain(filter.joiners);
   if (!type || !attribute) return NOTHING;
-  const { resources } = await searchResources(type.name, {}, { limit: VALUES_MAX });
+  const { items: resources } = await searchResources(type.name, {}, { limit: VALUES_MAX });
   const values = new Set(resources.map((resource) => resource[attribute]).filter((value) => typeof value === "string" || typeof value === "number"));
   const texts = [...values].sort().map((value) => (typeof value === "number" ? String(value) : filter.quoted(String(value))));
   return plain(texts.filter((text) => text !== undefined));

@@ -2,42 +2,29 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { listTypes, nameOf, searchResources } from "../../api/resources";
-import type { Resource, ResourceType } from "../../api/types";
 import { HttpError, explain } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useLoaded, usePages } from "../../http/loading";
 import * as language from "../../language/filter";
 import { mistakeOf } from "../../language/problem";
 import { Problem } from "../../parts/problem";
 import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
 import { change, linkTo, useAddress } from "../../state/address";
-import { useNewest } from "../../state/newest";
 import { Editor } from "../query/editor";
 import { attributesOf, filterOffers } from "../query/offers";
 
 const PAGE = 100;
 const ATTRIBUTES_SHOWN_MAX = 6;
 
-interface Listing {
-  resources: Resource[];
-  marker: string | null;
-  error: unknown;
-  isLoading: boolean;
-}
-
 export function ResourceList({ type: name }: { type: string }) {
   const { params } = useAddress();
   const filter = params.get("filter") ?? "";
   const [draft, setDraft] = useState(filter);
-  const [types, setTypes] = useState<ResourceType[]>([]);
-  const [typesError, setTypesError] = useState("");
-  const returned = useReturn(typesError !== "");
-  useEffect(() => {
-    setTypesError("");
-    listTypes().then(setTypes, (error: unknown) => setTypesError(explain(error)));
-  }, [returned]);
+  const { value: types = [], error: typesError } = useLoaded(listTypes, []);
   useEffect(() => setDraft(filter), [filter, name]);
-  const { resources, marker, error, isLoading, more } = useResources(name, filter);
+  const { items: resources, marker, error, isLoading, more } = usePages(name, filter, (marker, signal) =>
+    searchResources(name, filter.trim() || {}, { limit: PAGE, marker, details: name === "generic", signal }),
+  );
   const type = types.find((one) => one.name === name);
   const run = () => change({ filter: draft.trim() || null });
   const isRefused = error instanceof HttpError && error.status === 400 && draft === filter;
@@ -80,29 +67,4 @@ export function ResourceList({ type: name }: { type: string }) {
       </section>
     </div>
   );
-}
-
-const BEGIN: Listing = { resources: [], marker: null, error: null, isLoading: true };
-
-function useResources(type: string, filter: string): Listing & { more: () => void } {
-  const [listing, setListing] = useState<Listing>(BEGIN);
-  const newest = useNewest();
-  const returned = useReturn(listing.error !== null);
-  const fetchPage = (marker: string | null) => {
-    setListing((before) => ({ ...before, isLoading: true }));
-    newest.start(
-      (signal) => searchResources(type, filter.trim() || {}, { limit: PAGE, marker, details: type === "generic", signal }),
-      (page) =>
-        setListing((before) => ({ resources: marker ? before.resources.concat(page.resources) : page.resources, marker: page.marker, error: null, isLoading: false })),
-      // Keep the former list. It may be of another filter, and has no further page then.
-      (error) => setListing((before) => ({ ...before, marker: marker && before.marker, error, isLoading: false })),
-    );
-  };
-  // The headings are those of the type.
-  useEffect(() => setListing(BEGIN), [type]);
-  useEffect(() => {
-    fetchPage(null);
-    return () => newest.stop();
-  }, [type, filter, returned]);
-  return { ...listing, more: () => fetchPage(listing.marker) };
 }

@@ -6,7 +6,7 @@ import { getHistory, getResource, nameOf } from "../../api/resources";
 import type { Metric, Resource } from "../../api/types";
 import { useSettings } from "../../chart/settings";
 import { explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useReturn } from "../../http/loading";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";

@@ -1,6 +1,6 @@
 // Counts metrics by policy and resources by type, and finds silent metrics, by listing all of them.
 
-import { type Options, type Reply, get } from "../../http/client";
+import { type Page, get, pageOf } from "../../http/client";
 import { HttpError } from "../../http/errors";
 import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
@@ -49,13 +49,13 @@ export async function takeCensus(most: number, signal: AbortSignal, report: (cen
   let marker: string | null = null;
   do {
     const page = await listMetrics({ marker, limit: PAGE }, signal);
-    for (const metric of page.metrics) count(census.byPolicy, metric.archive_policy.name);
-    census.metrics += page.metrics.length;
+    for (const metric of page.items) count(census.byPolicy, metric.archive_policy.name);
+    census.metrics += page.items.length;
     const failed = () => {
       census.unread += 1;
       return null;
     };
-    const found = await Promise.all(page.metrics.map((metric) => silence(metric).catch(failed)));
+    const found = await Promise.all(page.items.map((metric) => silence(metric).catch(failed)));
     signal.throwIfAborted();
     const silent = found.filter((one) => one !== null);
     census.silentCount += silent.length;
@@ -73,11 +73,11 @@ async function countTypes(census: Census, most: number, signal: AbortSignal, cou
   let marker: string | null = null;
   let resources = 0;
   do {
-    const options: Options = { query: { limit: PAGE, marker, attrs: ["id", "type"] }, signal };
-    const { value, headers }: Reply<{ id: string; type: string }[]> = await get("v1/resource/generic", options);
-    for (const { type } of value) count(census.byType, type);
-    resources += value.length;
-    marker = /rel="?next"?/.test(headers.get("Link") ?? "") ? (value[value.length - 1]?.id ?? null) : null;
+    const query = { limit: PAGE, marker, attrs: ["id", "type"] };
+    const page: Page<{ id: string; type: string }> = pageOf(await get("v1/resource/generic", { query, signal }));
+    for (const { type } of page.items) count(census.byType, type);
+    resources += page.items.length;
+    marker = page.marker;
   } while (marker !== null && resources < most);
   if (marker !== null) census.isCut = true;
 }

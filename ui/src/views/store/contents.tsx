@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get } from "../../http/client";
 import { type ArchivePolicy, secondsOf } from "../../api/types";
 import { explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useLoaded, useReturn } from "../../http/loading";
 import { Problem } from "../../parts/problem";
 import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
@@ -19,21 +19,19 @@ import { Late } from "./late";
 export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
   const [most, setMost] = useState(COUNTED_DEFAULT);
   const [census, setCensus] = useState<Census | null>(null);
-  const [policies, setPolicies] = useState<ArchivePolicy[]>([]);
+  const { value: policies = [], error: policiesError } = useLoaded(async (signal) => (await get<ArchivePolicy[]>("v1/archive_policy", { signal })).value, []);
   const [error, setError] = useState("");
   const returned = useReturn(error !== "");
   useEffect(() => {
     const controller = new AbortController();
-    const fail = (failure: unknown) => !isAborted(failure) && setError(explain(failure));
     setError("");
-    get<ArchivePolicy[]>("v1/archive_policy", { signal: controller.signal }).then(({ value }) => setPolicies(value), fail);
-    takeCensus(most, controller.signal, setCensus).catch(fail);
+    takeCensus(most, controller.signal, setCensus).catch((failure) => !isAborted(failure) && setError(explain(failure)));
     return () => controller.abort();
   }, [most, returned]);
   const progress = census?.isDone ? "" : ", still counting";
   return (
     <>
-      {error && <Problem text={error} />}
+      {(error || policiesError) && <Problem text={error || policiesError} />}
       <div class="columns">
         <div class="stack">
         {workers}

@@ -1,10 +1,8 @@
 // Metrics with dropped late measures, the most affected first.
 
-import { useEffect, useState } from "preact/hooks";
 import { type Metric } from "../../api/types";
 import { get } from "../../http/client";
-import { explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/use_return";
+import { useLoaded } from "../../http/loading";
 import { Owner } from "../../parts/owner";
 import { ScrollTable } from "../../parts/scroll_table";
 import { linkTo } from "../../state/address";
@@ -13,17 +11,7 @@ const SHOWN_MAX = 20;
 const PATH = `v1/metric?late_dropped=true&sort=late_dropped:desc&limit=${SHOWN_MAX}`;
 
 export function Late() {
-  const [metrics, setMetrics] = useState<Metric[] | null>(null);
-  const [error, setError] = useState("");
-  const returned = useReturn(error !== "");
-  useEffect(() => {
-    const controller = new AbortController();
-    setError("");
-    const fail = (failure: unknown) => !isAborted(failure) && setError(explain(failure));
-    const some = (found: Metric[]) => setMetrics(found.filter(({ late_dropped }) => late_dropped));
-    get<Metric[]>(PATH, { signal: controller.signal }).then(({ value }) => some(value), fail);
-    return () => controller.abort();
-  }, [returned]);
+  const { value: metrics, error } = useLoaded(async (signal) => (await get<Metric[]>(PATH, { signal })).value.filter(({ late_dropped }) => late_dropped), []);
   return (
     <section class="box" aria-label="Late measures dropped">
       <h2>Late measures dropped <small>the {SHOWN_MAX} metrics that lost most of them</small></h2>
