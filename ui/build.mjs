@@ -13,7 +13,7 @@ const dist = process.argv[2] ?? join(here, "../crates/page/dist");
 
 const bundled = await build({
   absWorkingDir: here,
-  entryPoints: { begin: "src/begin.ts", app: "src/main.tsx", style: "src/style/main.css" },
+  entryPoints: { begin: "src/begin.ts", app: "src/app.tsx", style: "src/style/main.css" },
   bundle: true,
   minify: true,
   write: false,

@@ -1,5 +1,6 @@
 // The page: header, the view in the address, and dialogs over it.
 
+import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { loginReason, users } from "./http/session";
 import { Gone } from "./parts/gone";
@@ -22,7 +23,7 @@ const VIEWS = new Map<string, () => preact.JSX.Element | null>([
   ["store", Store],
 ]);
 
-export function App() {
+function App() {
   const { path } = useAddress();
   const reason = useCell(loginReason);
   const viewers = useCell(users);
@@ -43,3 +44,6 @@ export function App() {
     </>
   );
 }
+
+const place = document.getElementById("app");
+if (place) render(<App />, place);

@@ -19,8 +19,10 @@ export interface Query {
 }
 
 export interface Result {
+  /** Distinct for each series of an answer: a group without a value is not that of the text "none". */
+  key: string;
   /** The path of the series in the response: group values, resource, metric, aggregate. */
-  names: string[];
+  label: string;
   /** The values that the series is grouped by; `null` for none. */
   group: unknown[];
   columns: Columns;
@@ -33,7 +35,6 @@ export interface Result {
 export interface Answer {
   results: Result[];
   cost: Cost;
-  points: number;
   /** What the server remarks about the result. */
   notes?: string[];
 }
@@ -72,18 +73,17 @@ export async function aggregates(query: Query, signal?: AbortSignal): Promise<An
   } else {
     collect(value.measures, [], [], results);
   }
-  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0) };
+  return { results, cost };
 }
-
-/** Distinct for each series of an answer: a group without a value is not that of the text "none". */
-export const keyOf = ({ names, group }: Result): string => JSON.stringify([names, group]);
 
 /** Collects the leaves of the response's tree, with the names on their path. */
 function collect(tree: unknown, names: string[], group: unknown[], into: Result[]): void {
   if (Array.isArray(tree)) {
     const part = finestOf(tree as Measure[]);
     const grain = part[0]?.[1];
-    into.push({ names, group, columns: columnsOf(part), grain: typeof grain === "number" ? grain : 0 });
+    into.push({
+      key: JSON.stringify([names, group]), label: names.join(" ") || "result", group, columns: columnsOf(part), grain: typeof grain === "number" ? grain : 0,
+    });
   } else if (isRecord(tree)) {
     for (const [name, branch] of Object.entries(tree)) collect(branch, name === "aggregated" ? names : [...names, name], group, into);
   }

@@ -31,15 +31,12 @@ export const requestOf = ({ expression, from, to, step }: RangeQuery): RequestLi
 export async function queryRange(query: RangeQuery, signal?: AbortSignal): Promise<Answer> {
   const { path, options } = requestOf(query);
   const { value, cost } = await get<Success<Matrix>>(path, { ...options, signal });
-  const results: Result[] = value.data.result.map(({ metric, values }) => ({
-    names: [labelOf(metric)],
-    group: [],
-    columns: { times: values.map(([time]) => time), values: values.map(([, text]) => numberOf(text)) },
-    grain: query.step,
-    isStepped: true,
-  }));
+  const results = value.data.result.map(({ metric, values }): Result => {
+    const columns = { times: values.map(([time]) => time), values: values.map(([, text]) => numberOf(text)) };
+    return { key: labelOf(metric), label: labelOf(metric), group: [], columns, grain: query.step, isStepped: true };
+  });
   const notes = [...(value.warnings ?? []), ...(value.infos ?? [])];
-  return { results, cost, points: results.reduce((sum, { columns }) => sum + columns.times.length, 0), notes };
+  return { results, cost, notes };
 }
 
 /** `null` for what a chart cannot show: NaN and infinities. */

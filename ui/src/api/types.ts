@@ -4,12 +4,10 @@ export interface Definition {
   /** As Python prints a timedelta: `0:01:00`, `30 days, 0:00:00`. */
   granularity: string;
   timespan: string | null;
-  points: number | null;
 }
 
 export interface ArchivePolicy {
   name: string;
-  back_window: number;
   definition: Definition[];
   aggregation_methods: string[];
 }
@@ -18,7 +16,6 @@ export interface Metric {
   id: string;
   name: string | null;
   unit: string | null;
-  creator: string;
   resource_id?: string | null;
   resource?: Resource | null;
   archive_policy: ArchivePolicy;
@@ -30,20 +27,17 @@ export interface Resource {
   id: string;
   original_resource_id: string;
   type: string;
-  creator: string;
   project_id: string | null;
-  user_id: string | null;
   started_at: string;
   ended_at: string | null;
   revision_start: string;
   revision_end: string | null;
-  metrics?: Record<string, string>;
   [attribute: string]: unknown;
 }
 
 export interface ResourceType {
   name: string;
-  attributes: Record<string, { type: string; required?: boolean }>;
+  attributes: Record<string, { type: string }>;
 }
 
 /** Time, granularity in seconds (or the name of a calendar unit), value. */

@@ -1,6 +1,6 @@
 // The texts beside the axes.
 
-import { format, isBytes } from "../series/format";
+import { format, isBytes, two } from "../series/format";
 
 /** Axis labels show short units only; the value above the chart shows all. */
 export const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
@@ -18,7 +18,6 @@ export function labelsOf(splits: (number | null)[], unit: string | null): string
   }
 }
 
-const two = (number: number): string => String(number).padStart(2, "0");
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /** Hours and minutes, below a minute seconds, below a second their fraction; the date where a day begins. */

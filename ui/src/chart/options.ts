@@ -2,9 +2,12 @@
 
 import uPlot from "uplot";
 import { isBytes } from "../series/format";
+import { change } from "../state/address";
 import { colour } from "../state/theme";
+import { show, turn } from "../state/time";
 import { axisUnit, labelsOf, timesOf } from "./labels";
 import type { Line, PlotProps } from "./plot";
+import { markChange } from "./settings";
 
 /** A change of any of these needs a new plot. */
 export interface Shape {
@@ -136,9 +139,9 @@ function bandsOf({ lines }: Shape): uPlot.Band[] {
   return bands;
 }
 
-export function translucent(hex: string, alpha = 0.17): string {
+function translucent(hex: string): string {
   const value = parseInt(hex.slice(1), 16);
-  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${alpha})`;
+  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, 0.17)`;
 }
 
 /** Starts at zero if the values are near it, so that heights can be compared; otherwise fits the line closely. */
@@ -172,8 +175,8 @@ function selected(self: uPlot, isMarking: boolean, props: PlotProps): void {
   if (width < DRAG_MIN_PX) return;
   const chosen = { from: self.posToVal(left, "x"), to: self.posToVal(left + width, "x") };
   self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  if (isMarking && props.onMark) props.onMark(chosen);
-  else props.onZoom?.(chosen);
+  if (isMarking && props.mark !== undefined) change(markChange(chosen));
+  else if (!props.isFixed) show(chosen);
 }
 
 function reportCursor(self: uPlot, props: PlotProps): void {
@@ -211,10 +214,9 @@ function followWheel(self: uPlot, props: () => PlotProps): void {
   self.over.addEventListener(
     "wheel",
     (event) => {
-      const { onWheel } = props();
-      if (!onWheel || !event.ctrlKey) return;
+      if (props().isFixed || !event.ctrlKey) return;
       event.preventDefault();
-      onWheel(event.deltaY > 0 ? 1.25 : 0.8, self.posToVal(event.offsetX, "x"));
+      turn(event.deltaY > 0 ? 1.25 : 0.8, self.posToVal(event.offsetX, "x"));
     },
     { passive: false },
   );

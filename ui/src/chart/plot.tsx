@@ -32,14 +32,13 @@ export interface PlotProps {
   isSmall?: boolean;
   /** The accessible name. */
   label: string;
-  /** The marked window. */
+  /** The marked window; absent in views that have none. */
   mark?: Range | null;
   /** Whether dragging marks instead of zooming. */
   isMarking?: boolean;
   isLogarithmic?: boolean;
-  onZoom?: (range: Range) => void;
-  onMark?: (range: Range) => void;
-  onWheel?: (factor: number, at: number) => void;
+  /** Whether the mouse does not change the page's range: the chart has its own. */
+  isFixed?: boolean;
   /** Called with the values under the cursor, of this chart or another. */
   onCursor?: (values: Values) => void;
 }

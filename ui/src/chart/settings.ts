@@ -1,8 +1,7 @@
 // The chart settings in the address.
 
 import { useMemo } from "preact/hooks";
-import { secondsOfShort } from "../series/range";
-import { momentOf, printMoment, type Range } from "../series/range";
+import { type Range, momentOf, printMoment, secondsOfShort } from "../series/range";
 import { type Changes, useAddress } from "../state/address";
 
 export interface Settings {
@@ -19,7 +18,7 @@ export interface Settings {
   isLogarithmic: boolean;
 }
 
-export function settingsOf(params: URLSearchParams): Settings {
+function settingsOf(params: URLSearchParams): Settings {
   const rate = params.get("rate");
   const written = params.get("gran") ?? "";
   const grain = Number(written) || secondsOfShort(written);

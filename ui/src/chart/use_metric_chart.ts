@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { type Metric, grainsOf } from "../api/types";
 import { type Band, bandsOf, mainMethod } from "../series/aggregation";
 import { type Columns, EMPTY, isCounter, rate, shifted, summary, type Summary, withGaps } from "../series/columns";
-import { perSecond } from "../series/format";
+import { unitOf } from "../series/format";
 import { chooseGrain, resampledTo } from "../series/grain";
 import { type Range, inWords } from "../series/range";
 import { useColumns } from "../series/use_columns";
@@ -95,14 +95,9 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
     grain,
     step: resampledTo(grain, range),
     band: made.isRate ? null : band,
-    unit: made.isRate ? perSecond(metric.unit) : unitOf(metric.unit, method),
+    unit: unitOf(metric.unit, method, made.isRate),
     found: main.found,
     error: main.error ?? edges.error ?? beside.error,
     isLoading: main.isLoading,
   };
-}
-
-/** A count does not have the unit of the values. */
-export function unitOf(unit: string | null, method: string): string | null {
-  return method === "count" || method === "rate:count" ? null : unit;
 }

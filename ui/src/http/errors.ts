@@ -10,12 +10,6 @@ export class HttpError extends Error {
   ) {
     super(message);
   }
-
-  /** The error's position in the submitted text, in characters from 0, if the server reports one. */
-  get at(): number | null {
-    const found = /\(at char (\d+)\)/.exec(this.message);
-    return found ? Number(found[1]) : null;
-  }
 }
 
 /** The server is unreachable. */

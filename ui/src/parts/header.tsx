@@ -7,7 +7,8 @@ import { choice, choose, theme } from "../state/theme";
 import { RangeMenu } from "./range_menu";
 import { SearchBox } from "./search/box";
 
-const VIEWS: [string, string][] = [["metrics", "Metrics"], ["query", "Query"], ["resources", "Resources"], ["store", "Store"]];
+/** The views, in the order of their keys: 1, 2 and so on. */
+export const VIEWS: [string, string][] = [["metrics", "Metrics"], ["query", "Query"], ["resources", "Resources"], ["store", "Store"]];
 
 export function Header({ onHelp }: { onHelp: () => void }) {
   const { path } = useAddress();

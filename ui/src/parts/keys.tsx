@@ -6,6 +6,7 @@ import { settings } from "../http/session";
 import { address, change, go, linkTo, parse } from "../state/address";
 import { choose, theme } from "../state/theme";
 import { pan, range, showLast, toggleLive, zoom } from "../state/time";
+import { VIEWS } from "./header";
 
 /** Where the shown time can be marked: the views with a chart bar. */
 function markShown(): void {
@@ -13,7 +14,9 @@ function markShown(): void {
   if (view === "metrics" || view === "chart" || (view === "resources" && id)) change(markChange(range.value));
 }
 
-const KEYS: [string, string, () => void][] = [
+type Key = [key: string, does: string, press: () => void];
+
+const KEYS: Key[] = [
   ["/", "search", () => window.dispatchEvent(new Event("gnudi-search"))],
   ["ArrowLeft", "earlier", () => pan(-0.25)],
   ["ArrowRight", "later", () => pan(0.25)],
@@ -24,10 +27,7 @@ const KEYS: [string, string, () => void][] = [
   ["l", "live, or stand still", toggleLive],
   ["m", "mark the shown time: what changed there?", markShown],
   ["t", "light or dark", () => choose(theme.value === "dark" ? "light" : "dark")],
-  ["1", "metrics", () => go(parse(linkTo(["metrics"])))],
-  ["2", "query", () => go(parse(linkTo(["query"])))],
-  ["3", "resources", () => go(parse(linkTo(["resources"])))],
-  ["4", "store", () => go(parse(linkTo(["store"])))],
+  ...VIEWS.map(([name], at): Key => [String(at + 1), name, () => go(parse(linkTo([name])))]),
 ];
 
 const SHOWN: Record<string, string> = { ArrowLeft: "←", ArrowRight: "→", Backspace: "⌫", "-": "−" };

@@ -6,11 +6,8 @@ import { type Line, Plot, type Values } from "../chart/plot";
 import { type Columns, summary, withGaps } from "../series/columns";
 import { format, formatCount, formatTime } from "../series/format";
 import type { Range } from "../series/range";
-import { change } from "../state/address";
 import { useCell } from "../state/cell";
 import { lineColour, theme } from "../state/theme";
-import { show, turn } from "../state/time";
-import { markChange } from "../chart/settings";
 import { ScrollTable } from "./scroll_table";
 
 export interface Series {
@@ -73,11 +70,8 @@ export function ManyLines({ series, range, unit, height, label, total = series.l
         unit={unit}
         height={height}
         label={`${label}: ${formatCount(total, "series", "series")}`}
-        mark={mark ?? null}
+        mark={mark}
         isLogarithmic={isLogarithmic}
-        onZoom={show}
-        onMark={mark === undefined ? undefined : (window) => change(markChange(window))}
-        onWheel={turn}
         onCursor={showValues}
       />
       <ul class="legend" ref={readout}>
@@ -100,7 +94,8 @@ function lastOf(values: (number | null)[]): number | null {
   return null;
 }
 
-function largest(series: Series[]): Series[] {
+/** Those with the largest values, if there are too many. */
+export function largest<S extends { columns: Columns }>(series: S[]): S[] {
   if (series.length <= LINES_MAX) return series;
   const height = new Map(series.map((one) => [one, summary(one.columns)?.max ?? -Infinity]));
   return [...series].sort((a, b) => (height.get(b) as number) - (height.get(a) as number)).slice(0, LINES_MAX);

@@ -53,28 +53,29 @@ function splitUnit(unit: string | null): [string, string] {
   return text.endsWith("/s") ? [text.slice(0, -2), "/s"] : [text, ""];
 }
 
-export const perSecond = (unit: string | null): string => `${unit ?? ""}/s`;
+/** The unit of an aggregate's values, or of their rate. A count does not have the unit of the values. */
+export function unitOf(unit: string | null, method: string, isRate: boolean): string | null {
+  if (isRate) return `${unit ?? ""}/s`;
+  return method === "count" || method === "rate:count" ? null : unit;
+}
 
-const two = (number: number): string => String(number).padStart(2, "0");
+export const two = (number: number): string => String(number).padStart(2, "0");
+
+const dayOf = (date: Date): string => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 
 /** Formats a local time; shows seconds only if they are not zero. */
 export function formatTime(seconds: number, withDay = true): string {
   const date = new Date(seconds * 1000);
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   const time = `${two(date.getHours())}:${two(date.getMinutes())}${date.getSeconds() ? `:${two(date.getSeconds())}` : ""}`;
-  return withDay ? `${day} ${time}` : time;
+  return withDay ? `${dayOf(date)} ${time}` : time;
 }
 
 /** Formats a value for `<input type=datetime-local>`. */
 export function localInput(seconds: number): string {
   const date = new Date(seconds * 1000);
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return `${dayOf(date)}T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
 export function formatCount(count: number, one: string, many = `${one}s`): string {
   return `${String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f")} ${count === 1 ? one : many}`;
-}
-
-export function formatBytes(bytes: number): string {
-  return format(bytes, "B");
 }

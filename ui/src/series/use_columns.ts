@@ -7,7 +7,7 @@ import { appended } from "./columns";
 import { resampledTo } from "./grain";
 import { returns } from "../http/client";
 import { useCell } from "../state/cell";
-import { isLive, range as shownRange, ticks, useChosenRange } from "../state/time";
+import { isLive, range as shownRange, spanKey, ticks, useChosenRange } from "../state/time";
 import type { Range } from "./range";
 
 export interface Loaded {
@@ -44,8 +44,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   const returned = useCell(returns);
   const [loaded, setLoaded] = useState<Omit<Loaded, "answered"> & { key: string }>({ key: "", found: null, grain, range: shown, error: null, isLoading: true });
   const work = useRef<Work>({ key: "", found: null, isBusy: false });
-  const span = live ? `last ${Math.round(shown.to - shown.from)}` : `${shown.from} ${shown.to}`;
-  const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${span}`;
+  const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${spanKey(shown, live)}`;
 
   const step = resampledTo(grain, shown);
   const isUsed = isWanted && methods.length > 0;

@@ -57,7 +57,7 @@ export function colour(name: string): string {
   return found;
 }
 
-export const COLOURS = 10;
+const COLOURS = 10;
 
 /** The colour of a line by its index. */
 export const lineColour = (at: number): string => colour(`line-${(at % COLOURS) + 1}`);

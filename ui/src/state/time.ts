@@ -11,6 +11,9 @@ export const autoSeconds = new Cell(900);
 /** How often charts load new points, in ms. */
 export const livePeriod = new Cell(2000);
 
+/** How often queries over many metrics are repeated while live, at most: each computes all points anew. */
+export const LIVE_PERIOD_MIN_S = 5;
+
 const now = () => Date.now() / 1000;
 
 export const isLive = new Cell(readLive());
@@ -27,6 +30,9 @@ export function useChosenRange(): Range {
   useCell(chosen);
   return range.value;
 }
+
+/** Names a range as it was chosen: while live by its length, since it moves. */
+export const spanKey = ({ from, to }: Range, live: boolean): string => (live ? `last ${Math.round(to - from)}` : `${from} ${to}`);
 
 function readLive(): boolean {
   const { params } = address.value;

@@ -1,24 +1,23 @@
 // The same metric of all resources of the type, one line per value of an attribute.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Answer, type Query, type Result, aggregates, keyOf, requestOf } from "../../api/aggregates";
+import { type Answer, type Query, type Result, aggregates, requestOf } from "../../api/aggregates";
 import { listTypes, lookUp } from "../../api/resources";
 import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { HttpError, explain } from "../../http/errors";
 import { useLoaded, useReturn } from "../../http/loading";
-import { unitOf } from "../../chart/use_metric_chart";
-import { LINES_MAX, ManyLines, type Series } from "../../parts/many_lines";
+import { LINES_MAX, ManyLines, largest } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
 import { resamplingOf } from "../../series/aggregation";
-import { perSecond } from "../../series/format";
+import { unitOf } from "../../series/format";
 import { beforeFirst, chooseGrain, coarserIn, hasPointsIn, resampledTo } from "../../series/grain";
 import { type Range, inWords } from "../../series/range";
 import { change } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
-import { isLive, range as shownRange } from "../../state/time";
+import { LIVE_PERIOD_MIN_S, isLive, range as shownRange, spanKey } from "../../state/time";
 
 const GENERAL = ["original_resource_id", "project_id", "user_id", "creator"];
 
@@ -53,7 +52,7 @@ export function GroupChoice({ metric, value }: { metric: Metric; value: string |
 }
 
 interface Found {
-  series: Series[];
+  series: Result[];
   total: number;
   /** `null` if each group has its own. */
   grain: Granularity;
@@ -73,9 +72,6 @@ interface GroupsProps {
   ratePeriod: number;
 }
 
-/** The minimum period while live: each update recomputes all groups. */
-const LIVE_PERIOD_MIN_S = 5;
-
 export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps) {
   const { value: owner, error: ownerError } = useOwner(metric);
   const range = useCell(shownRange);
@@ -93,7 +89,7 @@ export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps
     type: owner?.resource.type ?? "", name: metric.name ?? "", by, method, ratePeriod, isFixed: wished !== undefined,
     grains: grainsIn(grains.map(({ seconds }) => seconds), range, grain),
   };
-  const key = JSON.stringify(how) + (live ? Math.round(range.to - range.from) : `${range.from} ${range.to}`) + ` ${returned}`;
+  const key = `${JSON.stringify(how)} ${spanKey(range, live)} ${returned}`;
   const lastKey = useRef("");
   useEffect(() => {
     if (!how.type) return;
@@ -107,7 +103,7 @@ export function Groups({ metric, by, method, settings, ratePeriod }: GroupsProps
       (failure) => setError(explain(failure)),
     );
   }, [key, live ? range.to : 0]);
-  const unit = ratePeriod > 0 ? perSecond(metric.unit) : unitOf(metric.unit, method);
+  const unit = unitOf(metric.unit, method, ratePeriod > 0);
   const request = () => requestOf(queryOf(how, range, found?.grain ?? null));
   const problem = error || ownerError;
   return (
@@ -182,19 +178,18 @@ async function fetchGroups(how: How, range: Range, before: Found | null, signal:
   // Metrics of one name may have different policies. Without a granularity each group has the finest that its metrics share.
   const { answer: first, grain: coarse } = await atFirstOf([...[...grains].reverse(), null], (grain) => aggregates(queryOf(how, range, grain), signal));
   const until = before?.until ?? -Infinity;
-  if (coarse === null || coarse === grains[0]) return { series: seriesOf(first.results), total: first.results.length, grain: coarse, until };
+  if (coarse === null || coarse === grains[0]) return { series: sorted(first.results), total: first.results.length, grain: coarse, until };
   let search: Record<string, unknown> = {};
   if (first.results.length > LINES_MAX && how.by !== "creator") {
-    const largest = [...first.results].sort((a, b) => most(b) - most(a)).slice(0, LINES_MAX);
-    search = searchOf(how.by, largest.map(({ group }) => group[0] ?? null));
+    search = searchOf(how.by, largest(first.results).map(({ group }) => group[0] ?? null));
   }
   const finer = grains.filter((grain) => grain < coarse);
   const ask = async (seconds: Granularity) => (seconds === coarse ? first : aggregates(queryOf(how, range, seconds, search), signal));
   const fitting = await atFirstOf([...finer, coarse], ask);
   // Once for a range: points that come while live are no older.
-  const farther = how.isFixed || before ? null : await fartherThan(fitting, [...finer, coarse], range, ask, (grain) => stepOf(how, grain, range));
+  const farther = how.isFixed || before ? null : await fartherThan(fitting, [...finer, coarse], how, range, ask);
   const { answer: { results }, grain } = farther ?? fitting;
-  return { series: seriesOf(results), total: Math.max(first.results.length, results.length), grain, until: farther?.until ?? until };
+  return { series: sorted(results), total: Math.max(first.results.length, results.length), grain, until: farther?.until ?? until };
 }
 
 interface Shown {
@@ -205,13 +200,13 @@ interface Shown {
 type Ask = (grain: Granularity) => Promise<Answer>;
 
 /** The finest granularity that has points of a group before the fitting one begins there, as `series/farther.ts` finds it for one metric. */
-async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], range: Range, ask: Ask, step: (grain: number) => number): Promise<(Shown & { until: number }) | null> {
-  const begins = new Map(results.map((result) => [keyOf(result), beforeFirst(result.columns, range)]));
+async function fartherThan({ answer: { results }, grain }: Shown, grains: number[], how: How, range: Range, ask: Ask): Promise<(Shown & { until: number }) | null> {
+  const begins = new Map(results.map(({ key, columns }) => [key, beforeFirst(columns, range)]));
   // Not as arguments of `Math.max`: there may be more groups than those of a call.
   const until = [...begins.values()].reduce((latest, { to }) => Math.max(latest, to), range.from);
   for (const seconds of coarserIn(grains.map((one) => ({ seconds: one })), grain ?? Infinity, { from: range.from, to: until })) {
     const answer = await ask(seconds).catch(() => null); // Not all metrics have it: the chart shows what it has.
-    const isFarther = answer?.results.some((result) => hasPointsIn(result.columns, step(seconds), begins.get(keyOf(result)) ?? { from: 0, to: 0 }));
+    const isFarther = answer?.results.some(({ key, columns }) => hasPointsIn(columns, stepOf(how, seconds, range), begins.get(key) ?? { from: 0, to: 0 }));
     if (answer && isFarther) return { answer, grain: seconds, until };
   }
   return null;
@@ -234,9 +229,4 @@ function searchOf(by: string, values: unknown[]): Record<string, unknown> {
   return values.includes(null) ? { or: [given, { "=": { [by]: null } }] } : given;
 }
 
-const most = ({ columns }: Result): number => columns.values.reduce<number>((best, value) => Math.max(best, value ?? -Infinity), -Infinity);
-
-const seriesOf = (results: Result[]): Series[] =>
-  results
-    .map((result) => ({ key: keyOf(result), label: result.names.join(" "), columns: result.columns, grain: result.grain }))
-    .sort((a, b) => a.label.localeCompare(b.label));
+const sorted = (results: Result[]): Result[] => [...results].sort((a, b) => a.label.localeCompare(b.label));

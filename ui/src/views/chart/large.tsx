@@ -15,7 +15,6 @@ import { usualStep } from "../../series/columns";
 import { format, formatTime } from "../../series/format";
 import { inWords, queryTime } from "../../series/range";
 import { change, linkTo, useAddress } from "../../state/address";
-import { show, turn } from "../../state/time";
 import { Owner } from "../../parts/owner";
 import { describe } from "../metrics/card";
 import { Groups, GroupChoice } from "./groups";
@@ -65,9 +64,6 @@ export function LargeChart({ metric, settings, isMarking, colourAt, onGrain }: L
         mark={settings.mark}
         isMarking={isMarking}
         isLogarithmic={settings.isLogarithmic}
-        onZoom={show}
-        onMark={(mark) => change(markChange(mark))}
-        onWheel={turn}
         onCursor={({ time, values }) => {
           if (!readout.current) return;
           const parts = chart.lines.map((line, at) => `${line.label} ${format(values[at], chart.unit, 4)}`);

@@ -9,29 +9,28 @@ import { prefixOf } from "./groups";
 import { Owner } from "../../parts/owner";
 import { format } from "../../series/format";
 import { inWords } from "../../series/range";
-import { change, linkTo } from "../../state/address";
-import { show, turn } from "../../state/time";
+import { linkTo } from "../../state/address";
 
 export const CARD_HEIGHT = 178;
 const PLOT_HEIGHT = 122;
 /** Padding and border of a card. */
 const SIDES_PX = 22;
 
-export interface CardProps {
+interface CardProps {
   metric: Metric;
   settings: Settings;
   pixels: number;
-  isMarking?: boolean;
+  isMarking: boolean;
   /** An additional text beside the name. */
-  note?: string | null;
+  note: string | null;
   /** Called when there are points, or none. */
-  onLoaded?: () => void;
+  onLoaded: () => void;
 }
 
-export function Card({ metric, settings, pixels, isMarking = false, note, onLoaded }: CardProps) {
+export function Card({ metric, settings, pixels, isMarking, note, onLoaded }: CardProps) {
   const chart = useMetricChart(metric, settings, pixels);
   useLayoutEffect(() => {
-    if (!chart.isLoading) onLoaded?.();
+    if (!chart.isLoading) onLoaded();
   }, [chart.isLoading]);
   const value = useRef<HTMLOutputElement>(null);
   const last = format(chart.summary?.last, chart.unit);
@@ -70,9 +69,6 @@ export function Card({ metric, settings, pixels, isMarking = false, note, onLoad
           label={label}
           mark={settings.mark}
           isMarking={isMarking}
-          onZoom={show}
-          onMark={(mark) => change(markChange(mark))}
-          onWheel={turn}
           onCursor={({ time, values }) => {
             if (time === null && !isUnder.current) return;
             isUnder.current = time !== null;

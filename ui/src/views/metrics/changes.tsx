@@ -6,7 +6,6 @@ import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
-import { unitOf } from "../../chart/use_metric_chart";
 import type { Page } from "../../http/client";
 import { HttpError, explain, isAborted } from "../../http/errors";
 import { useReturn } from "../../http/loading";
@@ -14,7 +13,7 @@ import { Problem } from "../../parts/problem";
 import { mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
 import { EMPTY, isCounter, rate } from "../../series/columns";
-import { format, formatCount, formatTime, perSecond } from "../../series/format";
+import { format, formatCount, formatTime, unitOf } from "../../series/format";
 import { fartherThan } from "../../series/farther";
 import { chooseGrain, resampledTo } from "../../series/grain";
 import { type Range, roughly } from "../../series/range";
@@ -126,5 +125,5 @@ async function compare(metric: Metric, mark: Range, wished: string | null): Prom
   const stored = (await fartherThan(fitting, { id: metric.id, method, grains, grain, range: whole }))?.columns ?? fitting;
   const isRate = !method.startsWith("rate:") && isCounter(stored, metric.unit);
   const change = changeOf(isRate ? rate(stored) : stored, mark);
-  return change && { metric, change, unit: isRate ? perSecond(metric.unit) : unitOf(metric.unit, method) };
+  return change && { metric, change, unit: unitOf(metric.unit, method, isRate) };
 }

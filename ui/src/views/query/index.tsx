@@ -1,7 +1,7 @@
 // Operations over many metrics, or PromQL: an editor, the result and its cost.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Answer, type Query as Request, aggregates, keyOf, requestOf } from "../../api/aggregates";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, type Query as Request, aggregates, requestOf } from "../../api/aggregates";
 import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
@@ -12,16 +12,16 @@ import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
 import * as promql from "../../language/promql";
 import type { RequestLine } from "../../http/client";
-import { ManyLines, type Series, Table } from "../../parts/many_lines";
+import { ManyLines, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
-import { formatBytes, formatCount } from "../../series/format";
+import { format, formatCount } from "../../series/format";
 import { stepOf } from "../../series/grain";
 import { type Range, secondsOfShort, servedPart } from "../../series/range";
 import { change, useAddress } from "../../state/address";
 import { useCell } from "../../state/cell";
 import { useNewest } from "../../state/newest";
-import { isLive, range as shownRange } from "../../state/time";
+import { LIVE_PERIOD_MIN_S, isLive, range as shownRange, spanKey } from "../../state/time";
 import { Editor } from "./editor";
 import { Examples } from "./examples";
 import { attributesOf, filterOffers, operationOffers, promqlOffers } from "./offers";
@@ -181,8 +181,6 @@ interface Outcome {
 
 const NOTHING_YET: Outcome = { answer: null, answered: null, error: null, ran: "", tookMs: 0, isRunning: false };
 
-const LIVE_PERIOD_MIN_S = 5;
-
 /** Runs the draft on request, and again while live. `runs`: how often it was requested; 0 for a view without a query. */
 function useOutcome(draft: Draft, runs: number): Outcome {
   const [outcome, setOutcome] = useState(NOTHING_YET);
@@ -198,7 +196,7 @@ function useOutcome(draft: Draft, runs: number): Outcome {
       setOutcome(NOTHING_YET);
       return;
     }
-    const span = live ? `last ${Math.round(range.to - range.from)}` : `${range.from} ${range.to}`;
+    const span = spanKey(range, live);
     const isRun = last.current.runs !== runs;
     const isNew = isRun || last.current.span !== span;
     // An update while live neither aborts a request nor follows at once.
@@ -255,19 +253,15 @@ function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter:
 function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draft: Draft }) {
   const range = useCell(shownRange);
   const [isTable, setTable] = useState(false);
-  // While live, the range changes more often than the answer.
-  const series = useMemo(() => answer.results.map((result): Series => {
-    const { names, columns, grain, isStepped = false } = result;
-    return { key: keyOf(result), label: names.join(" ") || "result", columns, grain, isStepped };
-  }), [answer]);
-  const { cost, points } = answer;
+  const { results: series, cost, notes } = answer;
+  const points = series.reduce((sum, { columns }) => sum + columns.times.length, 0);
   return (
     <section class="box" aria-label="Result">
       <p class="cost" role="status">
-        {formatCount(series.length, "series", "series")}, {formatCount(points, "point")}, {formatBytes(cost.bytes)} in {Math.round(tookMs)} ms:
+        {formatCount(series.length, "series", "series")}, {formatCount(points, "point")}, {format(cost.bytes, "B")} in {Math.round(tookMs)} ms:
         {" "}{Math.round(cost.waitedMs)} ms until the server answered, {Math.round(cost.readMs)} ms to read it
       </p>
-      {answer.notes?.map((note) => <p key={note} class="note">{note}</p>)}
+      {notes?.map((note) => <p key={note} class="note">{note}</p>)}
       {points === 0 ? <p class="empty">No points in this time.</p> : <ManyLines series={series} range={range} unit={null} height={320} label="Result" />}
       <div class="actions">
         <ExportButtons name="query" series={() => series} request={() => requestLineOf(draft, range)} hasArrow={!isPromql(draft)} />

@@ -7,13 +7,11 @@ import { type ArchivePolicy, secondsOf } from "../../api/types";
 import { explain, isAborted } from "../../http/errors";
 import { useLoaded, useReturn } from "../../http/loading";
 import { Problem } from "../../parts/problem";
-import { ScrollTable } from "../../parts/scroll_table";
 import { formatCount, formatTime } from "../../series/format";
 import { inWords } from "../../series/range";
 import { linkTo } from "../../state/address";
-import { Owner } from "../../parts/owner";
 import { type Census, COUNTED_DEFAULT, takeCensus } from "./census";
-import { Late } from "./late";
+import { Late, MetricTable } from "./late";
 
 /** `workers` and `requests` are shown beside the contents. */
 export function Contents({ workers, requests }: { workers: ComponentChildren; requests: ComponentChildren }) {
@@ -51,16 +49,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
       <section class="box" aria-label="Silent metrics">
         <h2>Silent metrics {census && <small>{formatCount(census.silentCount, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
         {census && census.silent.length > 0 && (
-          <ScrollTable label="Silent metrics" head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>Last point</th></>}>
-            {census.silent.map(({ metric, last }) => (
-              <tr key={metric.id}>
-                <td><a href={linkTo(["chart"], { m: metric.id })}>{metric.name ?? metric.id}</a></td>
-                <td><Owner id={metric.resource_id ?? null} /></td>
-                <td>{metric.archive_policy.name}</td>
-                <td>{last === null ? "none in a day" : formatTime(last)}</td>
-              </tr>
-            ))}
-          </ScrollTable>
+          <MetricTable label="Silent metrics" last="Last point" rows={census.silent.map(({ metric, last }) => [metric, last === null ? "none in a day" : formatTime(last)])} />
         )}
         {census && census.silentCount > census.silent.length && <p class="note">The first {census.silent.length} are listed.</p>}
         {census && census.unread > 0 && <p class="problem" role="alert">{formatCount(census.unread, "metric")} could not be read.</p>}

@@ -42,15 +42,12 @@ export interface Cluster {
   split: { old_sacks: number; drained: number } | null;
   processes: Record<string, unknown>[];
   units: Record<string, unknown>[];
-  backlog_measures: number;
-  backlog_bytes: number;
-  measures_set_aside: number;
   damaged: number;
 }
 
 export interface Status {
   storage: { summary: { metrics: number; measures: number } };
-  metricd: { processors: string[] | null; statistics: Record<string, Record<string, number>> };
+  metricd: { processors: string[] | null };
 }
 
 export interface Followed {

@@ -3,6 +3,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { Plot } from "../../chart/plot";
 import { Problem } from "../../parts/problem";
+import { ScrollTable } from "../../parts/scroll_table";
 import { summary } from "../../series/columns";
 import { format } from "../../series/format";
 import { useCell } from "../../state/cell";
@@ -78,7 +79,7 @@ function Tile({ figure, now }: { figure: Figure; now: Followed }) {
       <header><h2>{figure.title}</h2><output class="value">{format(last, figure.unit)}</output></header>
       <p class="sub">{figure.note ?? "\u00a0"}</p>
       {lines.length > 0 && (
-        <Plot lines={lines} range={{ from: end - length, to: end }} unit={figure.unit} height={84} isSmall
+        <Plot lines={lines} range={{ from: end - length, to: end }} unit={figure.unit} height={84} isSmall isFixed
           label={`${figure.title}: ${format(last, figure.unit)}, at most ${format(figures?.max, figure.unit)}`} />
       )}
     </article>
@@ -106,15 +107,11 @@ function Processes({ cluster }: { cluster: Cluster }) {
   }
   const columns = [...new Set(cluster.processes.flatMap((process) => Object.keys(process)))].slice(0, 6);
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Processes">
-      <table>
-        <thead><tr>{columns.map((name) => <th key={name}>{name.replace(/_/g, " ")}</th>)}</tr></thead>
-        <tbody>
-          {cluster.processes.map((process, at) => <tr key={at}>{columns.map((name) => <td key={name}>{String(process[name] ?? "")}</td>)}</tr>)}
-        </tbody>
-      </table>
+    <>
+      <ScrollTable label="Processes" head={columns.map((name) => <th key={name}>{name.replace(/_/g, " ")}</th>)}>
+        {cluster.processes.map((process, at) => <tr key={at}>{columns.map((name) => <td key={name}>{String(process[name] ?? "")}</td>)}</tr>)}
+      </ScrollTable>
       <p class="note">{[...owned].map(([owner, count]) => `${owner}: ${count} units`).join(" · ")}</p>
-    </div>
+    </>
   );
 }
-

@@ -17,18 +17,25 @@ export function Late() {
       <h2>Late measures dropped <small>the {SHOWN_MAX} metrics that lost most of them</small></h2>
       {error && <p class="note">{error}</p>}
       {metrics && metrics.length > 0 && (
-        <ScrollTable label="Late measures dropped" head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>Dropped</th></>}>
-          {metrics.map(({ id, name, resource_id, archive_policy, late_dropped }) => (
-            <tr key={id}>
-              <td><a href={linkTo(["chart"], { m: id })}>{name ?? id}</a></td>
-              <td><Owner id={resource_id ?? null} /></td>
-              <td>{archive_policy.name}</td>
-              <td>{(late_dropped ?? 0).toLocaleString("en")}</td>
-            </tr>
-          ))}
-        </ScrollTable>
+        <MetricTable label="Late measures dropped" last="Dropped" rows={metrics.map((metric) => [metric, (metric.late_dropped ?? 0).toLocaleString("en")])} />
       )}
       {metrics?.length === 0 && <p class="note">None.</p>}
     </section>
+  );
+}
+
+/** Metrics with their resources and policies, and a text of each. */
+export function MetricTable({ label, last, rows }: { label: string; last: string; rows: [Metric, string][] }) {
+  return (
+    <ScrollTable label={label} head={<><th>Metric</th><th>Resource</th><th>Policy</th><th>{last}</th></>}>
+      {rows.map(([{ id, name, resource_id, archive_policy }, text]) => (
+        <tr key={id}>
+          <td><a href={linkTo(["chart"], { m: id })}>{name ?? id}</a></td>
+          <td><Owner id={resource_id ?? null} /></td>
+          <td>{archive_policy.name}</td>
+          <td>{text}</td>
+        </tr>
+      ))}
+    </ScrollTable>
   );
 }
