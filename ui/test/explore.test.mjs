@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { addPolicy, fillCloud, folded } from "./support/data.mjs";
+import { addPolicy, fillCloud, folded, moveToMinutes } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server));
@@ -302,15 +302,9 @@ test("what is shown can be taken along as CSV, JSON, Arrow and as a command", as
 });
 
 test("a metric moved to a finer granularity shows the coarser one where that begins later", async () => {
-  const now = Math.floor(Date.now() / 1000);
   await addPolicy(server, "five minutes", [["5 minutes", "30 days"]]);
   const { id } = await server.post("v1/metric", { name: "moved.to.minutes", archive_policy_name: "five minutes" });
-  const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
-  await server.post(`v1/metric/${id}/measures`, minutes(now - 10_800, now - 3600));
-  await folded(server);
-  await server.request("PATCH", `v1/metric/${id}`, { archive_policy_name: "cloud" });
-  await server.post(`v1/metric/${id}/measures`, minutes(now - 3600, now));
-  await folded(server);
+  await moveToMinutes(server, id);
   const page = await open(browser, `${server.url}#/chart?m=${id}&last=2h`);
   await page.getByText("mean, 5 minutes a point").waitFor();
   await waitDrawn(page);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { close, open, picture, waitDrawn } from "./support/browser.mjs";
-import { ZONES, addPolicy, fillCloud, folded } from "./support/data.mjs";
+import { ZONES, addPolicy, fillCloud, folded, moveToMinutes } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1 }));
@@ -104,16 +104,10 @@ test("metrics of one name and several policies are grouped at a granularity that
 });
 
 test("groups of metrics moved to a finer granularity show the coarser one where that begins later", async () => {
-  const now = Math.floor(Date.now() / 1000);
   await addPolicy(server, "five minutes", [["5 minutes", "30 days"]]);
   await addType("engine", "hall");
   const { metrics } = await server.post("v1/resource/engine", { id: "engine", hall: "east", metrics: { power: { archive_policy_name: "five minutes" } } });
-  const minutes = (from, to) => Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
-  await server.post(`v1/metric/${metrics.power}/measures`, minutes(now - 10_800, now - 3600));
-  await folded(server);
-  await server.request("PATCH", `v1/metric/${metrics.power}`, { archive_policy_name: "cloud" });
-  await server.post(`v1/metric/${metrics.power}/measures`, minutes(now - 3600, now));
-  await folded(server);
+  await moveToMinutes(server, metrics.power);
   const shown = (more) => `${server.url}#/chart?m=${metrics.power}&by=hall&${more}`;
   const page = await open(browser, shown("last=2h"));
   const title = page.locator(".groups").getByRole("heading");

@@ -27,10 +27,33 @@ async function withServer(options, work) {
   }
 }
 
-test("by name and password, kept in memory only; a wrong one loses nothing that was typed", async () => {
+/** A server at which these users log in by the password `right`. */
+function withPasswords(users, work) {
   const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
-  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
-  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+  for (const user of users) execFileSync(BINARY, ["passwd", file, user], { input: "right\nright\n" });
+  return withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, work);
+}
+
+async function withKeystone(work) {
+  const keystone = await new Keystone().start();
+  try {
+    await withServer({ config: keystone.config() }, (server) => work(server, keystone));
+  } finally {
+    await keystone.stop();
+  }
+}
+
+/** Fills in the fields of the dialog, and waits until it is closed. */
+async function logIn(page, fields) {
+  for (const [label, text] of fields) await page.getByLabel(label, { exact: true }).fill(text);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" }).catch(async () => assert.fail(await page.getByRole("dialog").innerText()));
+}
+
+const logInAs = (page, user) => logIn(page, [["User", user], ["Password", "right"]]);
+
+test("by name and password, kept in memory only; a wrong one loses nothing that was typed", async () => {
+  await withPasswords(["admin"], async (server) => {
     const page = await open(browser, `${server.url}#/query?op=(metric)`, { mayFail: true });
     await page.getByRole("dialog").waitFor();
     await picture(page, "login-basic");
@@ -42,9 +65,7 @@ test("by name and password, kept in memory only; a wrong one loses nothing that 
     await page.getByRole("button", { name: "Log in" }).click();
     await page.getByRole("alert").waitFor();
     assert.equal(await page.getByLabel("User", { exact: true }).inputValue(), "admin");
-    await page.getByLabel("Password").fill("right");
-    await page.getByRole("button", { name: "Log in" }).click();
-    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await logIn(page, [["Password", "right"]]);
     assert.equal(await page.getByLabel("Operations").inputValue(), "(metric)");
     assert.deepEqual(await page.evaluate(() => [document.cookie, Object.keys(localStorage), Object.keys(sessionStorage)]), ["", [], []]);
     await close(page);
@@ -52,23 +73,15 @@ test("by name and password, kept in memory only; a wrong one loses nothing that 
 });
 
 test("somebody else's log-in leaves nothing of what the first one saw", async () => {
-  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
-  for (const user of ["admin", "bob"]) execFileSync(BINARY, ["passwd", file, user], { input: "right\nright\n" });
-  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+  await withPasswords(["admin", "bob"], async (server) => {
     const admin = { Authorization: `Basic ${btoa("admin:right")}` };
     const { id } = await server.request("POST", "v1/metric", { name: "of.the.admin", archive_policy_name: "low" }, admin);
     const page = await open(browser, `${server.url}#/chart?m=${id}`, { mayFail: true });
-    const logIn = async (user) => {
-      await page.getByLabel("User", { exact: true }).fill(user);
-      await page.getByLabel("Password").fill("right");
-      await page.getByRole("button", { name: "Log in" }).click();
-      await page.getByRole("dialog").waitFor({ state: "detached" });
-    };
-    await logIn("admin");
+    await logInAs(page, "admin");
     await page.getByRole("heading", { name: "of.the.admin" }).waitFor();
     await page.getByRole("button", { name: "admin" }).click();
     await page.locator(".large").waitFor({ state: "detached" }); // Behind the dialog, too.
-    await logIn("bob");
+    await logInAs(page, "bob");
     await page.getByRole("alert").first().waitFor();
     assert.equal(await page.getByRole("heading", { name: "of.the.admin" }).count(), 0);
     await close(page);
@@ -76,13 +89,9 @@ test("somebody else's log-in leaves nothing of what the first one saw", async ()
 });
 
 test("figures that arrive after logging out are not shown", async () => {
-  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
-  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
-  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+  await withPasswords(["admin"], async (server) => {
     const page = await open(browser, `${server.url}#/store`, { mayFail: true });
-    await page.getByLabel("User", { exact: true }).fill("admin");
-    await page.getByLabel("Password").fill("right");
-    await page.getByRole("button", { name: "Log in" }).click();
+    await logInAs(page, "admin");
     const health = (text) => page.locator(".health h1", { hasText: text });
     await health("All is well").waitFor();
     const held = new Promise((resolve) => void page.route(/\/debug\/cluster/, resolve, { times: 1 }));
@@ -99,26 +108,18 @@ test("figures that arrive after logging out are not shown", async () => {
 });
 
 test("a list stays as it is when the log-in ends", async () => {
-  const file = join(mkdtempSync(join(tmpdir(), "gnudi-passwords-")), "passwords");
-  execFileSync(BINARY, ["passwd", file, "admin"], { input: "right\nright\n" });
-  await withServer({ config: `[api]\nauth_mode = basic\npassword_file = ${file}\n` }, async (server) => {
+  await withPasswords(["admin"], async (server) => {
     const admin = { Authorization: `Basic ${btoa("admin:right")}` };
     for (let number = 100; number < 210; number++) await server.request("POST", "v1/metric", { name: `a.${number}`, archive_policy_name: "low" }, admin);
     const page = await open(browser, `${server.url}#/metrics?last=1h`, { mayFail: true });
-    const logIn = async () => {
-      await page.getByLabel("User", { exact: true }).fill("admin");
-      await page.getByLabel("Password").fill("right");
-      await page.getByRole("button", { name: "Log in" }).click();
-      await page.getByRole("dialog").waitFor({ state: "detached" });
-    };
-    await logIn();
+    await logInAs(page, "admin");
     await page.locator(".title", { hasText: "100 metrics and more" }).waitFor();
     await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight));
     await page.locator(".title", { hasText: "110 metrics" }).waitFor();
     await page.route(/\/v1\/aggregates/, (route) => route.fulfill({ status: 401, body: "" }), { times: 1 });
     await page.getByText("Your log-in has ended.").waitFor();
     const before = page.requests.length;
-    await logIn();
+    await logInAs(page, "admin");
     await page.waitForTimeout(500);
     const lists = page.requests.slice(before).filter((url) => /sort=name/.test(url));
     assert.deepEqual([lists, await page.locator(".title").textContent()], [[], "110 metrics"]);
@@ -127,64 +128,44 @@ test("a list stays as it is when the log-in ends", async () => {
 });
 
 test("of tokens nobody knows whose they are: the views of somebody else begin anew", async () => {
-  const keystone = await new Keystone().start();
-  const tokenOf = async () => {
-    const body = JSON.stringify({ auth: { identity: { password: { user: { name: "alice", password: "secret" } } } } });
-    return (await fetch(`${keystone.uri}/auth/tokens`, { method: "POST", body })).headers.get("x-subject-token");
-  };
-  try {
-    await withServer({ config: keystone.config() }, async (server) => {
-      const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
-      const logIn = async () => {
-        await page.getByRole("button", { name: "By a token that I have" }).click();
-        await page.getByLabel(/^Token/).fill(await tokenOf());
-        await page.getByRole("button", { name: "Log in" }).click();
-        await page.getByRole("dialog").waitFor({ state: "detached" });
-      };
-      await logIn();
-      await page.getByLabel("Operations").fill("(of the first");
-      await page.getByRole("button", { name: "token", exact: true }).click();
-      await logIn();
-      await page.waitForFunction(() => document.querySelector("#operations").value === "");
-      await close(page);
-    });
-  } finally {
-    await keystone.stop();
-  }
+  await withKeystone(async (server, keystone) => {
+    const logInByToken = async () => {
+      const body = JSON.stringify({ auth: { identity: { password: { user: { name: "alice", password: "secret" } } } } });
+      const token = (await fetch(`${keystone.uri}/auth/tokens`, { method: "POST", body })).headers.get("x-subject-token");
+      await page.getByRole("button", { name: "By a token that I have" }).click();
+      await logIn(page, [["Token (openstack token issue -f value -c id)", token]]);
+    };
+    const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
+    await logInByToken();
+    await page.getByLabel("Operations").fill("(of the first");
+    await page.getByRole("button", { name: "token", exact: true }).click();
+    await logInByToken();
+    await page.waitForFunction(() => document.querySelector("#operations").value === "");
+    await close(page);
+  });
 });
 
 test("by Keystone; when the token ends the page asks again, and goes on where it was", async () => {
-  const keystone = await new Keystone().start();
-  try {
-    await withServer({ config: keystone.config() }, async (server) => {
-      const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
-      const logIn = async () => {
-        await page.getByLabel("User", { exact: true }).fill("alice");
-        await page.getByLabel("Password").fill("secret");
-        await page.getByLabel("Project", { exact: true }).fill("demo");
-        await page.getByRole("button", { name: "Log in" }).click();
-        await page.getByRole("dialog").waitFor({ state: "detached" }).catch(async () => assert.fail(await page.getByRole("dialog").innerText()));
-      };
-      await page.getByLabel("Keystone").waitFor();
-      assert.equal(await page.getByLabel("Keystone").inputValue(), keystone.uri);
-      await picture(page, "login-keystone");
-      keystone.lifetimeMs = 8_000;
-      await logIn();
-      await page.getByRole("button", { name: "alice, demo" }).waitFor();
-      await page.getByLabel("Operations").fill("(half typed");
-      await sleep(8_500);
-      keystone.lifetimeMs = 3_600_000;
-      await page.getByRole("combobox", { name: /Search/ }).fill("cpu");
-      await page.getByText("Your log-in has ended.").waitFor();
-      await picture(page, "login-ended");
-      await logIn();
-      assert.equal(await page.getByLabel("Operations").inputValue(), "(half typed");
-      assert.equal(keystone.issued, 2);
-      await close(page);
-    });
-  } finally {
-    await keystone.stop();
-  }
+  await withKeystone(async (server, keystone) => {
+    const page = await open(browser, `${server.url}#/query`, { mayFail: true, origins: [keystone.origin] });
+    const fields = [["User", "alice"], ["Password", "secret"], ["Project", "demo"]];
+    await page.getByLabel("Keystone").waitFor();
+    assert.equal(await page.getByLabel("Keystone").inputValue(), keystone.uri);
+    await picture(page, "login-keystone");
+    keystone.lifetimeMs = 8_000;
+    await logIn(page, fields);
+    await page.getByRole("button", { name: "alice, demo" }).waitFor();
+    await page.getByLabel("Operations").fill("(half typed");
+    await sleep(8_500);
+    keystone.lifetimeMs = 3_600_000;
+    await page.getByRole("combobox", { name: /Search/ }).fill("cpu");
+    await page.getByText("Your log-in has ended.").waitFor();
+    await picture(page, "login-ended");
+    await logIn(page, fields);
+    assert.equal(await page.getByLabel("Operations").inputValue(), "(half typed");
+    assert.equal(keystone.issued, 2);
+    await close(page);
+  });
 });
 
 test("behind a proxy that names the user there is nothing to type", async () => {

@@ -146,6 +146,8 @@ test("ranges are read from addresses and written back", () => {
   assert.deepEqual(range.dated({ from: last - 100, to: last + 200 }), { from: last - 300, to: last });
   assert.deepEqual(range.dated({ from: -last - 1, to: 9 - last }), { from: -last, to: 10 - last });
   assert.equal(range.roughly(969), "16 minutes");
+  assert.deepEqual([1, 0.5, 90, 3600, 1_209_600].map(range.inWords), ["1 second", "0.5 seconds", "90 seconds", "1 hour", "2 weeks"]);
+  assert.deepEqual([1.5, 90, 7200, 604_800].map(range.short), ["1.5s", "90s", "2h", "1w"]);
   assert.equal(range.lastFor(1), 300);
   assert.equal(range.lastFor(300), 2 * 86400);
 });

@@ -1,10 +1,8 @@
 // Metrics: pages of them, and searches by name.
 
 import { type Page, get, pageOf } from "../http/client";
-import { type Search, likeText, pageQuery } from "./metric_list";
+import { type Search, pageQuery } from "./metric_list";
 import type { Metric } from "./types";
-
-export { likeText };
 
 /** In the order of names. */
 export async function listMetrics(search: Search, signal?: AbortSignal): Promise<Page<Metric>> {

@@ -12,6 +12,12 @@ export class HttpError extends Error {
   }
 }
 
+/** For `catch`: this value instead of an error with one of these statuses. */
+export const ifStatus = <T>(statuses: number[], value: T) => (error: unknown): T => {
+  if (error instanceof HttpError && statuses.includes(error.status)) return value;
+  throw error;
+};
+
 /** The server is unreachable. */
 export class GoneError extends Error {
   constructor() {

@@ -9,38 +9,33 @@ export interface Range {
 /** The range as written in the address. */
 export type Span = { last: number } | Range | "auto";
 
-const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+const UNITS: [seconds: number, name: string][] = [[604800, "week"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+
+/** The largest unit of which this is a whole number. */
+const wholeUnit = (seconds: number) => UNITS.find(([length]) => seconds >= length && seconds % length === 0);
 
 /** Parses `15m`, `1h`, `2d` to seconds; `null` if invalid. */
 export function secondsOfShort(text: string): number | null {
-  const found = /^(\d+(?:\.\d+)?)\s*([smhdw])$/.exec(text.trim());
-  return found ? Number(found[1]) * (UNITS[found[2] ?? ""] ?? NaN) : null;
+  const [, count, letter] = /^(\d+(?:\.\d+)?)\s*([smhdw])$/.exec(text.trim()) ?? [];
+  const unit = UNITS.find(([, name]) => name[0] === letter);
+  return unit ? Number(count) * unit[0] : null;
 }
 
 export function short(seconds: number): string {
-  for (const [unit, length] of Object.entries(UNITS).reverse()) {
-    if (seconds >= length && seconds % length === 0) return `${seconds / length}${unit}`;
-  }
-  return `${Number(seconds.toFixed(3))}s`;
+  const [length, name] = wholeUnit(seconds) ?? [1, "second"];
+  return `${Number((seconds / length).toFixed(3))}${name[0]}`;
 }
-
-const WORDS: [number, string][] = [[604800, "week"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 
 /** `1 hour`, `15 minutes`. */
 export function inWords(seconds: number): string {
-  for (const [length, word] of WORDS) {
-    if (seconds >= length && seconds % length === 0) {
-      const count = seconds / length;
-      return `${count} ${word}${count === 1 ? "" : "s"}`;
-    }
-  }
-  return `${Number(seconds.toFixed(3))} seconds`;
+  const [length, name] = wholeUnit(seconds) ?? [1, "second"];
+  return `${Number((seconds / length).toFixed(3))} ${name}${seconds === length ? "" : "s"}`;
 }
 
 /** Rounded, in the largest unit that gives at least two. */
 export function roughly(seconds: number): string {
-  const [length, word] = WORDS.find(([one]) => seconds >= one * 2) ?? [1, "second"];
-  return `${Math.round(seconds / length)} ${word}s`;
+  const [length, name] = UNITS.find(([one]) => seconds >= one * 2) ?? [1, "second"];
+  return `${Math.round(seconds / length)} ${name}s`;
 }
 
 /** The ranges in the menu. */

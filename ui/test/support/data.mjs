@@ -77,6 +77,19 @@ export async function fillCloud(server, { instances = 6, days = 2, everyS = MINU
   return made;
 }
 
+/** Gives a metric of five minutes points of two hours, moves it to the minutes of the policy `cloud`, and gives it those of the last hour. */
+export async function moveToMinutes(server, id) {
+  const now = Math.floor(Date.now() / 1000);
+  const post = async (from, to) => {
+    const minutes = Array.from({ length: (to - from) / 60 }, (_, at) => ({ timestamp: from + at * 60, value: 10 + (at % 3) }));
+    await server.post(`v1/metric/${id}/measures`, minutes);
+    await folded(server);
+  };
+  await post(now - 10_800, now - 3600);
+  await server.request("PATCH", `v1/metric/${id}`, { archive_policy_name: "cloud" });
+  await post(now - 3600, now);
+}
+
 /** Waits until all measures are processed. */
 export async function folded(server) {
   for (;;) {

@@ -1,9 +1,10 @@
 // Searches metrics by name or id, resources by name, id or attribute, and resource types.
 
-import { getMetric, isId, likeText, listMetrics } from "../../api/metrics";
+import { likeText } from "../../api/metric_list";
+import { getMetric, isId, listMetrics } from "../../api/metrics";
 import { getResource, listTypes, nameOf, searchResources } from "../../api/resources";
 import type { Metric, Resource, ResourceType } from "../../api/types";
-import { HttpError } from "../../http/errors";
+import { ifStatus } from "../../http/errors";
 import { linkTo } from "../../state/address";
 
 export interface Hit {
@@ -45,10 +46,7 @@ export async function find(text: string, signal: AbortSignal, report: (hits: Hit
     if (!signal.aborted) report(parts.flat());
   };
   // What the user may not see, or a type of the cache that has changed.
-  const none = (error: unknown): Hit[] => {
-    if (error instanceof HttpError && [400, 403, 404].includes(error.status)) return [];
-    throw error;
-  };
+  const none = ifStatus<Hit[]>([400, 403, 404], []);
   const done = await Promise.allSettled([
     metrics(text, signal).then(put(0)),
     resources(text, signal).catch(none).then(put(1)),
@@ -59,10 +57,7 @@ export async function find(text: string, signal: AbortSignal, report: (hits: Hit
 
 async function metrics(text: string, signal: AbortSignal): Promise<Hit[]> {
   if (isId(text)) {
-    const absent = (error: unknown): null => {
-      if (error instanceof HttpError && [403, 404].includes(error.status)) return null;
-      throw error;
-    };
+    const absent = ifStatus([403, 404], null);
     const [metric, resource] = await Promise.all([
       getMetric(text.trim(), signal).then(metricHit, absent),
       getResource("generic", text.trim(), signal).then(resourceHit, absent),

@@ -79,7 +79,7 @@ export function Query() {
   };
   const type = types.find(({ name }) => name === draft.type);
   const attributes = attributesOf(type);
-  const marks = outcome.error && outcome.ran === textOf(draft) ? marksOf(outcome.error, draft) : { operations: [], filter: [], other: outcome.error ? explain(outcome.error) : "" };
+  const marks = marksOf(outcome.error, outcome.ran === textOf(draft) ? draft : null);
   return (
     <div class="query">
       <form ref={form} class="box" onSubmit={(event) => (event.preventDefault(), run())}>
@@ -238,16 +238,22 @@ function requestFor(draft: Draft, { from, to }: Range): Request {
   };
 }
 
-function marksOf(error: unknown, draft: Draft): { operations: Mistake[]; filter: Mistake[]; other: string } {
+interface Marks {
+  operations: Mistake[];
+  filter: Mistake[];
+  other: string;
+}
+
+/** Where an error is in the draft, unless another one has been typed since (`null`). */
+function marksOf(error: unknown, draft: Draft | null): Marks {
+  const marks: Marks = { operations: [], filter: [], other: "" };
+  if (!error) return marks;
   const text = explain(error);
-  if (isPromql(draft)) {
-    return error instanceof HttpError && error.status === 400 ? { operations: [promql.mistakeOf(text, draft.expression)], filter: [], other: "" } : { operations: [], filter: [], other: text };
-  }
-  if (!(error instanceof HttpError) || ![400, 404].includes(error.status)) return { operations: [], filter: [], other: text };
-  const isFilter = /filter|attribute|search/i.test(text) && draft.filter.trim() !== "";
-  if (isFilter) return { operations: [], filter: [mistakeOf(text, draft.filter)], other: "" };
-  if (/operation|metric|aggregat/i.test(text)) return { operations: [mistakeOf(text, draft.operations)], filter: [], other: "" };
-  return { operations: [], filter: [], other: text };
+  if (!draft || !(error instanceof HttpError) || !(isPromql(draft) ? [400] : [400, 404]).includes(error.status)) return { ...marks, other: text };
+  if (isPromql(draft)) return { ...marks, operations: [promql.mistakeOf(text, draft.expression)] };
+  if (/filter|attribute|search/i.test(text) && draft.filter.trim() !== "") return { ...marks, filter: [mistakeOf(text, draft.filter)] };
+  if (/operation|metric|aggregat/i.test(text)) return { ...marks, operations: [mistakeOf(text, draft.operations)] };
+  return { ...marks, other: text };
 }
 
 function Shown({ answer, tookMs, draft }: { answer: Answer; tookMs: number; draft: Draft }) {

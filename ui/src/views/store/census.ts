@@ -1,7 +1,7 @@
 // Counts metrics by policy and resources by type, and finds silent metrics, by listing all of them.
 
 import { type Page, get, pageOf } from "../../http/client";
-import { HttpError } from "../../http/errors";
+import { ifStatus } from "../../http/errors";
 import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
@@ -88,17 +88,13 @@ async function silence(metric: Metric): Promise<Silent | null> {
   const fitting = grains.filter(({ seconds, spanSeconds }) => seconds <= SILENT_S && spanSeconds >= LOOKED_AT_S);
   const grain = (fitting[fitting.length - 1] ?? grains[0])?.seconds ?? 60;
   const method = mainMethod(metric.archive_policy.aggregation_methods);
-  try {
-    const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
-    // A metric of one point a day may be silent for days before it counts.
-    const from = now - Math.max(LOOKED_AT_S, limit + grain);
-    const found = await measuresOf({ id: metric.id, methods: [method], grain, step: grain, from, to: now + 60 });
-    const times = found[method]?.times ?? [];
-    const last = times[times.length - 1] ?? null;
-    return last === null || last + grain < now - limit ? { metric, last } : null;
-  } catch (error) {
-    // Deleted meanwhile, or not readable by the user.
-    if (error instanceof HttpError && [400, 403, 404].includes(error.status)) return null;
-    throw error;
-  }
+  const limit = Math.max(SILENT_S, (grains[0]?.seconds ?? 0) * SILENT_POINTS);
+  // A metric of one point a day may be silent for days before it counts.
+  const from = now - Math.max(LOOKED_AT_S, limit + grain);
+  // Deleted meanwhile, or not readable by the user.
+  const found = await measuresOf({ id: metric.id, methods: [method], grain, step: grain, from, to: now + 60 }).catch(ifStatus([400, 403, 404], null));
+  if (!found) return null;
+  const times = found[method]?.times ?? [];
+  const last = times[times.length - 1] ?? null;
+  return last === null || last + grain < now - limit ? { metric, last } : null;
 }
