@@ -2,10 +2,11 @@
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { goneSince } from "./http/client";
 import { loginReason, users } from "./http/session";
-import { Gone } from "./parts/gone";
 import { Header } from "./parts/header";
 import { KeysDialog, useKeys } from "./parts/keys";
+import { formatTime } from "./series/format";
 import { useAddress } from "./state/address";
 import { useCell } from "./state/cell";
 import { Chart } from "./views/chart";
@@ -42,6 +43,16 @@ function App() {
       {reason !== null && <Login reason={reason} />}
       {isHelping && <KeysDialog onClose={() => setHelping(false)} />}
     </>
+  );
+}
+
+/** A banner while the server is unreachable; the page keeps its content. */
+function Gone() {
+  const since = useCell(goneSince);
+  return (
+    <div class="gone" role="status" aria-live="assertive">
+      {since !== null && <p>The server has not answered since {formatTime(since / 1000, false)}. What you see is what was there before; the page goes on as soon as it answers.</p>}
+    </div>
   );
 }
 

@@ -12,9 +12,9 @@ export interface Query {
   type?: string;
   search?: Record<string, unknown> | string;
   groupBy?: string[];
-  grain?: number | null;
-  from?: number;
-  to?: number;
+  grain: number | null;
+  from: number;
+  to: number;
   fill?: string | null;
 }
 
@@ -45,11 +45,11 @@ export function requestOf({ operations, type, search, groupBy, grain, from, to, 
     path: "v1/aggregates",
     options: {
       query: {
-        granularity: grain ?? null,
-        start: from === undefined ? null : queryTime(from),
-        stop: to === undefined ? null : queryTime(to),
-        groupby: groupBy?.length ? groupBy : null,
-        fill: fill ?? null,
+        granularity: grain,
+        start: queryTime(from),
+        stop: queryTime(to),
+        groupby: groupBy,
+        fill,
       },
       body: { operations, ...(type && { resource_type: type, search: search || {} }) },
     },

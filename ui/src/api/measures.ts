@@ -106,20 +106,19 @@ function sendAll(): void {
   }
   waiting = [];
   for (const group of groups.values()) {
-    const parts: PendingRequest[][] = [];
     let part: PendingRequest[] = [];
+    const parts = [part];
     let references = 0;
     const first = group[0] as PendingRequest;
     const most = referencesMax(first);
     for (const pending of group) {
+      if (references >= most) {
+        [part, references] = [[], 0];
+        parts.push(part);
+      }
       part.push(pending);
       references += pending.methods.length;
-      if (references >= most) {
-        parts.push(part);
-        [part, references] = [[], 0];
-      }
     }
-    if (part.length) parts.push(part);
     if (first.step > first.grain) inTurn = [...parts, ...inTurn];
     else for (const each of parts) void sendBatch(each);
   }

@@ -1,6 +1,6 @@
 // Resources, their types and their revisions.
 
-import { type Options, type Page, get, pageOf, post } from "../http/client";
+import { type Page, get, pageOf, post } from "../http/client";
 import { identity } from "../http/session";
 import type { Resource, ResourceType } from "./types";
 
@@ -15,17 +15,11 @@ export type Filter = Record<string, unknown> | string;
 export async function searchResources(
   type: string,
   filter: Filter,
-  options: { limit?: number; marker?: string | null; details?: boolean; signal?: AbortSignal; sort?: string } = {},
+  { limit = 100, marker, details = false, signal }: { limit?: number; marker?: string | null; details?: boolean; signal?: AbortSignal } = {},
 ): Promise<Page<Resource>> {
-  const query: Options["query"] = {
-    limit: options.limit ?? 100,
-    marker: options.marker,
-    details: options.details ? "true" : null,
-    sort: options.sort,
-    ...(typeof filter === "string" && { filter }),
-  };
-  const body = typeof filter === "string" ? undefined : filter;
-  return pageOf(await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, { query, body, signal: options.signal }));
+  const [text, body] = typeof filter === "string" ? [filter, undefined] : [null, filter];
+  const query = { limit, marker, details: details ? "true" : null, filter: text };
+  return pageOf(await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, { query, body, signal }));
 }
 
 export async function getResource(type: string, id: string, signal?: AbortSignal): Promise<Resource> {

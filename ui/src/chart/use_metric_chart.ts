@@ -27,7 +27,7 @@ export interface MetricChart {
   unit: string | null;
   isRate: boolean;
   summary: Summary | null;
-  /** The stored columns of the method. */
+  /** The points of the line. */
   columns: Columns;
   found: Found | null;
   error: string | null;

@@ -5,7 +5,8 @@ import { type Metric, grainsOf } from "../api/types";
 import { type Settings, markChange, useSettings } from "../chart/settings";
 import { bandsOf, mainMethod } from "../series/aggregation";
 import { inWords } from "../series/range";
-import { type Changes, change } from "../state/address";
+import { change } from "../state/address";
+import { Choice, type Option, plain } from "./choice";
 
 interface ChartBarProps {
   metrics: Metric[];
@@ -24,15 +25,20 @@ export function ChartBar({ metrics, isMarking, onMarking, grain, children }: Cha
     metrics.length === 0 || options.some(([key]) => key === value) ? options : [...options, [value, `auto, without ${text}`]];
   const method = settings.method ?? "";
   const written = settings.grain ? String(settings.grain) : "";
+  const choices: [string, string, string, Option[]][] = [
+    ["Aggregate", "agg", method, withUnknown(methodOptions(methods), method)],
+    ["Resolution", "gran", written, withUnknown(grainOptions(metrics, grain), written, inWords(settings.grain ?? 0))],
+    ["Band", "band", settings.band ?? "", bandOptions(methods, settings)],
+    ["Beside", "beside", besideOf(settings), BESIDES],
+    ["Values", "rate", settings.rate === "auto" ? "" : settings.rate, RATES],
+  ];
   return (
     <div class="bar" role="toolbar" aria-label="How charts are shown">
       {children}
       <span class="spring" />
-      <Choice label="Aggregate" value={method} options={withUnknown(methodOptions(methods), method)} name="agg" />
-      <Choice label="Resolution" value={written} options={withUnknown(grainOptions(metrics, grain), written, inWords(settings.grain ?? 0))} name="gran" />
-      <Choice label="Band" value={settings.band ?? ""} options={bandOptions(methods, settings)} name="band" />
-      <Choice label="Beside" value={besideOf(settings)} options={BESIDES} name="beside" />
-      <Choice label="Values" value={settings.rate === "auto" ? "" : settings.rate} options={RATES} name="rate" />
+      {choices.map(([label, name, value, options]) => (
+        <Choice key={name} label={label} name={name} value={value} options={options} isMarked onChoose={(chosen) => change({ [name]: chosen })} />
+      ))}
       {settings.mark ? (
         <button type="button" class="on" onClick={() => change(markChange(null))}>Unmark</button>
       ) : (
@@ -44,8 +50,6 @@ export function ChartBar({ metrics, isMarking, onMarking, grain, children }: Cha
   );
 }
 
-type Option = [value: string, label: string];
-
 const RATES: Option[] = [["", "auto"], ["off", "as stored"], ["on", "per second"]];
 const BESIDES: Option[] = [["", "nothing"], ["1h", "an hour ago"], ["1d", "yesterday"], ["1w", "last week"]];
 
@@ -55,7 +59,7 @@ function besideOf({ besideSeconds }: Settings): string {
 }
 
 function methodOptions(methods: string[]): Option[] {
-  return [["", `auto${methods.length ? ` (${mainMethod(methods)})` : ""}`], ...methods.map((method): Option => [method, method])];
+  return [["", `auto${methods.length ? ` (${mainMethod(methods)})` : ""}`], ...plain(methods)];
 }
 
 function grainOptions(metrics: Metric[], used: number | undefined): Option[] {
@@ -69,17 +73,4 @@ function bandOptions(methods: string[], { band }: Settings): Option[] {
   const options: Option[] = [["", "auto"], ["none", "none"], ...bands.map(({ low, high, label }): Option => [`${low},${high}`, label])];
   if (band && !options.some(([value]) => value === band)) options.push([band, band.replace(",", " to ")]);
   return options;
-}
-
-function Choice({ label, value, options, name }: { label: string; value: string; options: Option[]; name: string }) {
-  const isSet = value !== "";
-  return (
-    <label class={`choice${isSet ? " on" : ""}`}>
-      <span>{label}</span>
-      <select name={name} value={value} onChange={(event) => change({ [name]: event.currentTarget.value } as Changes)}>
-        {options.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
-        {!options.some(([key]) => key === value) && <option value={value}>{value}</option>}
-      </select>
-    </label>
-  );
 }

@@ -7,6 +7,7 @@ import { type Metric, type Resource, grainsOf } from "../../api/types";
 import type { Settings } from "../../chart/settings";
 import { HttpError, explain } from "../../http/errors";
 import { useLoaded, useReturn } from "../../http/loading";
+import { Choice, plain } from "../../parts/choice";
 import { LINES_MAX, ManyLines, largest } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
@@ -41,13 +42,8 @@ export function GroupChoice({ metric, value }: { metric: Metric; value: string |
   const { value: owner } = useOwner(metric);
   if (!owner) return null;
   return (
-    <label class={`choice${value ? " on" : ""}`}>
-      <span>Group all {owner.resource.type} by</span>
-      <select name="by" value={value ?? ""} onChange={(event) => change({ by: event.currentTarget.value })}>
-        <option value="">nothing</option>
-        {owner.attributes.map((name) => <option key={name} value={name}>{name}</option>)}
-      </select>
-    </label>
+    <Choice label={`Group all ${owner.resource.type} by`} name="by" value={value ?? ""} options={[["", "nothing"], ...plain(owner.attributes)]}
+      isMarked onChoose={(by) => change({ by })} />
   );
 }
 

@@ -12,6 +12,7 @@ import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
 import * as promql from "../../language/promql";
 import type { RequestLine } from "../../http/client";
+import { Choice, type Option, plain } from "../../parts/choice";
 import { ManyLines, Table } from "../../parts/many_lines";
 import { Problem } from "../../parts/problem";
 import { ExportButtons } from "../../parts/export_buttons";
@@ -48,7 +49,7 @@ const GRAIN = "\\s*\\d+(\\.\\d+)?\\s*[smhdw]?\\s*";
 /** Seconds; `null` without. */
 const grainOf = ({ grain }: Draft): number | null => Number(grain) || secondsOfShort(grain);
 
-const FILLS = ["", "0", "null", "dropna", "ffill", "bfill"];
+const FILLS: Option[] = [["", "only where all are"], ...plain(["0", "null", "dropna", "ffill", "bfill"])];
 
 const NO_TYPES: ResourceType[] = [];
 
@@ -85,12 +86,7 @@ export function Query() {
       <form ref={form} class="box" onSubmit={(event) => (event.preventDefault(), run())}>
         <h1>Query</h1>
         <div class="fields">
-          <label class="choice"><span>Language</span>
-            <select name="language" value={draft.language} onChange={(event) => set({ language: event.currentTarget.value })}>
-              <option value="">Gnocchi</option>
-              <option value="promql">PromQL</option>
-            </select>
-          </label>
+          <Choice label="Language" name="language" value={draft.language} options={[["", "Gnocchi"], ["promql", "PromQL"]]} onChoose={(language) => set({ language })} />
           {!isPromql(draft) && <OperationFields draft={draft} types={types} attributes={attributes} set={set} />}
           <label class="choice"><span>{isPromql(draft) ? "Step" : "Granularity"}</span>
             <input name="granularity" size={7} value={draft.grain} placeholder={isPromql(draft) ? "auto" : "all"} pattern={GRAIN} title="Seconds, or with a unit: 5m, 1h" onInput={(event) => set({ grain: event.currentTarget.value })} />
@@ -136,23 +132,9 @@ interface FieldsProps {
 function OperationFields({ draft, types, attributes, set }: FieldsProps) {
   return (
     <>
-      <label class="choice"><span>Metrics of</span>
-        <select name="type" value={draft.type} onChange={(event) => set({ type: event.currentTarget.value })}>
-          <option value="">no resource: by id</option>
-          {types.map(({ name }) => <option key={name} value={name}>{name}</option>)}
-        </select>
-      </label>
-      <label class="choice"><span>Group by</span>
-        <select name="groupby" value={draft.by} disabled={!draft.type} onChange={(event) => set({ by: event.currentTarget.value })}>
-          <option value="">nothing</option>
-          {attributes.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-      </label>
-      <label class="choice"><span>Fill</span>
-        <select name="fill" value={draft.fill} onChange={(event) => set({ fill: event.currentTarget.value })}>
-          {FILLS.map((fill) => <option key={fill} value={fill}>{fill || "only where all are"}</option>)}
-        </select>
-      </label>
+      <Choice label="Metrics of" name="type" value={draft.type} options={[["", "no resource: by id"], ...plain(types.map(({ name }) => name))]} onChoose={(type) => set({ type })} />
+      <Choice label="Group by" name="groupby" value={draft.by} options={[["", "nothing"], ...plain(attributes)]} isDisabled={!draft.type} onChoose={(by) => set({ by })} />
+      <Choice label="Fill" name="fill" value={draft.fill} options={FILLS} onChoose={(fill) => set({ fill })} />
     </>
   );
 }

@@ -13,7 +13,6 @@ import { change, linkTo, useAddress } from "../../state/address";
 import { Editor } from "../query/editor";
 import { attributesOf, filterOffers } from "../query/offers";
 
-const PAGE = 100;
 const ATTRIBUTES_SHOWN_MAX = 6;
 
 export function ResourceList({ type: name }: { type: string }) {
@@ -23,7 +22,7 @@ export function ResourceList({ type: name }: { type: string }) {
   const { value: types = [], error: typesError } = useLoaded(listTypes, []);
   useEffect(() => setDraft(filter), [filter, name]);
   const { items: resources, marker, error, isLoading, more } = usePages(name, filter, (marker, signal) =>
-    searchResources(name, filter.trim() || {}, { limit: PAGE, marker, details: name === "generic", signal }),
+    searchResources(name, filter.trim() || {}, { marker, details: name === "generic", signal }),
   );
   const type = types.find((one) => one.name === name);
   const run = () => change({ filter: draft.trim() || null });
