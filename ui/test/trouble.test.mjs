@@ -8,6 +8,12 @@ import { start } from "./support/start.mjs";
 
 const { server, browser, cloud } = await start({}, (server) => fillCloud(server, { days: 1, instances: 3 }));
 
+/** Parts of addresses: the last hour, not live, and ten minutes of it marked. */
+const hour = () => {
+  const now = Math.floor(Date.now() / 1000);
+  return { range: `from=${now - 3600}&to=${now}`, mark: `mark=${now - 1200},${now - 600}` };
+};
+
 beforeEach(async () => {
   if (server.process.exitCode !== null) await server.start(); // A failed test may have stopped it.
 });
@@ -24,8 +30,7 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await server.start();
   await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });
   // Also if nothing on the page sends requests.
-  const now = Math.floor(Date.now() / 1000);
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}`);
+  await page.goto(`${server.url}#/metrics?${hour().range}`);
   await waitDrawn(page, 3);
   await server.stop();
   await page.keyboard.press("ArrowLeft");
@@ -39,12 +44,11 @@ test("a server that goes away is named, and the page goes on once it is back", a
 test("a view that is opened while the server is away is filled once it is back", async () => {
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   await page.getByLabel("Operations").waitFor();
-  const now = Math.floor(Date.now() / 1000);
   const views = [
     [`chart?m=${cloud[0].metrics["cpu_util"]}&last=1h`, () => waitDrawn(page)],
     ["resources/instance?last=1h", () => page.getByRole("link", { name: "web 0" }).waitFor()],
     [`resources/instance/${cloud[0].id}?last=1h`, () => waitDrawn(page, 3)],
-    [`metrics?last=1h&q=cpu_util&mark=${now - 1200},${now - 600}`, () => page.getByText(/metrics? of 3 did/).waitFor()],
+    [`metrics?last=1h&q=cpu_util&${hour().mark}`, () => page.getByText(/metrics? of 3 did/).waitFor()],
   ];
   for (const [view, isFilled] of views) {
     await server.stop();
@@ -58,12 +62,11 @@ test("a view that is opened while the server is away is filled once it is back",
 });
 
 test("the page waits for the server behind a proxy, too", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/query?last=1h`, { mayFail: true });
   let isAway = true;
   const answer = { status: 503, contentType: "text/html", body: "<h1>503 Service Unavailable</h1>" };
   await page.route(/\/(v1\/|healthcheck)/, (route) => (isAway ? route.fulfill(answer) : route.continue()));
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=cpu_util`);
+  await page.goto(`${server.url}#/metrics?${hour().range}&q=cpu_util`);
   await page.getByText(/The server has not answered since/).waitFor();
   isAway = false;
   await waitDrawn(page, 3);
@@ -72,7 +75,6 @@ test("the page waits for the server behind a proxy, too", async () => {
 });
 
 test("a proxy that limits rates is asked again, and the server is not said to be away", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   let refused = 0;
   const answer = { status: 503, contentType: "text/html", body: "<h1>503 Service Temporarily Unavailable</h1>" };
@@ -81,7 +83,7 @@ test("a proxy that limits rates is asked again, and the server is not said to be
     window.sawGone = false;
     new MutationObserver(() => (window.sawGone ||= /has not answered since/.test(document.body.textContent))).observe(document.body, { childList: true, subtree: true });
   });
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await page.goto(`${server.url}#/metrics?${hour().range}&q=disk.read&band=none`);
   await waitDrawn(page, 3);
   assert.deepEqual([await page.evaluate(() => window.sawGone), await page.locator(".card .problem").count()], [false, 0]);
   await close(page);
@@ -203,10 +205,9 @@ test("an error of the comparison with the past goes with the comparison", async 
 });
 
 test("metrics that cannot be compared are counted", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   await refuse(page, /\/v1\/aggregates/);
-  await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util&mark=${now - 1200},${now - 600}`);
+  await page.goto(`${server.url}#/metrics?last=1h&q=cpu_util&${hour().mark}`);
   await page.getByRole("alert").getByText(/3.metrics could not be read: busy/).waitFor();
   await page.getByText("0 metrics of 0 did.").waitFor();
   await close(page);
@@ -236,14 +237,13 @@ test("a metric deleted while it is looked at leaves its neighbours as they are",
 });
 
 test("a request that a limit refuses is not repeated for each metric", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   let requests = 0;
   await page.route(/\/v1\/aggregates/, (route) => {
     requests += 1;
     return route.fulfill({ status: 429, contentType: "application/json", body: '{"code": 429, "title": "Too Many Requests", "description": "slower"}' });
   });
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read`);
+  await page.goto(`${server.url}#/metrics?${hour().range}&q=disk.read`);
   await page.locator(".card .problem", { hasText: "slower" }).nth(2).waitFor();
   await page.waitForTimeout(300);
   assert.equal(requests, 1);
@@ -263,22 +263,20 @@ async function countPoints(page, status, refusalOf) {
 }
 
 test("a busy server is asked again for the same batch, later", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   let isBusy = true;
   const seen = await countPoints(page, 503, () => isBusy && !(isBusy = false) && "too many large queries are running");
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await page.goto(`${server.url}#/metrics?${hour().range}&q=disk.read&band=none`);
   await waitDrawn(page, 3);
   assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 0]);
   await close(page);
 });
 
 test("of a batch with a damaged metric only that one is missing", async () => {
-  const now = Math.floor(Date.now() / 1000);
   const damaged = cloud[1].metrics["disk.read.bytes"];
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
   const seen = await countPoints(page, 500, (body) => body.includes(damaged) && `metric ${damaged}: its newest state is damaged`);
-  await page.goto(`${server.url}#/metrics?from=${now - 3600}&to=${now}&q=disk.read&band=none`);
+  await page.goto(`${server.url}#/metrics?${hour().range}&q=disk.read&band=none`);
   await waitDrawn(page, 2);
   await page.locator(`[data-metric="${damaged}"] .problem`, { hasText: "its newest state is damaged" }).waitFor();
   assert.deepEqual([seen.requests, await page.locator(".card .problem").count()], [2, 1]);

@@ -2,7 +2,7 @@
 
 import { type Page, get, pageOf, post } from "../http/client";
 import { identity } from "../http/session";
-import type { Resource, ResourceType } from "./types";
+import type { Metric, Resource, ResourceType } from "./types";
 
 export async function listTypes(signal?: AbortSignal): Promise<ResourceType[]> {
   const { value } = await get<ResourceType[]>("v1/resource_type", { signal });
@@ -22,14 +22,19 @@ export async function searchResources(
   return pageOf(await post<Resource[]>(`v1/search/resource/${encodeURIComponent(type)}`, { query, body, signal }));
 }
 
+const pathOf = (type: string, id: string): string => `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}`;
+
 export async function getResource(type: string, id: string, signal?: AbortSignal): Promise<Resource> {
-  return (await get<Resource>(`v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}`, { signal })).value;
+  return (await get<Resource>(pathOf(type, id), { signal })).value;
+}
+
+export async function getMetricsOf(type: string, id: string, signal?: AbortSignal): Promise<Metric[]> {
+  return (await get<Metric[]>(`${pathOf(type, id)}/metric`, { signal, isUrgent: true })).value;
 }
 
 /** The newest revisions. */
 export async function getHistory(type: string, id: string, limit: number, signal?: AbortSignal): Promise<Resource[]> {
-  const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/history`;
-  return (await get<Resource[]>(path, { query: { sort: "revision_start:desc", limit }, signal })).value;
+  return (await get<Resource[]>(`${pathOf(type, id)}/history`, { query: { sort: "revision_start:desc", limit }, signal })).value;
 }
 
 /** A resource's display name. */

@@ -40,7 +40,7 @@ export function errorOf(status: number, body: string): HttpError {
   } catch {
     // Not JSON, for example a proxy's page: use the status only.
   }
-  return new HttpError(status, textOf(description) || titleOf(status), description);
+  return new HttpError(status, textOf(description) || TITLES[status] || `The server answered ${status}.`, description);
 }
 
 const TITLES: Record<number, string> = {
@@ -50,10 +50,6 @@ const TITLES: Record<number, string> = {
   429: "Too many requests for the moment.",
   503: "The server cannot answer that now.",
 };
-
-function titleOf(status: number): string {
-  return TITLES[status] ?? `The server answered ${status}.`;
-}
 
 function textOf(description: unknown): string {
   if (typeof description === "string") return description;

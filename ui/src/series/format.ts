@@ -35,7 +35,7 @@ export function format(value: number | null | undefined, unit: string | null = n
     const [number, name] = scaled(value * inBytes, 1024, BYTE_UNITS);
     return `${digits(number, count)} ${name}${per}`;
   }
-  const ending = `${plain === "%" ? " %" : plain ? ` ${plain}` : ""}${per}`;
+  const ending = `${plain && ` ${plain}`}${per}`;
   if (plain === "%" && Math.abs(value) < 1000) return `${digits(value, count)}${ending}`;
   const size = Math.abs(value);
   if (size !== 0 && size < 0.001) {

@@ -125,12 +125,7 @@ export function pan(part: number): void {
 }
 
 export function toggleLive(): void {
-  if (isLive.value) {
-    const { from, to } = range.value;
-    show({ from, to });
-  } else {
-    const last = secondsOfShort(address.value.params.get("last") ?? "");
-    const { from, to } = range.value;
-    showLast(last ?? Math.max(1, Math.round(to - from)));
-  }
+  const { from, to } = range.value;
+  if (isLive.value) show({ from, to });
+  else showLast(secondsOfShort(address.value.params.get("last") ?? "") ?? Math.max(1, Math.round(to - from)));
 }

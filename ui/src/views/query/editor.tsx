@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Mistake } from "../../language/problem";
+import { useNewest } from "../../state/newest";
 
 export interface Offer {
   text: string;
@@ -37,26 +38,23 @@ export function Editor(props: EditorProps) {
   const [chosen, setChosen] = useState(0);
   const [place, setPlace] = useState({ left: 0, top: 0 });
   const cursor = useRef<number | null>(null);
-  const requests = useRef(0);
+  const newest = useNewest();
 
-  const look = async () => {
-    const at = input.current?.selectionStart ?? 0;
-    const mine = ++requests.current;
-    try {
-      const next = await props.offersAt(input.current?.value ?? "", at);
-      if (mine !== requests.current || document.activeElement !== input.current) return;
+  const look = (text: string, at: number) => newest.start(
+    () => props.offersAt(text, at),
+    (next) => {
+      if (document.activeElement !== input.current) return;
       setChosen(0);
       setOffers(fitting(next));
-    } catch {
-      setOffers(null); // Completion is optional: the server reports errors when the query runs.
-    }
-  };
+    },
+    () => setOffers(null), // Completion is optional: the server reports errors when the query runs.
+  );
   const take = ({ text }: Offer) => {
     if (!offers || !input.current) return;
     const { from, word } = offers;
     const next = `${value.slice(0, from)}${text}${value.slice(from + word.length)}`;
     cursor.current = from + text.length;
-    requests.current += 1;
+    newest.stop();
     setOffers(null);
     onValue(next);
     input.current.focus();
@@ -112,7 +110,7 @@ export function Editor(props: EditorProps) {
             onValue(value);
             setChosen(0);
             setOffers(offers && continued(offers, value, selectionStart));
-            void look();
+            look(value, selectionStart);
           }}
           onKeyDown={key}
           onScroll={() => mirror.current && input.current && (mirror.current.scrollTop = input.current.scrollTop)}

@@ -1,12 +1,10 @@
 // One resource: its attributes, revisions and metrics.
 
-import { useEffect, useState } from "preact/hooks";
-import { get } from "../../http/client";
-import { getHistory, getResource, nameOf } from "../../api/resources";
-import type { Metric, Resource } from "../../api/types";
+import { useState } from "preact/hooks";
+import { getHistory, getMetricsOf, getResource, nameOf } from "../../api/resources";
+import type { Metric } from "../../api/types";
 import { useSettings } from "../../chart/settings";
-import { explain, isAborted } from "../../http/errors";
-import { useReturn } from "../../http/loading";
+import { useLoaded } from "../../http/loading";
 import { ChartBar } from "../../parts/chart_bar";
 import { Problem } from "../../parts/problem";
 import { formatCount, formatTime } from "../../series/format";
@@ -20,44 +18,26 @@ import { type Revision, revisionsOf } from "./revisions";
 /** One more is loaded: the changes of a revision are those since the one before. */
 const REVISIONS_MAX = 200;
 
-interface Loaded {
-  resource: Resource | null;
-  history: Resource[];
-  metrics: Metric[];
-  errors: string[];
-}
-
 /** The fields that are not attributes of the type. */
 const OWN = new Set(["metrics", "id", "type", "original_resource_id", "revision_start", "revision_end", "started_at", "ended_at"]);
 
-function useResource(type: string, id: string): Loaded {
-  const [loaded, setLoaded] = useState<Loaded>({ resource: null, history: [], metrics: [], errors: [] });
-  const returned = useReturn(loaded.errors.length > 0);
-  useEffect(() => {
-    const controller = new AbortController();
-    const { signal } = controller;
-    const put = (part: Partial<Loaded>) => setLoaded((before) => ({ ...before, ...part }));
-    put({ errors: [] });
-    const fail = (error: unknown) => {
-      if (!isAborted(error)) setLoaded((before) => ({ ...before, errors: [...new Set([...before.errors, explain(error)])] }));
-    };
-    const path = `v1/resource/${encodeURIComponent(type)}/${encodeURIComponent(id)}/metric`;
-    getResource(type, id, signal).then((resource) => put({ resource }), fail);
-    getHistory(type, id, REVISIONS_MAX + 1, signal).then((history) => put({ history }), fail);
-    get<Metric[]>(path, { signal, isUrgent: true }).then(({ value }) => (setDefaultRange(value), value)).then((value) => put({ metrics: value.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? "")) }), fail);
-    return () => controller.abort();
-  }, [type, id, returned]);
-  return loaded;
-}
+const NO_METRICS: Metric[] = [];
 
 export function OneResource({ type, id }: { type: string; id: string }) {
-  const { resource, history, metrics, errors } = useResource(type, id);
+  const { value: resource, error } = useLoaded((signal) => getResource(type, id, signal), [type, id]);
+  const { value: history = [], error: historyError } = useLoaded((signal) => getHistory(type, id, REVISIONS_MAX + 1, signal), [type, id]);
+  const { value: metrics = NO_METRICS, error: metricsError } = useLoaded(async (signal) => {
+    const found = await getMetricsOf(type, id, signal);
+    setDefaultRange(found);
+    return found.sort((a, b) => (a.name ?? "").localeCompare(b.name ?? ""));
+  }, [type, id]);
+  const errors = new Set([error, historyError, metricsError].filter(Boolean));
   const settings = useSettings();
   const [isMarking, setMarking] = useState(false);
   const attributes = Object.entries(resource ?? {}).filter(([name]) => !OWN.has(name));
   return (
     <div class="one">
-      {errors.map((error) => <Problem key={error} text={error} />)}
+      {[...errors].map((text) => <Problem key={text} text={text} />)}
       <div class="about">
         <section class="box" aria-label="Attributes">
           <p class="path"><a href={linkTo(["resources", type])}>{type}</a></p>

@@ -32,6 +32,8 @@ const PAGE = 1000;
 /** Without a prototype: names are the users'. */
 const noCounts = (): Record<string, number> => Object.create(null) as Record<string, number>;
 
+const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
+
 const SILENT_LISTED_MAX = 100;
 
 /** The number counted by default. */
@@ -44,7 +46,6 @@ const LOOKED_AT_S = 86400;
 
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
   const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silentCount: 0, silent: [], unread: 0, isDone: false, isCut: false };
-  const count = (counts: Record<string, number>, name: string) => (counts[name] = (counts[name] ?? 0) + 1);
   const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
   let marker: string | null = null;
   do {
@@ -64,12 +65,12 @@ export async function takeCensus(most: number, signal: AbortSignal, report: (cen
     marker = page.marker;
   } while (marker !== null && census.metrics < most);
   census.isCut = marker !== null;
-  await countTypes(census, most, signal, count);
+  await countTypes(census, most, signal);
   census.isDone = true;
   publish();
 }
 
-async function countTypes(census: Census, most: number, signal: AbortSignal, count: (counts: Record<string, number>, name: string) => void): Promise<void> {
+async function countTypes(census: Census, most: number, signal: AbortSignal): Promise<void> {
   let marker: string | null = null;
   let resources = 0;
   do {
