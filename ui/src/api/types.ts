@@ -1,6 +1,6 @@
 // The parts of the API's documents that the page uses.
 
-export interface Definition {
+interface Definition {
   /** As Python prints a timedelta: `0:01:00`, `30 days, 0:00:00`. */
   granularity: string;
   timespan: string | null;

@@ -6,7 +6,7 @@ import { type Identity, basic, firstIdentity, settings } from "./settings";
 
 export { settings };
 
-export interface KeystoneLogin {
+interface KeystoneLogin {
   uri: string;
   user: string;
   password: string;

@@ -3,7 +3,7 @@
 import type { Mistake } from "./problem";
 import * as tokens from "./tokens";
 
-export const ARITHMETIC = ["+", "-", "*", "/", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
+const ARITHMETIC = ["+", "-", "*", "/", "%", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"];
 export const FUNCTIONS = ["abs", "neg", "sign", "cos", "sin", "tan", "floor", "ceil", "absolute", "negative", "clip", "clip_min", "clip_max", "max", "rateofchange", "rateofchangesec"];
 export const FORMS = ["metric", "aggregate", "rolling", "resample"];
 export const OPERATIONS = [...FORMS, ...FUNCTIONS, ...ARITHMETIC];

@@ -13,7 +13,7 @@ const known = new Map<string, number>();
 const KNOWN_MAX = 100_000;
 
 /** Parses a time to seconds; cached, since times repeat across series. */
-export function secondsOfTime(text: string): number {
+function secondsOfTime(text: string): number {
   let seconds = known.get(text);
   if (seconds === undefined) {
     seconds = Date.parse(text) / 1000;
@@ -130,7 +130,7 @@ export function appended(old: Columns, next: Columns, from: number): Columns {
   };
 }
 
-export interface Joined {
+interface Joined {
   times: number[];
   columns: (number | null | undefined)[][];
 }

@@ -9,7 +9,7 @@ import { type Columns, EMPTY } from "./columns";
 import { beforeFirst, coarserIn, hasPointsIn, resampledTo } from "./grain";
 import type { Range } from "./range";
 
-export interface Chosen {
+interface Chosen {
   id: string;
   method: string;
   /** Finest first. */
@@ -19,7 +19,7 @@ export interface Chosen {
   range: Range;
 }
 
-export interface Farther {
+interface Farther {
   grain: number;
   columns: Columns;
   /** Where the chosen granularity begins; the end of the range if it has no points there. */

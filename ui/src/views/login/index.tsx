@@ -1,5 +1,6 @@
 // The log-in dialog. It opens over the page when the server requires it; typed text is kept.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain } from "../../http/errors";
 import { logInBasic, logInKeystone, logInToken, settings } from "../../http/session";
@@ -20,8 +21,8 @@ export function Login({ reason }: { reason: string }) {
 
 const iconUrl = (): string => document.querySelector<HTMLLinkElement>('link[rel="icon"]')?.href ?? "";
 
-/** The state of a form: shows errors and keeps its input. */
-function useAttempt(attempt: () => Promise<void>) {
+/** Shows the error of an attempt, and keeps the input. */
+function Form({ attempt, children, more }: { attempt: () => Promise<void>; children: ComponentChildren; more?: ComponentChildren }) {
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: Event) => {
@@ -35,7 +36,14 @@ function useAttempt(attempt: () => Promise<void>) {
       setBusy(false);
     }
   };
-  return { submit, isBusy, problem: error && <p class="problem" role="alert">{error}</p> };
+  return (
+    <form onSubmit={submit}>
+      {children}
+      {error && <p class="problem" role="alert">{error}</p>}
+      <button type="submit" class="main" disabled={isBusy}>Log in</button>
+      {more}
+    </form>
+  );
 }
 
 interface FieldProps {
@@ -60,14 +68,11 @@ function Field({ label, value, onValue, type = "text", autocomplete = "off", isO
 function Basic() {
   const [user, setUser] = useState("");
   const [password, setPassword] = useState("");
-  const { submit, isBusy, problem } = useAttempt(() => logInBasic(user, password));
   return (
-    <form onSubmit={submit}>
+    <Form attempt={() => logInBasic(user, password)}>
       <Field label="User" value={user} onValue={setUser} autocomplete="username" isFirst />
       <Field label="Password" value={password} onValue={setPassword} type="password" autocomplete="current-password" isOptional />
-      {problem}
-      <button type="submit" class="main" disabled={isBusy}>Log in</button>
-    </form>
+    </Form>
   );
 }
 
@@ -80,11 +85,10 @@ function Keystone({ uri: first }: { uri: string }) {
   const [projectDomain, setProjectDomain] = useState("Default");
   const [token, setToken] = useState("");
   const [hasToken, setHasToken] = useState(false);
-  const { submit, isBusy, problem } = useAttempt(() =>
-    hasToken ? logInToken(token) : logInKeystone({ uri, user, password, userDomain, project, projectDomain }),
-  );
+  const attempt = () => (hasToken ? logInToken(token) : logInKeystone({ uri, user, password, userDomain, project, projectDomain }));
+  const more = <button type="button" class="link" onClick={() => setHasToken(!hasToken)}>{hasToken ? "By user and password" : "By a token that I have"}</button>;
   return (
-    <form onSubmit={submit}>
+    <Form attempt={attempt} more={more}>
       {hasToken ? (
         <Field label="Token (openstack token issue -f value -c id)" value={token} onValue={setToken} type="password" isFirst />
       ) : (
@@ -99,10 +103,7 @@ function Keystone({ uri: first }: { uri: string }) {
           </div>
         </>
       )}
-      {problem}
-      <button type="submit" class="main" disabled={isBusy}>Log in</button>
-      <button type="button" class="link" onClick={() => setHasToken(!hasToken)}>{hasToken ? "By user and password" : "By a token that I have"}</button>
-    </form>
+    </Form>
   );
 }
 

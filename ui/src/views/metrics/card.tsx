@@ -82,7 +82,7 @@ export function Card({ metric, settings, pixels, isMarking, note, onLoaded }: Ca
 }
 
 /** The parameters passed on from a small chart to the large one. */
-export function chartParams({ method, grain, band, besideSeconds, rate, mark }: Settings) {
+function chartParams({ method, grain, band, besideSeconds, rate, mark }: Settings) {
   return {
     agg: method,
     gran: grain ? String(grain) : null,

@@ -58,7 +58,7 @@ export interface Followed {
   errors: Record<string, string>;
 }
 
-export const PERIOD_MS = 2000;
+const PERIOD_MS = 2000;
 const POINTS_MAX = 1800;
 
 const NOTHING_YET: Followed = { samples: [], series: {}, status: null, cluster: null, errors: {} };
