@@ -29,6 +29,7 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await picture(page, "server-gone");
   await server.start();
   await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });
+  assert.equal(page.requests.filter((url) => /sort=name/.test(url)).length, 1, "the list stays as far as it was loaded");
   // Also if nothing on the page sends requests.
   await page.goto(`${server.url}#/metrics?${hour().range}`);
   await waitDrawn(page, 3);

@@ -4,16 +4,17 @@ import { lookUp, nameOf } from "../api/resources";
 import { useLoaded } from "../http/loading";
 import { linkTo } from "../state/address";
 
-/** The resource, which cannot be the former one's; the id is shown until it is there. */
-function useOwner(id: string | null) {
-  const { value } = useLoaded(async () => (id ? lookUp(id) : null), [id]);
+/** The resource, not one of a former id. */
+function useOwner(id: string) {
+  const { value } = useLoaded(() => lookUp(id), [id]);
   return value?.id === id ? value : null;
 }
 
-/** With a link. */
-export function Owner({ id }: { id: string | null }) {
+/** With a link; nothing without an id. */
+export const Owner = ({ id }: { id: string | null }) => id && <OwnerLink id={id} />;
+
+function OwnerLink({ id }: { id: string }) {
   const resource = useOwner(id);
-  if (!id) return null;
   const type = resource?.type ?? "generic";
   return <a class="owner" href={linkTo(["resources", type, id])}>{resource ? nameOf(resource) : id.slice(0, 8)}</a>;
 }
