@@ -317,6 +317,31 @@ fn data_points_of_several_types_are_rejected() {
 }
 
 #[test]
+fn fields_that_a_type_lacks_are_ignored() {
+    let metric = |field: &str, own: Value| {
+        let mut point = json!({"timeUnixNano": "1700000000000000000", "count": "1"});
+        point.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let mut data = json!({"dataPoints": [point], "aggregationTemporality": "?", "isMonotonic": "?"});
+        if field == "histogram" {
+            data["aggregationTemporality"] = json!(2);
+        }
+        json!({"name": field, field: data})
+    };
+    let metrics = json!([
+        metric("gauge", json!({"asDouble": 1.0})),
+        metric("histogram", json!({"bucketCounts": ["1"]})),
+        metric("summary", json!({"sum": 1.0})),
+        metric("exponentialHistogram", json!({})),
+    ]);
+    let body = request_of(&json!([]), &metrics);
+    let (samples, rejected) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+    for name in ["gauge", "histogram_count", "summary_count"] {
+        assert!(samples.iter().any(|sample| sample.contains(&format!("{name:?}"))), "{name}: {samples:?}");
+    }
+    assert_eq!(rejected.data_points, 1, "{rejected:?}");
+}
+
+#[test]
 fn the_samples_of_a_data_point_belong_together() {
     let point = json!({
         "timeUnixNano": "1700000000000000000", "count": "2", "bucketCounts": ["1", "1"], "explicitBounds": [1.0],

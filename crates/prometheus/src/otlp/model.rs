@@ -50,15 +50,15 @@ pub(super) struct Metric<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     pub unit: Cow<'a, str>,
     #[serde(borrow)]
-    pub gauge: Option<Data<NumberPoint<'a>>>,
+    pub gauge: Option<Gauge<'a>>,
     #[serde(borrow)]
-    pub sum: Option<Data<NumberPoint<'a>>>,
+    pub sum: Option<Sum<'a>>,
     #[serde(borrow)]
-    pub histogram: Option<Data<HistogramPoint<'a>>>,
+    pub histogram: Option<Histogram<'a>>,
     #[serde(alias = "exponential_histogram")]
-    pub exponential_histogram: Option<Data<ExponentialPoint>>,
+    pub exponential_histogram: Option<ExponentialHistogram>,
     #[serde(borrow)]
-    pub summary: Option<Data<SummaryPoint<'a>>>,
+    pub summary: Option<Summary<'a>>,
 }
 
 impl Metric<'_> {
@@ -76,24 +76,53 @@ impl Metric<'_> {
     }
 }
 
-/// The data of a metric. Gauges and summaries have no temporality, and only sums may be monotonic.
 #[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "P: Default + Deserialize<'de>"))]
-pub(super) struct Data<P> {
-    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<P>,
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Gauge<'a> {
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<NumberPoint<'a>>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Sum<'a> {
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<NumberPoint<'a>>,
     #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
     pub aggregation_temporality: u64,
     #[serde(deserialize_with = "json::or_default", alias = "is_monotonic")]
     pub is_monotonic: bool,
 }
 
-/// Not supported: data points of exponential histograms are decoded only to count them as rejected, and for their times.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Histogram<'a> {
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<HistogramPoint<'a>>,
+    #[serde(deserialize_with = "json::temporality", alias = "aggregation_temporality")]
+    pub aggregation_temporality: u64,
+}
+
+/// Not supported: its data points are decoded only to count them as rejected, and for their times.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ExponentialHistogram {
+    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<ExponentialPoint>,
+}
+
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialPoint {
     #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Summary<'a> {
+    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<SummaryPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]

@@ -3,8 +3,8 @@
 use super::{
     ATTRIBUTES_PER_SAMPLE_MAX, OtlpError, Request, any_value,
     model::{
-        Attribute, Data, ExponentialPoint, HistogramPoint, Metric, NumberPoint, Quantile, Resource,
-        ResourceMetrics, ScopeMetrics, SummaryPoint,
+        Attribute, ExponentialHistogram, ExponentialPoint, Gauge, Histogram, HistogramPoint, Metric,
+        NumberPoint, Quantile, Resource, ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryPoint,
     },
 };
 use crate::{
@@ -78,38 +78,54 @@ fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> 
             1 => metric.name = value.text(1)?.into(),
             2 => metric.description = value.text(2)?.into(),
             3 => metric.unit = value.text(3)?.into(),
-            5 => metric.gauge = Some(data(value.bytes(5)?, remaining, number_point)?),
-            7 => metric.sum = Some(data(value.bytes(7)?, remaining, number_point)?),
-            9 => metric.histogram = Some(data(value.bytes(9)?, remaining, histogram_point)?),
-            10 => {
-                metric.exponential_histogram = Some(data(value.bytes(10)?, remaining, exponential_point)?);
+            5 => {
+                let data_points = points(value.bytes(5)?, remaining, number_point)?.0;
+                metric.gauge = Some(Gauge { data_points });
             }
-            11 => metric.summary = Some(data(value.bytes(11)?, remaining, summary_point)?),
+            7 => {
+                let (data_points, aggregation_temporality, is_monotonic) =
+                    points(value.bytes(7)?, remaining, number_point)?;
+                metric.sum = Some(Sum { data_points, aggregation_temporality, is_monotonic });
+            }
+            9 => {
+                let (data_points, aggregation_temporality, _) =
+                    points(value.bytes(9)?, remaining, histogram_point)?;
+                metric.histogram = Some(Histogram { data_points, aggregation_temporality });
+            }
+            10 => {
+                let data_points = points(value.bytes(10)?, remaining, exponential_point)?.0;
+                metric.exponential_histogram = Some(ExponentialHistogram { data_points });
+            }
+            11 => {
+                let data_points = points(value.bytes(11)?, remaining, summary_point)?.0;
+                metric.summary = Some(Summary { data_points });
+            }
             _ => {}
         }
     }
     Ok(metric)
 }
 
-/// Decodes the data of a metric of any type.
-fn data<'a, P: Default>(
+/// Decodes the data of a metric of any type: the data points, the temporality, and whether it is monotonic. Types
+/// without one of the last two get its default.
+fn points<'a, T>(
     message: &'a [u8],
     remaining: &mut Remaining,
-    point: fn(&'a [u8], &mut Remaining) -> Read<P>,
-) -> Read<Data<P>> {
-    let mut data = Data::default();
+    point: fn(&'a [u8], &mut Remaining) -> Read<T>,
+) -> Read<(Vec<T>, u64, bool)> {
+    let (mut points, mut temporality, mut is_monotonic) = (Vec::new(), 0, false);
     for field in Fields(message) {
         match field? {
             (1, value) => {
                 remaining.take_item()?;
-                data.data_points.push(point(value.bytes(1)?, remaining)?);
+                points.push(point(value.bytes(1)?, remaining)?);
             }
-            (2, value) => data.aggregation_temporality = value.varint(2)?,
-            (3, value) => data.is_monotonic = value.varint(3)? != 0,
+            (2, value) => temporality = value.varint(2)?,
+            (3, value) => is_monotonic = value.varint(3)? != 0,
             _ => {}
         }
     }
-    Ok(data)
+    Ok((points, temporality, is_monotonic))
 }
 
 fn number_point<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<NumberPoint<'a>> {

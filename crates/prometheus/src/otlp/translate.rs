@@ -10,7 +10,9 @@ use gnudi_promql::{METRIC_NAME, STALE_NAN_BITS};
 
 use super::{
     OtlpError, Request,
-    model::{Attribute, Data, HistogramPoint, Metric, NumberPoint, Resource, ResourceMetrics, SummaryPoint},
+    model::{
+        Attribute, Histogram, HistogramPoint, Metric, NumberPoint, Resource, ResourceMetrics, SummaryPoint,
+    },
     names::{InvalidName, NameKind, label_name, metric_name, unit_name},
 };
 use crate::{
@@ -218,18 +220,16 @@ fn resource_metrics(all: &ResourceMetrics<'_>, out: &mut Output<'_>) -> Result<(
 }
 
 fn metric_times(metric: &Metric<'_>) -> impl Iterator<Item = u64> {
-    let numbers = points_of(metric.gauge.as_ref())
-        .chain(points_of(metric.sum.as_ref()))
-        .map(|point| point.time_unix_nano);
+    let numbers = metric.gauge.iter().flat_map(|gauge| &gauge.data_points);
+    let numbers = numbers.chain(metric.sum.iter().flat_map(|sum| &sum.data_points));
+    let histograms = metric.histogram.iter().flat_map(|histogram| &histogram.data_points);
+    let exponential = metric.exponential_histogram.iter().flat_map(|histogram| &histogram.data_points);
+    let summaries = metric.summary.iter().flat_map(|summary| &summary.data_points);
     numbers
-        .chain(points_of(metric.histogram.as_ref()).map(|point| point.time_unix_nano))
-        .chain(points_of(metric.exponential_histogram.as_ref()).map(|point| point.time_unix_nano))
-        .chain(points_of(metric.summary.as_ref()).map(|point| point.time_unix_nano))
-}
-
-/// The data points of one type.
-fn points_of<P>(data: Option<&Data<P>>) -> impl Iterator<Item = &P> {
-    data.into_iter().flat_map(|data| &data.data_points)
+        .map(|point| point.time_unix_nano)
+        .chain(histograms.map(|point| point.time_unix_nano))
+        .chain(exponential.map(|point| point.time_unix_nano))
+        .chain(summaries.map(|point| point.time_unix_nano))
 }
 
 fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Result<(), OtlpError> {
@@ -251,9 +251,8 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
             };
             (kind, name, Some(sum.aggregation_temporality), sum.data_points.len())
         }
-        Metric { histogram: Some(histogram), .. } => {
-            let temporality = Some(histogram.aggregation_temporality);
-            (MetricKind::Histogram, NameKind::Other, temporality, histogram.data_points.len())
+        Metric { histogram: Some(Histogram { data_points, aggregation_temporality }), .. } => {
+            (MetricKind::Histogram, NameKind::Other, Some(*aggregation_temporality), data_points.len())
         }
         Metric { exponential_histogram: Some(histogram), .. } => {
             let reason =
@@ -284,11 +283,12 @@ fn metric(metric: &Metric<'_>, target: &Target<'_>, out: &mut Output<'_>) -> Res
     let metadata =
         Metadata { kind, help: metric.description.as_ref().into(), unit: unit_name(&metric.unit).into() };
     let mut series = MetricSeries { name: &name, metadata: &metadata, target, out };
-    points_of(metric.gauge.as_ref())
-        .chain(points_of(metric.sum.as_ref()))
-        .try_for_each(|point| series.number(point))?;
-    points_of(metric.histogram.as_ref()).try_for_each(|point| series.histogram(point))?;
-    points_of(metric.summary.as_ref()).try_for_each(|point| series.summary(point))
+    let gauge = metric.gauge.iter().flat_map(|gauge| &gauge.data_points);
+    let sum = metric.sum.iter().flat_map(|sum| &sum.data_points);
+    gauge.chain(sum).try_for_each(|point| series.number(point))?;
+    let mut histograms = metric.histogram.iter().flat_map(|histogram| &histogram.data_points);
+    histograms.try_for_each(|point| series.histogram(point))?;
+    metric.summary.iter().flat_map(|summary| &summary.data_points).try_for_each(|point| series.summary(point))
 }
 
 /// The series of one metric.
