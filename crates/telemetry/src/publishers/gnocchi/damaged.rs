@@ -24,15 +24,12 @@ pub type MetricKey<'a> = (&'a str, u16);
 pub struct DamagedMetrics(Mutex<HashMap<u64, Instant>>);
 
 impl DamagedMetrics {
-    /// Removes expired metrics; returns whether any is left.
-    pub fn expire(&self, now: Instant) -> bool {
+    /// Forgets expired metrics. Returns whether a metric is one of the others, which stay locked; `None` if there are none.
+    pub fn known(&self, now: Instant) -> Option<impl Fn(MetricKey<'_>) -> bool> {
         let mut metrics = self.0.lock();
         metrics.retain(|_, expiry| *expiry > now);
-        !metrics.is_empty()
-    }
-
-    pub fn contains(&self, metric: MetricKey<'_>) -> bool {
-        self.0.lock().contains_key(&hash(metric))
+        let has_metrics = !metrics.is_empty();
+        has_metrics.then(|| move |metric: MetricKey<'_>| metrics.contains_key(&hash(metric)))
     }
 
     /// Remembers a metric, or remembers it for longer.
@@ -57,18 +54,24 @@ fn hash((resource, meter): MetricKey<'_>) -> u64 {
 mod tests {
     use super::*;
 
+    /// Which of two metrics are known.
+    fn known(metrics: &DamagedMetrics, now: Instant, keys: [MetricKey<'_>; 2]) -> [bool; 2] {
+        let is_known = metrics.known(now);
+        keys.map(|key| is_known.as_ref().is_some_and(|is_known| is_known(key)))
+    }
+
     #[test]
     fn damaged_metrics_are_remembered_for_a_while() {
         let (metrics, begun) = (DamagedMetrics::default(), Instant::now());
-        assert!(!metrics.expire(begun));
+        assert!(metrics.known(begun).is_none());
         metrics.insert(("a", 1), begun);
         metrics.insert(("a", 2), begun);
         metrics.insert(("a", 2), begun + REMEMBERED_FOR / 2);
         metrics.remove(("b", 2));
-        assert!(metrics.expire(begun + REMEMBERED_FOR));
-        assert_eq!([1, 2].map(|metric| metrics.contains(("a", metric))), [false, true]);
+        assert_eq!(known(&metrics, begun, [("a", 1), ("a", 2)]), [true, true]);
+        assert_eq!(known(&metrics, begun + REMEMBERED_FOR, [("a", 1), ("a", 2)]), [false, true]);
         metrics.remove(("a", 2));
-        assert!(!metrics.expire(begun));
+        assert!(metrics.known(begun).is_none());
     }
 
     #[test]
@@ -77,10 +80,11 @@ mod tests {
         for resource in 0..=METRICS_MAX {
             metrics.insert((&resource.to_string(), 0), begun);
         }
-        assert!(metrics.contains(("0", 0)) && !metrics.contains((&METRICS_MAX.to_string(), 0)));
-        metrics.insert(("0", 0), begun + REMEMBERED_FOR);
-        assert!(metrics.expire(begun + REMEMBERED_FOR));
-        metrics.insert(("another", 0), begun + REMEMBERED_FOR);
-        assert!(metrics.contains(("0", 0)) && metrics.contains(("another", 0)));
+        assert_eq!(known(&metrics, begun, [("0", 0), (&METRICS_MAX.to_string(), 0)]), [true, false]);
+        let later = begun + REMEMBERED_FOR;
+        metrics.insert(("0", 0), later);
+        assert_eq!(known(&metrics, later, [("0", 0), ("another", 0)]), [true, false]);
+        metrics.insert(("another", 0), later);
+        assert_eq!(known(&metrics, later, [("0", 0), ("another", 0)]), [true, true]);
     }
 }

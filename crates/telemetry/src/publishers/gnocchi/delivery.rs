@@ -140,10 +140,9 @@ async fn post_all(
 /// Moves the measures of metrics known to be damaged behind the others. Returns where they begin, and the parts to post,
 /// the last one first.
 fn set_apart(shared: &PublisherState, batch: &mut Batch) -> (usize, Vec<Range<usize>>) {
-    let sound = if shared.damaged.expire(Instant::now()) {
-        batch.move_to_end(|metric| shared.damaged.contains(metric))
-    } else {
-        batch.len()
+    let sound = match shared.damaged.known(Instant::now()) {
+        Some(is_known) => batch.move_to_end(is_known),
+        None => batch.len(),
     };
     let mut parts = batch.split_metrics(sound..batch.len());
     if sound > 0 {
