@@ -198,7 +198,7 @@ def legacy_cases():
                   "metric={metric}&stop=foobar", "metric={metric}&granularity=foobar", "metric={metric}&granularity=42",
                   "metric={metric}&needed_overlap=x", "metric={metric}&fill=x", "metric={metric}&refresh=maybe",
                   "metric={metric}&resample=60", "metric={metric}&granularity=1&resample=x", f"metric={{metric}}&metric={MISSING}",
-                  "metric={metric}&metric={named}&aggregation=max"):
+                  f"metric={MISSING}&start=foobar", "metric={metric}&metric={named}&aggregation=max"):
         yield get(query or "nothing", query, other_body=TEXT if "refresh" in query or query.endswith("=max") else "")
     yield get("unknown reaggregation", "metric={metric}&metric={named}&reaggregation=wtf", status=(200, 400), why=FAILS, other_body=TEXT)
     yield get("of another user", "metric={metric}", user="mallory")

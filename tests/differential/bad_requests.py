@@ -185,7 +185,7 @@ def read_cases():
         "start=1915-01-01", "resample=60", "resample=abc&granularity=1", "resample=0&granularity=1",
         "resample=-60&granularity=1", "resample=X&granularity=1", "refresh=maybe", "refresh=2",
         "aggregation=wtf&granularity=foobar", "start=foobar&granularity=foobar", "aggregation=wtf&resample=1",
-        "resample=x", "granularity=1&resample=y",
+        "resample=x", "granularity=1&resample=y", "aggregation=wtf&refresh=maybe", "granularity=42&refresh=maybe",
     ):
         yield get(query, query)
     for query in ("start=", "stop=", "start=nan", "stop=inf", "start=1e30", "start=NaT"):

@@ -40,12 +40,13 @@ async fn answer(call: &Call<'_>, ids: BTreeSet<MetricId>) -> Answer {
     check_count(call, ids.len())?;
     let ids: Vec<MetricId> = ids.into_iter().collect();
     let found = call.indexer().metrics(&ids).await?;
-    let metrics: Result<Vec<Arc<Metric>>> = ids
+    let metrics = ids
         .iter()
         .zip(found)
         .map(|(id, metric)| metric.ok_or_else(|| ApiError::not_found(format!("Metric {id} does not exist"))))
-        .collect();
+        .collect::<Result<Vec<Arc<Metric>>>>()?;
+    // As in Gnocchi, a missing metric comes before an invalid argument.
     let query = call.query();
     let asked = AcrossQuery::of(call, &query)?;
-    across::answer(call, &asked, &metrics?).await
+    across::answer(call, &asked, &metrics).await
 }

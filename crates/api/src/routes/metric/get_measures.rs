@@ -39,13 +39,14 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let query = call.query();
     let wanted = wanted(&query, call.app.now())?;
     let policy = call.policy_of(&call.metric().archive_policy_name).await?;
-    let refresh = query.flag("refresh", false)?;
     // Raw points have a granularity of 0; only their range can be chosen.
     let is_raw = wanted.aggregation == Argument::One(RAW) && policy.raw_timespan.is_some();
     if is_raw && (wanted.granularity.is_some() || wanted.resample.is_some()) {
         return Err(ApiError::bad_request("Raw points have no granularity and cannot be resampled"));
     }
     let aggregations = if is_raw { Vec::new() } else { aggregations(call, &policy, &wanted)? };
+    // As in Gnocchi, an unknown aggregation comes before an invalid flag.
+    let refresh = query.flag("refresh", false)?;
     let Wanted { start, stop, granularity, resample, .. } = wanted;
     let (engine, metric) = (call.app.engine(), call.metric().id);
     if refresh {
