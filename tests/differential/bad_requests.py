@@ -267,7 +267,7 @@ def list_cases():
     """Arguments of GET /v1/metric."""
     for query in (
         "limit=0", "limit=-1", "limit=x", "limit=1.5", "limit=", "sort=nope:asc", "sort=nope", "sort=id:sideways",
-        "sort=:", "sort=", "sort=id:asc:desc", f"marker={MISSING}", "status=foo", "status=active&limit=x",
+        "sort=:", "sort=", "sort=id:asc:desc", "sort=&sort=id", "sort=id:-", f"marker={MISSING}", "status=foo", "status=active&limit=x",
         "limit=1&limit=2", "name=a&name=b",
     ):
         yield case(f"list: {query}", "GET", f"/v1/metric?{query}")

@@ -16,10 +16,10 @@ PAGES_MAX = COUNT + 2
 FILTERS = ["", "unit=list-B", "unit=nothing", "name=list-07", "creator=alice", "creator=nobody", "user_id=bob&project_id=project",
            "user_id=alice", "project_id=nothing", "archive_policy_name=listed-b", "status=active", "status=delete",
            "unit=list-B&archive_policy_name=listed-a", "unit=list-B;archive_policy_name=listed-a;",
-           "unit=list-ns&creator=alice&foo=bar", "name=list-07&unit=nothing"]
+           "unit=list-ns&creator=alice&foo=bar", "name=list-07&unit=nothing", "sorts=unit&unit=list-B"]
 # By name in the end, since ids differ between the servers.
 SORTS = ["sort=name", "sort=name:asc", "sort=name:desc", "sort=archive_policy_name:desc&sort=name",
-         "sort=creator&sort=name:desc", "sort=creator:desc-nullslast&sort=name"]
+         "sort=creator&sort=name:desc", "sort=creator:desc-nullslast&sort=name", "sort=name:desc-"]
 # Over metrics of which some have no unit. Gnocchi's pages lose those, or never end.
 UNIT_SORTS = ["sort=unit:asc-nullsfirst&sort=name", "sort=unit:desc-nullslast&sort=name:desc",
               "sort=unit:asc-nullslast&sort=name", "sort=unit:desc-nullsfirst&sort=name"]

@@ -56,14 +56,10 @@ impl Pagination {
                 ("limit", _) => return Err(refuse(name, "expected int")),
                 ("marker", Some(Argument::One(text))) => pagination.marker = Some(text.to_owned()),
                 ("marker", _) => return Err(refuse(name, "expected str")),
-                ("sort", Some(Argument::One(text))) => pagination.sorts = vec![text.to_owned()],
-                ("sort", Some(Argument::Several(texts))) => {
-                    pagination.sorts = texts.into_iter().map(str::to_owned).collect();
-                }
+                ("sort", _) => pagination.sorts = query.list(name),
                 _ => {}
             }
         }
-        pagination.sorts.retain(|sort| !sort.is_empty());
         Ok(pagination)
     }
 
@@ -139,12 +135,13 @@ fn resource_marker(text: &str, history: bool) -> Option<ResourceMarker> {
     Some(ResourceMarker::Revision { id: parse_uuid(id)?, revision })
 }
 
-/// The `Link` header of the next page: the request's arguments in order of their names, with the new marker.
+/// The `Link` header of the next page: the request's arguments in order of their names, with the new marker. `sorts` is
+/// left out: Gnocchi's own name of `sort`.
 pub fn next_link(url: &str, query: &Query, pagination: &Pagination, marker: &str) -> String {
     let mut arguments: Vec<(&str, Vec<&str>)> = query
         .names()
         .into_iter()
-        .filter(|name| !matches!(*name, "limit" | "marker" | "sort"))
+        .filter(|name| !matches!(*name, "limit" | "marker" | "sort" | "sorts"))
         .filter_map(|name| match query.get(name)? {
             Argument::One(value) => Some((name, vec![value])),
             Argument::Several(values) => Some((name, values)),
@@ -200,9 +197,11 @@ mod tests {
                 MetricSort { key: SortKey::Id, direction: SortDirection::Ascending },
             ]
         );
+        assert!(of("sort=").unwrap().page().unwrap().sorts.is_empty());
         for (text, reason) in [
             ("sort=foo", "Invalid pagination: `Sort key supplied is invalid: foo'"),
             ("sort=:sideways", "Invalid pagination: `Sort key supplied is invalid: '"),
+            ("sort=&sort=id", "Invalid pagination: `Sort key supplied is invalid: '"),
             (
                 "sort=name:foo",
                 "Invalid pagination: `Unknown sort direction, must be one of: asc-nullsfirst, asc-nullslast, \
@@ -243,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_next_page_keeps_the_arguments() {
-        let query = Query::parse(Some("limit=99&foo=b%20r&foo=2&sort=name:asc&sort=id:desc"));
+        let query = Query::parse(Some("limit=99&foo=b%20r&foo=2&sorts=unit&sort=name:asc&sort=id:desc"));
         let pagination = Pagination::of(&query, 7, METRIC_SORTS).unwrap();
         assert_eq!(
             next_link("http://h/v1/metric", &query, &pagination, "m"),

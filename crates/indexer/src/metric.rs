@@ -150,11 +150,11 @@ impl SortDirection {
 impl FromStr for SortDirection {
     type Err = IndexerError;
 
-    /// Parses the direction in a `sort` argument; empty means ascending.
+    /// Parses the direction in a `sort` argument; empty means ascending. As in Gnocchi, a hyphen may end it.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
-            "" | "asc" => SortDirection::Ascending,
-            "desc" => SortDirection::Descending,
+            "" | "asc" | "asc-" => SortDirection::Ascending,
+            "desc" | "desc-" => SortDirection::Descending,
             "asc-nullsfirst" => SortDirection::AscendingNullsFirst,
             "asc-nullslast" => SortDirection::AscendingNullsLast,
             "desc-nullsfirst" => SortDirection::DescendingNullsFirst,
@@ -392,6 +392,8 @@ mod tests {
         let sort = |key, direction| Ok(MetricSort { key, direction });
         assert_eq!("name".parse(), sort(SortKey::Name, SortDirection::Ascending));
         assert_eq!("name:".parse(), sort(SortKey::Name, SortDirection::Ascending));
+        assert_eq!("name:asc-".parse(), sort(SortKey::Name, SortDirection::Ascending));
+        assert_eq!("name:desc-".parse(), sort(SortKey::Name, SortDirection::Descending));
         assert_eq!(" name :desc".parse(), sort(SortKey::Name, SortDirection::Descending));
         assert_eq!("unit:asc-nullslast".parse(), sort(SortKey::Unit, SortDirection::AscendingNullsLast));
         for (text, refusal) in [
