@@ -48,6 +48,22 @@ def test_methods_that_contradict_each_other(ours, theirs):
         assert "mean" not in policy(client, aggregation_methods=["*", "-mean"]).expect(201).json()["aggregation_methods"]
 
 
+def test_a_method_with_a_sign_beside_one_without(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        made = policy(client, aggregation_methods=["mean", "+last"]).expect(201).json()
+        path = f"/v1/metric/{create_metric(client, made['name'])}/measures"
+        client.post(path, [{"timestamp": 1, "value": 1}]).expect(202)
+        found.append((sorted(made["aggregation_methods"]), len(client.get(f"{path}?refresh=true").expect(200).json())))
+    assert found == [(["+last", "last", "mean"], 0), (["last", "mean"], 1)]
+
+
+def test_methods_that_are_all_removed(ours, theirs):
+    methods = [f"-{method}" for method in ("mean", "min", "max", "sum", "std", "count")]
+    assert policy(theirs, aggregation_methods=methods).expect(201).json()["aggregation_methods"] == []
+    policy(ours, aggregation_methods=methods).expect(400)
+
+
 def test_a_policy_that_gets_other_methods(ours, theirs):
     for name, client in both(ours, theirs).items():
         created = policy(client, aggregation_methods=["mean"]).expect(201).json()

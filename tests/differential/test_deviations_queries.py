@@ -95,6 +95,19 @@ def test_pages_of_a_listing_whose_sort_key_has_nulls(ours, theirs):
     assert all(whole["gnudi"]) and not all(whole["gnocchi"]), whole
 
 
+def test_columns_that_nobody_sees(ours, theirs):
+    for column in ("last_measure_timestamp", "needs_raw_data_truncation"):
+        assert statuses(ours, theirs, "GET", f"/v1/metric?limit=1&sort={column}") == (200, 400)
+
+
+def test_a_granularity_that_a_double_does_not_hold(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        metric = create_metric(client, policy_named(client, [(2.11, None)]))
+        found.append(client.get(f"{measures_path(metric)}?granularity=2.11").status)
+    assert found == [404, 200]
+
+
 def test_metrics_that_wait_for_the_janitor_are_listed(ours, theirs):
     found = []
     for client in (theirs, ours):
