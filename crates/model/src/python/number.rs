@@ -62,7 +62,7 @@ const ZEROS: &str = "\
     \u{1d7ec}\u{1d7f6}\u{1e140}\u{1e2f0}\u{1e950}\u{1fbf0}";
 
 /// The whitespace of `str.strip()`: Unicode's, and the separators U+001C to U+001F.
-fn is_space(character: char) -> bool {
+pub(super) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }
 

@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use super::number::{is_space, with_ascii_digits};
+
 /// Python's `repr` of a string; characters outside ASCII count as printable.
 pub fn repr_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
@@ -36,16 +38,32 @@ pub fn bool_of_text(text: &str) -> Option<bool> {
     }
 }
 
-/// `uuid.UUID(text)`: a UUID with or without hyphens, braces and `urn:uuid:`.
+/// `uuid.UUID(text)`: a UUID with or without hyphens, braces and `urn:uuid:`, or else 32 characters that `int(text, 16)`
+/// accepts.
 pub fn parse_uuid(text: &str) -> Option<Uuid> {
     if let Ok(id) = Uuid::try_parse(text) {
         return Some(id);
     }
     let hex = text.replace("urn:", "").replace("uuid:", "");
     let hex = hex.trim_matches(['{', '}']).replace('-', "");
-    (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        .then(|| Uuid::try_parse(&hex).ok())
-        .flatten()
+    if hex.chars().count() == 32 { hexadecimal(&hex).map(Uuid::from_u128) } else { None }
+}
+
+/// `int(text, 16)` of a text without hyphens; `None` if Python raises or the number does not fit.
+fn hexadecimal(text: &str) -> Option<u128> {
+    let text = with_ascii_digits(text.trim_matches(is_space));
+    let unsigned = text.strip_prefix('+').unwrap_or(&text);
+    let digits = match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        Some(behind) => behind.strip_prefix('_').unwrap_or(behind),
+        None => unsigned,
+    };
+    // A single underscore may separate two digits.
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if digits.split('_').all(is_digits) {
+        u128::from_str_radix(&digits.replace('_', ""), 16).ok()
+    } else {
+        None
+    }
 }
 
 /// `str.expandtabs()`.
@@ -92,7 +110,32 @@ mod tests {
         ] {
             assert_eq!(parse_uuid(&text), expected, "{text}");
         }
-        for text in ["", "foo", &id[1..], "g".repeat(32).as_str(), "+5dfe182a51d24122b90bdf0f215b736"] {
+        // Python's results.
+        for (text, id) in [
+            ("+5dfe182a51d24122b90bdf0f215b736", "05dfe182-a51d-2412-2b90-bdf0f215b736"),
+            ("0x5dfe182a51d24122b90bdf0f215b73", "005dfe18-2a51-d241-22b9-0bdf0f215b73"),
+            ("0X_dfe182a51d24122b90bdf0f215b73", "000dfe18-2a51-d241-22b9-0bdf0f215b73"),
+            ("5dfe182a_51d2_4122_b90b_df0f215b", "00005dfe-182a-51d2-4122-b90bdf0f215b"),
+            (" 5dfe182a51d24122b90bdf0f215b73\u{3000}", "005dfe18-2a51-d241-22b9-0bdf0f215b73"),
+            (&"\u{665}".repeat(32), "55555555-5555-5555-5555-555555555555"),
+        ] {
+            assert_eq!(parse_uuid(text), Some(Uuid::try_parse(id).unwrap()), "{text}");
+        }
+        for text in [
+            "",
+            "foo",
+            &id[1..],
+            &"g".repeat(32),
+            &"_".repeat(32),
+            &" ".repeat(32),
+            "5dfe182a51d24122b90bdf0f215b736_",
+            "_5dfe182a51d24122b90bdf0f215b736",
+            "5dfe__2a51d24122b90bdf0f215b736e",
+            "0x__fe182a51d24122b90bdf0f215b73",
+            "++dfe182a51d24122b90bdf0f215b736",
+            "5dfe 82a51d24122b90bdf0f215b736e",
+            "\u{e9}dfe182a51d24122b90bdf0f215b736e",
+        ] {
             assert_eq!(parse_uuid(text), None, "{text}");
         }
     }
