@@ -100,6 +100,18 @@ def test_pages_over_metrics_without_a_unit_are_whole(sides, sort):
     assert len(whole) == COUNT // 2
 
 
+def test_a_resources_metrics_come_by_id(ours, theirs):
+    path = "/v1/resource/generic/list-resource"
+    for client in (theirs, ours):
+        create_policy(client, "listed-c", [("1s", 60)])
+        client.post("/v1/resource/generic", {"id": "list-resource"}).expect(201)
+        for name in "hgfedcba":
+            client.post(f"{path}/metric", {name: {"archive_policy_name": "listed-c"}}).expect(200)
+        ids = [metric["id"] for metric in client.get(f"{path}/metric").expect(200).json()]
+        assert len(ids) == 8 and ids == sorted(ids)
+        client.delete(path).expect(204)
+
+
 def test_accept_may_stand_several_times(ours, theirs):
     headers = {"Accept": "text/html", "accept": "application/json"}
     assert [client.request("GET", "/v1/metric?limit=1", None, headers).status for client in (theirs, ours)] == [200, 200]

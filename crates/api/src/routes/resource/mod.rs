@@ -198,10 +198,12 @@ pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     listing.answer(call, &call.resource_type().name, Some(filter)).await
 }
 
-/// `GET /v1/resource/{type}/{id}/metric`
+/// `GET /v1/resource/{type}/{id}/metric`: by id, as all lists of metrics.
 pub async fn list_metrics(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let resource = find(call, Rule::GetResource).await?;
-    metric::list_answer(call, &resource.metrics).await
+    let mut metrics = resource.metrics.to_vec();
+    metrics.sort_unstable_by_key(|metric| metric.id);
+    metric::list_answer(call, &metrics).await
 }
 
 /// `POST /v1/resource/{type}/{id}/metric`: adds metrics to the resource, without a new revision.
