@@ -31,7 +31,7 @@ pub fn repr_str(text: &str) -> String {
 
 /// oslo.utils' `bool_from_string(text, strict=True)`; `None` if it raises.
 pub fn bool_of_text(text: &str) -> Option<bool> {
-    match text.trim().to_lowercase().as_str() {
+    match text.trim_matches(is_space).to_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),
         "0" | "f" | "false" | "off" | "n" | "no" => Some(false),
         _ => None,
@@ -94,6 +94,13 @@ pub fn expand_tabs(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn booleans_are_taken_between_pythons_blanks() {
+        assert_eq!(bool_of_text("\u{2003}True\x1c"), Some(true));
+        assert_eq!(bool_of_text(" n\n"), Some(false));
+        assert_eq!(bool_of_text(""), None);
+    }
 
     #[test]
     fn ids_are_taken_in_pythons_forms() {
