@@ -29,6 +29,7 @@ ROWS = {
     "`true` is a bound": [f"{D}.py::test_a_bound_that_is_true"],
     "A 401 has an empty description": [f"{D}_queries.py::test_what_is_missing_where_nobody_calls"],
     "500 for a caller whose name": [f"{D}_queries.py::test_names_of_callers_that_no_index_can_store"],
+    "A media type in capitals": [f"{D}_queries.py::test_a_media_type_in_capitals"],
     "A path that is no UTF-8": [f"{D}.py::test_a_path_that_is_no_utf_8"],
     "`POST /v1/resource/<type>/<id>/metric`": [f"{D}.py::test_what_is_added_to_a_resource_comes_first"],
     "500 on invalid input": [BAD],

@@ -23,6 +23,14 @@ def test_errors_repeat_no_large_values(ours, theirs):
     assert len(bodies[0]) > len(value) > len(bodies[1])
 
 
+def test_a_media_type_in_capitals(ours, theirs):
+    found = []
+    for client in (theirs, ours):
+        path = measures_path(create_metric(client, policy_named(client, [("1s", 60)])))
+        found.append(client.request("POST", path, b"[]", {"Content-Type": "Application/JSON"}).status)
+    assert found == [415, 202]
+
+
 def test_names_of_callers_that_no_index_can_store(ours, theirs):
     found = []
     for client in (theirs, ours):
