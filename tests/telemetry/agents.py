@@ -1,6 +1,7 @@
 """gnudi's notification agent and Ceilometer's as processes; notifications for them, and the resulting data in the store."""
 
 import base64
+import functools
 import json
 import pathlib
 import subprocess
@@ -124,15 +125,19 @@ def polled(samples, exchange="ceilometer"):
 def notify(url, notifications, driver="messagingv2", topic="notifications", **options):
     """Sends with the real oslo_messaging."""
     job = {"url": url, "driver": driver, "topic": topic, "options": options, "notifications": notifications}
-    run_with_input("notify.py", [], job)
+    sender = _sender()
+    sender.stdin.write(json.dumps(job) + "\n")
+    sender.stdin.flush()
+    answer = sender.stdout.readline()
+    assert answer, f"notify.py ended with {sender.wait(10)}"
+    assert not json.loads(answer), json.loads(answer)
 
 
-def run_with_input(script, arguments, job):
-    """What a script answers, run in the cloud's Python."""
-    done = subprocess.run([str(cloud_venv.python()), str(HERE / script), *arguments], input=json.dumps(job),
-                          capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+@functools.cache
+def _sender():
+    """Sends for `notify` until the run ends, and with it the pipe."""
+    return subprocess.Popen([str(cloud_venv.python()), str(HERE / "notify.py"), "--each"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True)
 
 
 class Sending:
@@ -165,8 +170,10 @@ def raw_bus(broker, publish=(), drain=()):
     `publish`: (queue, bytes), or (queue, bytes, {filler, times, headers}).
     """
     items = [{"queue": one[0], "body": base64.b64encode(one[1]).decode(), **(one[2] if len(one) > 2 else {})} for one in publish]
-    job = {"publish": items, "drain": list(drain)}
-    answer = json.loads(run_with_input("raw_bus.py", [f"127.0.0.1:{broker.port}", "guest", "guest"], job))
+    done = subprocess.run([str(cloud_venv.python()), str(HERE / "raw_bus.py"), f"127.0.0.1:{broker.port}", "guest", "guest"],
+                          input=json.dumps({"publish": items, "drain": list(drain)}), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    answer = json.loads(done.stdout)
     return {queue: [(base64.b64decode(one["body"]), one["headers"]) for one in found] for queue, found in answer.items()}
 
 
