@@ -1,11 +1,14 @@
 """A real Gnocchi to compare with: its own database on a shared server, the file driver unless told, one process."""
 
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import uuid
 
 from support.http import Client
-from support.process import Process, free_port
+from support.process import Process, free_port, wait_until
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 # Where Debian's python3-rados is, which no virtual environment sees and PyPI lacks.
@@ -24,6 +27,53 @@ FILES = """\
 driver = file
 file_basepath = {directory}/store
 """
+
+
+class Fork:
+    """In place of a `subprocess.Popen`: a process that another one has forked, and whose exit status nobody knows."""
+
+    def __init__(self, pid):
+        self.pid, self.returncode = pid, None
+
+    def poll(self):
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            self.returncode = "an unknown status"
+        return self.returncode
+
+    def wait(self, timeout=60):
+        return wait_until(self.poll, timeout, f"the end of process {self.pid}")
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+
+class Forked(Process):
+    """A server that the process which has loaded Gnocchi forks."""
+
+    def __init__(self, command, arguments, log_path, env):  # pylint: disable=super-init-not-called
+        """`command` is of the process that forks, of which there is one for each command and run."""
+        self.command, self.log_path = [str(part) for part in command], str(log_path)
+        parent = _loaded(*self.command, path=env["PYTHONPATH"])
+        asked = {"arguments": [str(one) for one in arguments], "environment": env, "log": self.log_path}
+        parent.stdin.write(json.dumps(asked) + "\n")
+        parent.stdin.flush()
+        pid = parent.stdout.readline()
+        assert pid, f"{command} ended with {parent.wait(10)}"
+        self.child = Fork(int(pid))
+
+
+_parents = {}
+
+
+def _loaded(*command, path):
+    """What forks; it ends with the run, and with it the pipe. `path` is where it finds Debian's module."""
+    if command not in _parents:
+        _parents[command] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TESTS,
+            env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
+    return _parents[command]
 
 
 class Gnocchi:
@@ -48,13 +98,12 @@ class Gnocchi:
         config = self.directory / "gnocchi.conf"
         config.write_text(CONFIG.format(database=database, stores=self.stores, more=self.config))
         self.port = free_port()
-        command = [self.python, "-m", "support.gnocchi_app", "--config-file", config,
-                   "--port", self.port]
-        command += ["--prefix", self.prefix] if self.prefix else []
-        command += ["--metricd"] if self.metricd else []
+        arguments = ["--config-file", config, "--port", self.port]
+        arguments += ["--prefix", self.prefix] if self.prefix else []
+        arguments += ["--metricd"] if self.metricd else []
         # keystonemiddleware finds the configuration by the project's name only: in the home directory.
         env = {"HOME": str(self.directory), "PYTHONPATH": str(self.modules())}
-        self.process = Process(command, self.directory / "log", cwd=TESTS, env=env)
+        self.process = Forked([self.python, "-m", "support.gnocchi_app", "--each"], arguments, self.directory / "log", env)
         self.process.wait_ready(self.healthy, START_TIMEOUT_S)
         return self
 

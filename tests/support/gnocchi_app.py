@@ -2,11 +2,21 @@
 
 One process serves the API, and with `--metricd` a thread of it processes pending measures. Without that thread measures are only
 processed by requests with `refresh=true`, so that a test determines the passes.
+
+With `--each` it loads Gnocchi once, which takes three seconds, and forks a server for each line of its input: `{"arguments": [...],
+"environment": {...}, "log": path}`. It answers the process id.
 """
 
 import argparse
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
 import threading
 import time
+import traceback
 import uuid
 
 from gnocchi import chef, incoming, indexer, service, storage
@@ -40,13 +50,13 @@ class QuietHandler(serving.WSGIRequestHandler):
         pass
 
 
-def main():
+def serve(words):
     parser = argparse.ArgumentParser()
     parser.add_argument("--config-file", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--prefix", default="")
     parser.add_argument("--metricd", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
 
     conf = service.prepare_service([], default_config_files=[arguments.config_file], skip_log_opts=True)
     index, store, queue = indexer.get_driver(conf), storage.get_driver(conf), incoming.get_driver(conf)
@@ -59,6 +69,42 @@ def main():
         threading.Thread(target=process_for_ever, args=(worker,), daemon=True).start()
     application = under_prefix(app.load_app(conf), arguments.prefix)
     serving.run_simple("127.0.0.1", arguments.port, application, threaded=True, request_handler=QuietHandler)
+
+
+def fork(arguments, environment, log):
+    """The id of a process, the first of its group, that serves; nobody waits for it."""
+    pid = os.fork()
+    # Both, so that it is so for whoever comes first.
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)):
+            opened = os.open(path, flags, 0o644)
+            os.dup2(opened, number)
+            os.close(opened)
+        os.dup2(1, 2)
+        os.environ.update(environment)
+        serve(arguments)
+    except BaseException:  # pylint: disable=broad-except
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(1)
+
+
+def main():
+    if sys.argv[1:] != ["--each"]:
+        serve(sys.argv[1:])
+        return
+    # What the drivers of the index and the API load when they are made.
+    for module in ("alembic.command", "alembic.config", "gnocchi.indexer.sqlalchemy", "gnocchi.rest.api", "psycopg2"):
+        importlib.import_module(module)
+    # The kernel reaps the servers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        print(fork(**json.loads(line)), flush=True)
 
 
 if __name__ == "__main__":
