@@ -11,7 +11,6 @@ import uuid
 
 import pytest
 
-from gnocchi.rest.auth_helper import KeystoneAuthHelper
 from support import gnudi as program
 from support.http import basic
 from support.keystone import Project, TokenClient, User, unique
@@ -62,6 +61,9 @@ def status(server, token, path="/v1/metric", **kwargs):
 
 
 def test_a_token_says_who_calls(serve, keystone, world):
+    # Each worker loads this file, and few this test: Gnocchi's API takes two seconds.
+    from gnocchi.rest.auth_helper import KeystoneAuthHelper
+
     server = serve()
     client = TokenClient(server, keystone.token(world.alice, world.demo))
     # What a client says of itself counts for nothing.
