@@ -5,7 +5,6 @@ import http.client
 
 import pytest
 from inputs.stored import metrics_of, points, values
-from influxdb import InfluxDBClient
 from support.http import basic, create_policy_with_rule
 from support.process import at_once
 
@@ -22,6 +21,9 @@ def server(gnudi):
 
 @pytest.fixture
 def influx(server):
+    # It loads pandas, for which each worker would wait.
+    from influxdb import InfluxDBClient
+
     client = InfluxDBClient("127.0.0.1", server.port, "admin", "", "db", path="/v1/influxdb")
     yield client
     client.close()

@@ -5,6 +5,7 @@ exists, too. A status of 0: the server closes the connection without an answer.
 """
 
 import dataclasses
+import functools
 import gzip
 import json
 import zlib
@@ -452,6 +453,8 @@ def methods():
         yield request(f"deletion: {target[:50]}", (400, 404), "DELETE", target)
 
 
+@functools.cache
 def all_requests():
-    for part in (heads, bodies, chunks, queries, prometheus, policies, annotations, removals, added_arguments, tables, methods):
-        yield from part()
+    """Made when a test needs them: to compress the bombs takes most of a second, and each worker loads this file."""
+    return [request for part in (heads, bodies, chunks, queries, prometheus, policies, annotations, removals, added_arguments, tables, methods)
+            for request in part()]

@@ -27,15 +27,13 @@ TYPE = "application/json"
 
 
 @pytest.fixture
-def server(tmp_path):
-    """One for each case: what another has written is not checkpointed meanwhile."""
-    from support.gnudi import Gnudi
-
-    with Gnudi(tmp_path, CONFIG, ["--skip-archive-policies-creation"]) as server:
-        client = server.client()
-        create_policy_with_rule(client, aggregation_methods=["mean"])
-        client.post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
-        yield server
+def server(gnudi):
+    """One for each case: what another has written is not checkpointed meanwhile, nor at its end."""
+    server = gnudi(config=CONFIG, arguments=["--skip-archive-policies-creation"])
+    client = server.client()
+    create_policy_with_rule(client, aggregation_methods=["mean"])
+    client.post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
+    return server
 
 
 def processor_seconds(server):
