@@ -8,7 +8,6 @@ import time
 import pytest
 
 from support.process import wait_until
-from support.rabbitmq import Rabbitmq
 from telemetry import values
 from telemetry.agents import Sending, notify, polled, sample
 
@@ -16,19 +15,10 @@ ROUNDS = 3
 TIMEOUT_S = 120
 
 
-@pytest.fixture(scope="module")
-def broker(module_path):
-    server = Rabbitmq(module_path)
-    try:
-        yield server.start()
-    finally:
-        server.stop()
-
-
-def notifications(theirs, broker, topic):
+def notifications(theirs, rabbitmq, topic):
     """What waits in a topic's queue, without what differs from one message to the next."""
     told = []
-    for body in theirs.ask({"drain": f"{topic}.sample", "broker": broker.url()}):
+    for body in theirs.ask({"drain": f"{topic}.sample", "broker": rabbitmq.url()}):
         envelope = json.loads(body)
         assert envelope.pop("oslo.version") == "2.0"
         message = json.loads(envelope.pop("oslo.message"))
@@ -46,42 +36,42 @@ def notifications(theirs, broker, topic):
     ("?topic=one&topic=two&policy=queue&max_queue_length=10", ["one", "two"]),
     ("{netloc}/?topic=three", ["three"]),
 ])
-def test_samples_come_as_from_ceilometer(ours, theirs, broker, seed, rounds, options, topics):
+def test_samples_come_as_from_ceilometer(ours, theirs, rabbitmq, seed, rounds, options, topics):
     rng = random.Random(seed)
-    netloc = broker.url().removeprefix("rabbit://").rstrip("/")
+    netloc = rabbitmq.url().removeprefix("rabbit://").rstrip("/")
     for _ in range(rounds):
         line = {
             "publish": "notifier://" + options.replace("{netloc}", netloc),
             "samples": [values.sample(rng) for _ in range(rng.randrange(1, 6))],
-            "secret": "s", "host": "a-host", "broker": broker.url(),
+            "secret": "s", "host": "a-host", "broker": rabbitmq.url(),
         }
         assert theirs.ask(line) is None
-        expected = [notifications(theirs, broker, topic) for topic in topics]
+        expected = [notifications(theirs, rabbitmq, topic) for topic in topics]
         assert all(expected)
         assert ours.ask(line) is None
-        assert [waiting(theirs, broker, topic, len(some)) for topic, some in zip(topics, expected)] == expected
+        assert [waiting(theirs, rabbitmq, topic, len(some)) for topic, some in zip(topics, expected)] == expected
 
 
-def waiting(theirs, broker, topic, count):
+def waiting(theirs, rabbitmq, topic, count):
     """With the policy `queue` they come when they come."""
     told = []
     deadline = time.monotonic() + 60
     while len(told) < count and time.monotonic() < deadline:
-        told += notifications(theirs, broker, topic)
+        told += notifications(theirs, rabbitmq, topic)
     return told
 
 
-def test_events_come_as_from_ceilometer(ours, theirs, broker, seed, rounds):
+def test_events_come_as_from_ceilometer(ours, theirs, rabbitmq, seed, rounds):
     rng = random.Random(seed)
     for _ in range(rounds):
         line = {
             "publish": "notifier://", "events": [values.event(rng) for _ in range(rng.randrange(1, 6))],
-            "secret": "s", "host": "a-host", "broker": broker.url(),
+            "secret": "s", "host": "a-host", "broker": rabbitmq.url(),
         }
         assert theirs.ask(line) is None
-        expected = notifications(theirs, broker, "event")
+        expected = notifications(theirs, rabbitmq, "event")
         assert ours.ask(line) is None
-        assert notifications(theirs, broker, "event") == expected
+        assert notifications(theirs, rabbitmq, "event") == expected
 
 
 LASTING = """[oslo_messaging_rabbit]
@@ -97,34 +87,34 @@ topics = in
 PIPELINE = "sources: [{name: s, meters: ['*'], sinks: [k]}]\nsinks: [{name: k, publishers: ['notifier://?topic=out']}]\n"
 
 
-def numbers(theirs, broker):
+def numbers(theirs, rabbitmq):
     """Of the samples that wait in the queue."""
-    return [one["counter_volume"] for message in notifications(theirs, broker, "out") for one in message["payload"]]
+    return [one["counter_volume"] for message in notifications(theirs, rabbitmq, "out") for one in message["payload"]]
 
 
 @pytest.mark.long
-def test_a_broker_that_dies_loses_nothing(theirs, broker, agent, tmp_path):
+def test_a_broker_that_dies_loses_nothing(theirs, rabbitmq, agent, tmp_path):
     """An agent passes on what it takes, from a broker to the same: the broker is killed under load."""
-    ours = agent(broker, pipeline=PIPELINE, config=LASTING).start()
+    ours = agent(rabbitmq, pipeline=PIPELINE, config=LASTING).start()
     sent = [polled([sample("r", volume=number)], "in") for number in range(400)]
-    sending = Sending(tmp_path / "sending", broker.url(), sent, 0.01, topic="in", amqp_durable_queues=True)
+    sending = Sending(tmp_path / "sending", rabbitmq.url(), sent, 0.01, topic="in", amqp_durable_queues=True)
     try:
         wait_until(lambda: ours.figure("acknowledged") > 50, TIMEOUT_S, "some that were passed on")
         before = ours.figure("acknowledged")
-        broker.kill()
-        broker.start()
+        rabbitmq.kill()
+        rabbitmq.start()
         sending.wait(TIMEOUT_S)
     finally:
         sending.kill()
     wait_until(lambda: ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
-    broker.wait_empty(["in.sample"], TIMEOUT_S)
-    found = numbers(theirs, broker)
+    rabbitmq.wait_empty(["in.sample"], TIMEOUT_S)
+    found = numbers(theirs, rabbitmq)
     assert set(found) == set(range(400)) and before < 400
     print(f"{len(found) - 400} of 400 samples twice; {before:.0f} before the death")
     assert ours.figure("set_aside") == ours.figure("undecodable") == 0
     # A queue that somebody deletes is declared anew: what nobody would have got is not lost either.
-    broker.ctl("delete_queue", "out.sample")
-    notify(broker.url(), [polled([sample("r", volume=1000)], "in")], topic="in", amqp_durable_queues=True)
-    wait_until(lambda: broker.depths().get("out.sample", 0) == 1, TIMEOUT_S, "a sample")
-    assert numbers(theirs, broker) == [1000]
+    rabbitmq.ctl("delete_queue", "out.sample")
+    notify(rabbitmq.url(), [polled([sample("r", volume=1000)], "in")], topic="in", amqp_durable_queues=True)
+    wait_until(lambda: rabbitmq.depths().get("out.sample", 0) == 1, TIMEOUT_S, "a sample")
+    assert numbers(theirs, rabbitmq) == [1000]
     assert ours.stop() == 0
