@@ -12,7 +12,7 @@ ROUNDS ?= 1000
 IMAGES ?= 20000
 # Duration of the soak, and of each fuzz target.
 MINUTES ?= 60
-# Number of requests for each operation of the OpenAPI document; 6 in `make test`.
+# Number of requests for each operation of the OpenAPI document; 3 in `make test`.
 EXAMPLES ?= 300
 # Factor for the rounds of the other random tests, relative to `make test`.
 TIMES ?= 20

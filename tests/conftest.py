@@ -121,8 +121,11 @@ def seed(pytestconfig):
 
 @pytest.fixture
 def rounds(request):
-    """How many rounds a random test has: `--rounds`, or as many as its module says, `--times` so often."""
-    return request.config.getoption("rounds") or request.module.ROUNDS * request.config.getoption("times")
+    """How many rounds a random test has: `--rounds`, or as many as its module says, `--times` so often. In `make test` it may have
+    fewer than those."""
+    times = request.config.getoption("times")
+    usual = request.module.ROUNDS if times > 1 else getattr(request.module, "TEST_ROUNDS", request.module.ROUNDS)
+    return request.config.getoption("rounds") or usual * times
 
 
 @pytest.fixture

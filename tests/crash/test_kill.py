@@ -1,6 +1,6 @@
 """kill -9 at a random instant under load, start again: every acknowledged measure is there exactly once.
 
-25 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
+10 rounds, or `--rounds` (`make crash`: 1,000), on one data directory.
 """
 
 import random
@@ -13,7 +13,7 @@ from support.http import create_metric
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 25
+ROUNDS = 10
 WRITERS = 4
 METRICS_PER_WRITER = 3
 LOAD_S_MAX = 0.3

@@ -6,7 +6,7 @@
 from differential.aggregate_world import World, prepare
 from differential.player import compare
 
-ROUNDS = 16
+ROUNDS = 6
 
 
 def test_random_aggregations_have_the_same_answers(sides, seed, rounds, pytestconfig):

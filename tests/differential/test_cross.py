@@ -8,7 +8,7 @@ import pytest
 from oracle import cross
 from support.gnudi import example
 
-ROUNDS = 1000
+ROUNDS = 400
 
 
 @pytest.fixture(scope="module")

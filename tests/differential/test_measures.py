@@ -6,7 +6,7 @@
 from differential.replay import first_difference, shrink
 from differential.scenario import Generator
 
-ROUNDS = 60
+ROUNDS = 25
 
 
 def test_random_series_have_the_same_aggregates(ours, theirs, seed, rounds):

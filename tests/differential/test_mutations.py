@@ -5,7 +5,7 @@ import pytest
 from differential import aggregate_world, player, policy_world, resource_world
 from differential.mutations import Mutations
 
-ROUNDS = 16
+ROUNDS = 5
 
 
 @pytest.mark.parametrize("world", [policy_world, resource_world, aggregate_world], ids=["policies", "resources", "aggregates"])

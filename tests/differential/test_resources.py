@@ -6,7 +6,7 @@
 from differential.player import compare
 from differential.resource_world import World, prepare
 
-ROUNDS = 16
+ROUNDS = 6
 
 
 def test_random_requests_have_the_same_answers(sides, seed, rounds, pytestconfig):

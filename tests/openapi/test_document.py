@@ -20,7 +20,7 @@ from support.gnudi import Gnudi
 pytestmark = pytest.mark.slow
 
 PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
-ROUNDS = 6
+ROUNDS = 3
 TIMEOUT_S = 160
 EXAMPLE_TIMEOUT_S = 20
 CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",

@@ -1,6 +1,6 @@
 """Power cuts on the real server: acknowledged data survives each; and the tool detects missing syncs.
 
-60 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server configured not to sync,
+30 images, or `--rounds` (`make power-cut`: 20,000). A disk that ignores a kind of sync, and a server configured not to sync,
 must lose data: otherwise the images prove nothing.
 """
 
@@ -13,7 +13,7 @@ from power_cut.recording import Recording, record
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 60
+ROUNDS = 30
 FIRST_START_IMAGES = 30
 BLIND_IMAGES = 60
 

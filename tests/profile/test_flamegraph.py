@@ -28,6 +28,7 @@ PROFILES_MAX = 8
 LEFT_BYTES_MAX = 48 << 20
 # Profiles one after the other under load.
 ROUNDS = 8
+TEST_ROUNDS = 3
 
 
 @pytest.fixture
