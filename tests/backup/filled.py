@@ -3,9 +3,9 @@
 Every measure is the only one of its second, so that a value is exactly right, missing or wrong.
 """
 
-import shutil
 import subprocess
 
+from support.damage import copy_store
 from support.gnudi import Gnudi, binary, run
 from support.http import create_metric, create_policy
 
@@ -30,8 +30,7 @@ class Filled:
         self.data_dir, self.metrics = data_dir, metrics
 
     def copy(self, to):
-        # Space that a server reserves says nothing.
-        shutil.copytree(self.data_dir, to / "data", symlinks=True, ignore=shutil.ignore_patterns("reserve"))
+        copy_store(self.data_dir, to / "data")
         return Filled(to / "data", self.metrics)
 
     def start(self, config=""):
@@ -104,8 +103,3 @@ def files(store):
     names = sorted(path for path in store.data_dir.rglob("*") if path.is_file() and "quarantine" not in path.parts
                    and path.name != "reserve")
     return [path for path in names if path.stat().st_size > 0 and not path.name.endswith((".spare", ".tmp"))]
-
-
-def used_length(path):
-    """Where the trailing zeros of a preallocated file begin."""
-    return len(path.read_bytes().rstrip(b"\0"))

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from backup import filled
+from support.damage import used_length
 from support.strace import STRACE
 
 pytestmark = pytest.mark.slow
@@ -18,10 +19,10 @@ KILLS = 8
 
 def wound(store):
     """Damage in each part: in the entries and around those of a run, in both logs, in small files."""
-    largest = max((store.data_dir / "aggregates" / "runs").glob("*.run"), key=filled.used_length)
-    log = max((store.data_dir / "incoming").glob("*.log"), key=filled.used_length)
+    largest = max((store.data_dir / "aggregates" / "runs").glob("*.run"), key=used_length)
+    log = max((store.data_dir / "incoming").glob("*.log"), key=used_length)
     for path, offset in [(largest, largest.stat().st_size // 2), (largest, largest.stat().st_size - 40),
-                         (log, filled.used_length(log) // 2), (store.data_dir / "aggregates" / "followed-log", 20)]:
+                         (log, used_length(log) // 2), (store.data_dir / "aggregates" / "followed-log", 20)]:
         with open(path, "r+b") as file:
             file.seek(offset)
             old = file.read(8)

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from backup import filled
+from support.damage import used_length
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ STRETCH_BYTES_MAX = 6000
 def damage(path, rng):
     """Answers what was done."""
     kind = rng.choice(KINDS)
-    used = max(filled.used_length(path), 1)
+    used = max(used_length(path), 1)
     offset = rng.randrange(used)
     if kind == "cut":
         os.truncate(path, offset)

@@ -15,13 +15,13 @@ import pytest
 from backup import filled
 from backup.copies import back_up
 from crash import load
+from support.damage import flip, used_length
 from support.gnudi import run
 from support.http import create_metric
 from support.process import wait_until
 
 pytestmark = pytest.mark.slow
 
-FLIPPED_BYTES = 16
 KILLS = 3
 REQUESTS_BEFORE_KILL = 400
 PIECE_BYTES = 4096
@@ -52,21 +52,13 @@ def everything(store):
     return {id: filled.SECONDS for id in store.metrics}
 
 
-def flip(path, offset, count=FLIPPED_BYTES):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        old = file.read(count)
-        file.seek(offset)
-        file.write(bytes(byte ^ 0xFF for byte in old))
-
-
 def content(store):
     """All files with their bytes."""
     return {path: path.read_bytes() for path in sorted(store.data_dir.rglob("*")) if path.is_file()}
 
 
 def largest(paths):
-    return max(paths, key=filled.used_length)
+    return max(paths, key=used_length)
 
 
 def runs(store):
@@ -174,7 +166,7 @@ def test_a_backup(copy, tmp_path):
     backup = filled.Filled(path, store.metrics)
     filled.check_whole(backup)
     copied = largest((path / "incoming").glob("*.log"))
-    flip(copied, filled.used_length(copied) // 2)
+    flip(copied, used_length(copied) // 2)
     status, findings, text = filled.verify(backup)
     assert status == 1 and any(copied.name in line for line in findings), text
     status, _, text = filled.verify(backup, "--repair")
@@ -184,7 +176,7 @@ def test_a_backup(copy, tmp_path):
 def test_damage_in_the_log_of_measures(copy):
     store = copy()
     path = largest((store.data_dir / "incoming").glob("*.log"))
-    offset = filled.used_length(path) // 2
+    offset = used_length(path) // 2
     flip(path, offset)
     status, findings, text = filled.verify(store)
     assert status == 1, text
@@ -301,7 +293,7 @@ def test_the_small_files(copy, whole):
 def test_a_log_that_lost_its_end(copy):
     store = copy()
     path = largest((store.data_dir / "incoming").glob("*.log"))
-    os.truncate(path, filled.used_length(path) // 2)
+    os.truncate(path, used_length(path) // 2)
     status, findings, text = filled.verify(store)
     assert status == 1 and "its end is lost" in text, text
     check_repaired(store)
@@ -317,7 +309,7 @@ def test_an_end_of_the_log_that_cannot_be_read(copy, tmp_path):
     store = copy()
     path = largest((store.data_dir / "incoming").glob("*.log"))
     inode = path.stat().st_ino
-    bad_from = max(filled.used_length(path) // 2 // PIECE_BYTES, 1) * PIECE_BYTES
+    bad_from = max(used_length(path) // 2 // PIECE_BYTES, 1) * PIECE_BYTES
     bad = {"LD_PRELOAD": os.fspath(library), "BAD_INODE": str(inode), "BAD_FROM": str(bad_from)}
     found = run("verify", "--data-dir", store.data_dir, env=bad, timeout_s=filled.TIMEOUT_S)
     assert found.returncode == 1 and re.search(rf"{path.name} at {bad_from}: \d+ bytes cannot be read", found.stdout), found

@@ -10,6 +10,8 @@ import pytest
 from inputs.remote_write import label, sample, series, snappy
 from inputs.stored import metrics_of, values
 from prometheus.messages import VERSION_1, VERSION_2, exemplar, request_2
+from support.damage import copy_store, flip, used_length
+from support.gnudi import Gnudi
 from support.http import create_metric, create_policy, create_policy_with_rule
 from support.process import wait_until
 
@@ -20,7 +22,6 @@ PUSHES = 30
 # Measures wait in the log until they are read with refresh=true.
 LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 START_S = 1_600_000_000
-FLIPPED_BYTES = 16
 
 
 def fill(server):
@@ -33,21 +34,6 @@ def fill(server):
             measure = {"timestamp": START_S + second, "value": number * 1000.5 + second}
             client.post(f"/v1/metric/{metric}/measures", [measure]).expect(202)
     return metrics
-
-
-def flip(path, offset):
-    """Inverts some bytes; answers their offset."""
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        old = file.read(FLIPPED_BYTES)
-        file.seek(offset)
-        file.write(bytes(byte ^ 0xFF for byte in old))
-    return offset
-
-
-def used_length(path):
-    """Where the trailing zeros of a preallocated file begin."""
-    return len(path.read_bytes().rstrip(b"\0"))
 
 
 def largest_file(directory):
@@ -87,18 +73,57 @@ def records_of(path, metric):
     return found[:PUSHES]
 
 
-def killed_with_a_log(gnudi):
-    """A killed server, its metrics, and the file of its log with all their requests."""
-    server = gnudi(config=LAZY, arguments=["--skip-archive-policies-creation"])
+def new_server(directory, config=""):
+    return Gnudi(directory, config=config, arguments=["--skip-archive-policies-creation"])
+
+
+@pytest.fixture(scope="module")
+def with_a_log(module_path):
+    """A killed server whose log has all requests, and its metrics; for copies."""
+    server = new_server(module_path / "log", LAZY).start()
     metrics = fill(server)
     server.kill()
+    return server, metrics
+
+
+@pytest.fixture(scope="module")
+def with_aggregates(module_path):
+    """The same of one that was stopped when all was processed."""
+    server = new_server(module_path / "aggregates").start()
+    metrics = fill(server)
+    assert read_all(server, metrics) == (METRICS * PUSHES, [])
+    assert server.stop() == 0
+    return server, metrics
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Makes a server that is not started yet, with the data and the configuration of another."""
+    servers = []
+
+    def copy(server):
+        servers.append(new_server(tmp_path / "copy", server.config_path.read_text()))
+        copy_store(server.data_dir, servers[-1].data_dir)
+        return servers[-1]
+
+    yield copy
+    for server in servers:
+        if server.process is not None:
+            server.kill()
+
+
+@pytest.fixture
+def killed(with_a_log, copied):
+    """A killed server, its metrics, and the file of its log with all their requests."""
+    server, metrics = with_a_log
+    server = copied(server)
     return server, metrics, largest_file(server.data_dir / "incoming")
 
 
 @pytest.mark.parametrize("request_number", [0, PUSHES // 2, PUSHES - 2])
-def test_damage_in_the_log(gnudi, request_number):
+def test_damage_in_the_log(killed, request_number):
     """One request in the log is hit: it is reported and lost, all others are there."""
-    server, metrics, path = killed_with_a_log(gnudi)
+    server, metrics, path = killed
     flip(path, records_of(path, metrics[7])[request_number])
     server.start()
     assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
@@ -109,8 +134,8 @@ def test_damage_in_the_log(gnudi, request_number):
     assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
 
 
-def test_damage_between_the_requests_in_the_log_loses_nothing(gnudi):
-    server, metrics, path = killed_with_a_log(gnudi)
+def test_damage_between_the_requests_in_the_log_loses_nothing(killed):
+    server, metrics, path = killed
     # Any sixteen bytes belong to two requests at most.
     flip(path, used_length(path) // 2)
     server.start()
@@ -120,9 +145,9 @@ def test_damage_between_the_requests_in_the_log_loses_nothing(gnudi):
     assert reported(server, path), server.log()[-3000:]
 
 
-def test_a_torn_tail_of_the_log_is_cut(gnudi):
+def test_a_torn_tail_of_the_log_is_cut(killed):
     """The last request is there in part: what a power cut leaves of one that was never acknowledged."""
-    server, metrics, path = killed_with_a_log(gnudi)
+    server, metrics, path = killed
     os.truncate(path, records_of(path, metrics[-1])[-1] + 20)
     server.start()
     assert read_all(server, metrics) == (METRICS * PUSHES - 1, [])
@@ -402,11 +427,9 @@ def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
 
 
 @pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_damage_in_the_aggregates(gnudi, place):
-    server = gnudi(arguments=["--skip-archive-policies-creation"])
-    metrics = fill(server)
-    assert read_all(server, metrics) == (METRICS * PUSHES, [])
-    assert server.stop() == 0
+def test_damage_in_the_aggregates(with_aggregates, copied, place):
+    server, metrics = with_aggregates
+    server = copied(server)
     path = largest_file(server.data_dir / "aggregates")
     flip(path, int(used_length(path) * place))
     server.start()

@@ -13,7 +13,6 @@ from support.cloud import Cloud
 from support.engines import parameters
 from support.postgres import Postgres
 from support.proxy import CuttingProxy, Proxy
-from support.radosgw import Radosgw
 from support.redis import Redis, RedisSentinel
 
 LEASE_S = 2

@@ -11,7 +11,7 @@ import pytest
 
 from support.gnudi import binary
 from support.process import Process, free_port, wait_until
-from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample
+from telemetry.agents import QUEUE, notify, polled, raw_bus, sample
 from telemetry.receivers import Requests
 
 TIMEOUT_S = 60
