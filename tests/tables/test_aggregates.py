@@ -6,7 +6,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from support.http import create_metric, create_policy
+from support.http import create_policy
 from tables.stream import MEDIA_TYPE, TAKES, table
 
 PATH = "/v1/aggregates"
