@@ -138,6 +138,13 @@ def gnudi(tmp_path):
     yield from each_made(lambda number, **kwargs: Gnudi(tmp_path / f"gnudi-{number}", **kwargs), end)
 
 
+@pytest.fixture(scope="module")
+def server(module_path):
+    """A server with the usual configuration for all tests of a module, unless it or its directory has another of this name."""
+    with Gnudi(module_path / "gnudi") as server:
+        yield server
+
+
 @pytest.fixture
 def small_disk(tmp_path, request):
     """The directory of a file system in memory of its own, of as many bytes as its module says in `DISK_BYTES`."""

@@ -14,24 +14,12 @@ from support.process import wait_until
 pytestmark = pytest.mark.slow
 
 WRITERS = 3
-METRICS_PER_WRITER = 3
 BACKUPS = 4
 REQUESTS_BETWEEN = 60
 # Of the disk that is restored into.
 DISK_BYTES = 256 << 20
 # Seconds behind those of the load, each used once.
 LATER_S = itertools.count(10_000_000)
-
-
-def start_writers(server):
-    writers = []
-    for number in range(WRITERS):
-        client = server.client()
-        metrics = [load.Metric(create_metric(client, load.POLICY)) for _ in range(METRICS_PER_WRITER)]
-        writers.append(load.Writer(client, metrics, number))
-    for writer in writers:
-        writer.start()
-    return writers
 
 
 def acknowledged(writers):
@@ -47,7 +35,7 @@ def go_on(writers):
 def test_backups_under_load(gnudi, restored, tmp_path):
     server = gnudi(config=CONFIG, arguments=["--skip-archive-policies-creation"])
     load.make_policy(server.client())
-    writers = start_writers(server)
+    writers = load.start_writers(server, range(WRITERS))
     place = tmp_path / "backups"
     promised = []
     for _ in range(BACKUPS):
@@ -93,7 +81,7 @@ def test_runs_are_shared_between_backups(gnudi, tmp_path):
     """What has not changed since the last backup takes no room again."""
     server = gnudi(config=CONFIG)
     load.make_policy(server.client())
-    writers = start_writers(server)
+    writers = load.start_writers(server, range(WRITERS))
     runs = server.data_dir / "aggregates" / "runs"
     wait_until(lambda: list(runs.glob("*.run")), TIMEOUT_S, "a run")
     for writer in writers:

@@ -6,13 +6,12 @@ The disk is a small file system in memory; mounting it needs root.
 
 import json
 import random
-import re
 import uuid
 
 import pytest
 
 from crash import load
-from support.http import create_metric
+from support.http import create_metric, figure
 from support.process import wait_until
 
 DISK_BYTES = 64 << 20
@@ -26,11 +25,6 @@ dirty_bytes_max = 2000000
 [metricd]
 metric_cleanup_delay = 1
 """
-
-
-def figure(client, name):
-    text = client.get("/metrics", headers={"Authorization": None, "Accept": None}).expect(200).body.decode()
-    return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])
 
 
 def create_resource(client):

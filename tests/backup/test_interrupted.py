@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from backup.copies import CONFIG, TIMEOUT_S, back_up, backups
+from backup.copies import CONFIG, TIMEOUT_S, back_up
 from crash import load
 from support.gnudi import binary, run
 from support.http import create_metric

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from backup import filled
-from support.damage import used_length
+from support.damage import flip, used_length
 from support.strace import STRACE
 
 pytestmark = pytest.mark.slow
@@ -23,11 +23,7 @@ def wound(store):
     log = max((store.data_dir / "incoming").glob("*.log"), key=used_length)
     for path, offset in [(largest, largest.stat().st_size // 2), (largest, largest.stat().st_size - 40),
                          (log, used_length(log) // 2), (store.data_dir / "aggregates" / "followed-log", 20)]:
-        with open(path, "r+b") as file:
-            file.seek(offset)
-            old = file.read(8)
-            file.seek(offset)
-            file.write(bytes(byte ^ 0xFF for byte in old))
+        flip(path, offset, 8)
     (store.data_dir / "index-id").write_text("rubbish")
     return store
 

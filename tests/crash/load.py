@@ -9,12 +9,13 @@ import http.client
 import random
 import threading
 
-from support.http import create_policy
+from support.http import create_metric, create_policy
 
 POLICY = "crash"
 START_S = 1_600_000_000
 METHODS = ["count", "sum", "max"]
 BATCH_MAX = 40
+METRICS_PER_WRITER = 3
 
 
 def make_policy(client):
@@ -74,6 +75,18 @@ class Writer(threading.Thread):
         if len(chosen) == 1:
             return self.client.post(f"/v1/metric/{chosen[0].id}/measures", bodies[chosen[0].id])
         return self.client.post("/v1/batch/metrics/measures", bodies)
+
+
+def start_writers(server, seeds, timeout_s=30):
+    """A writer for each seed, with metrics of its own."""
+    writers = []
+    for seed in seeds:
+        client = server.client(timeout_s=timeout_s)
+        metrics = [Metric(create_metric(client, POLICY)) for _ in range(METRICS_PER_WRITER)]
+        writers.append(Writer(client, metrics, seed))
+    for writer in writers:
+        writer.start()
+    return writers
 
 
 def check(client, metric):

@@ -9,25 +9,16 @@ import time
 import pytest
 
 from crash import load
-from support.http import create_metric
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = 10
 WRITERS = 4
-METRICS_PER_WRITER = 3
 LOAD_S_MAX = 0.3
 
 
 def start_writers(server, rng):
-    writers = []
-    for _ in range(WRITERS):
-        client = server.client(timeout_s=10)
-        metrics = [load.Metric(create_metric(client, load.POLICY)) for _ in range(METRICS_PER_WRITER)]
-        writers.append(load.Writer(client, metrics, rng.random()))
-    for writer in writers:
-        writer.start()
-    return writers
+    return load.start_writers(server, [rng.random() for _ in range(WRITERS)], timeout_s=10)
 
 
 def restart(server, rng):

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from support.gnudi import Gnudi
 from support.http import create_metric, create_policy
 
 START = 1_600_000_000
@@ -15,11 +14,10 @@ ALL = "increase", "rate_reset"
 
 
 @pytest.fixture(scope="module")
-def client(module_path):
-    with Gnudi(module_path) as server:
-        client = server.client()
-        create_policy(client, "counter", [("1s", None)], aggregation_methods=["last", "max"])
-        yield client
+def client(server):
+    client = server.client()
+    create_policy(client, "counter", [("1s", None)], aggregation_methods=["last", "max"])
+    return client
 
 
 def post(client, points):

@@ -4,7 +4,6 @@ import uuid
 
 import pytest
 
-from support.gnudi import Gnudi
 from support.http import create_metric, create_policy, post_seconds
 
 NOBODY = {"=": {"host": "nobody's"}}
@@ -35,9 +34,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(module_path):
-    with Gnudi(module_path) as server:
-        yield World(server)
+def world(server):
+    return World(server)
 
 
 @pytest.mark.parametrize("arguments, search, operations, status, empty", [

@@ -5,7 +5,6 @@ import uuid
 
 import pytest
 
-from support.gnudi import Gnudi
 from support.http import create_policy
 
 START = 1_600_000_000
@@ -54,9 +53,8 @@ def place(value):
 
 
 @pytest.fixture(scope="module")
-def world(module_path):
-    with Gnudi(module_path) as server:
-        yield World(server, 7)
+def world(server):
+    return World(server, 7)
 
 
 @pytest.mark.parametrize("fields", [["flavor"], ["size"], ["encrypted"], ["flavor", "type"], ["size", "project_id"],

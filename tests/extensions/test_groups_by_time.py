@@ -8,7 +8,6 @@ import urllib.parse
 
 import pytest
 
-from support.gnudi import Gnudi
 from support.http import create_policy
 
 START = 1_600_000_000
@@ -43,9 +42,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(module_path):
-    with Gnudi(module_path) as server:
-        yield World(server, random.Random(7))
+def world(server):
+    return World(server, random.Random(7))
 
 
 def time_of(second, offset, fields):

@@ -7,7 +7,6 @@ import uuid
 
 import pytest
 
-from support.gnudi import Gnudi
 from support.http import create_metric
 
 START = 1_600_000_000
@@ -20,9 +19,8 @@ POLICY = {"name": "patient", "definition": DEFINITION, "aggregation_methods": li
 
 
 @pytest.fixture(scope="module")
-def client(module_path):
-    with Gnudi(module_path) as server:
-        yield server.client()
+def client(server):
+    return server.client()
 
 
 def read(client, metric, method, granularity):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support.http import create_metric
+from support.http import create_metric, get_patiently
 from support.process import wait_until
 
 START = 1_700_000_000 // 86_400 * 86_400
@@ -18,7 +18,6 @@ MINUTE, HOUR = 60, 3600
 METHODS = ["mean", "sum", "count", "min", "max", "first", "last", "std"]
 FINE = {"name": "fine", "definition": [{"granularity": MINUTE}], "aggregation_methods": METHODS}
 COARSE = {"name": "coarse", "definition": [{"granularity": HOUR}, {"granularity": 5 * MINUTE}], "aggregation_methods": METHODS}
-LEASE_LIMIT_S = 60
 # Twice as many as are asked at once, and some.
 IDLE_METRICS = 530
 CONVERTED_TIMEOUT_S = 90
@@ -30,11 +29,7 @@ def seconds(text):
 
 def rows(client, metric, method, granularity):
     path = f"/v1/metric/{metric}/measures?aggregation={method}&granularity={granularity}&refresh=true"
-    end = time.monotonic() + LEASE_LIMIT_S
-    # The lease of a worker that was killed lasts on.
-    while (answer := client.get(path)).status == 503 and time.monotonic() < end:
-        time.sleep(0.2)
-    return {seconds(at): value for at, _, value in answer.expect(200).json()}
+    return {seconds(at): value for at, _, value in get_patiently(client, path)}
 
 
 def expected(points, method, granularity):

@@ -14,6 +14,7 @@ import pytest
 from support.engines import parameters, sections
 from support.gnudi import Gnudi
 from support.http import create_policy
+from support.process import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +42,6 @@ def is_gone(client, resource):
 
 def ended_at(client, resource):
     return client.get(f"/v1/resource/generic/{resource}").expect(200).json()["ended_at"]
-
-
-def wait(condition, what):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end, f"not within {LIMIT_S} s: {what}"
-        time.sleep(0.1)
 
 
 class Sender(threading.Thread):
@@ -112,9 +106,9 @@ def attempt(client):
     sender.start()
     try:
         # Ended after INACTIVE_S without measures, deleted CLEANUP_S later.
-        wait(lambda: is_gone(client, silent), "the silent resource is deleted")
+        wait_until(lambda: is_gone(client, silent), LIMIT_S, "the silent resource is deleted")
         seconds = time.monotonic()
-        wait(lambda: time.monotonic() > seconds + 2 * JANITOR_S, "two more rounds of the janitor")
+        wait_until(lambda: time.monotonic() > seconds + 2 * JANITOR_S, LIMIT_S, "two more rounds of the janitor")
     finally:
         sender.stop.set()
         sender.join(60)
@@ -142,13 +136,13 @@ def test_former_revisions_are_forgotten_and_the_newest_stays(servers):
     def history(resource):
         return client.get(f"/v1/resource/generic/{resource}/history").expect(200).json()
 
-    wait(lambda: len(history(changed)) == 1, "former revisions are removed")
+    wait_until(lambda: len(history(changed)) == 1, LIMIT_S, "former revisions are removed")
     newest, = history(changed)
     assert (newest["user_id"], newest["revision_end"]) == ("user 4", None)
     assert len(history(kept)) == 1 and newest["metrics"]
     # Those that come later are forgotten, too.
     client.patch(f"/v1/resource/generic/{changed}", {"user_id": None}).expect(200)
-    wait(lambda: [revision["user_id"] for revision in history(changed)] == [None], "the last one is removed")
+    wait_until(lambda: [revision["user_id"] for revision in history(changed)] == [None], LIMIT_S, "the last one is removed")
 
 
 def test_revisions_stay_where_nothing_else_is_said(gnudi):
@@ -190,7 +184,7 @@ def test_the_janitor_deletes_what_ended_and_nothing_that_measures_wait_for(gnudi
     assert server.stop() == 0
     server.config_path.write_text(options(None, 60) + "greedy = false\nmetric_processing_delay = 3600\n")
     client = server.start().client()
-    wait(lambda: is_gone(client, resources["silent"][0]) and is_gone(client, resources["before"][0]), "what ended is deleted")
+    wait_until(lambda: is_gone(client, resources["silent"][0]) and is_gone(client, resources["before"][0]), LIMIT_S, "what ended is deleted")
     for name in ("after", "never-ended"):
         assert not is_gone(client, resources[name][0]), name
     assert ended_at(client, resources["after"][0]) is None

@@ -20,14 +20,6 @@ def exchange(server, request):
     return int(said.split(b" ", 2)[1]), said
 
 
-@pytest.fixture(scope="module")
-def server(module_path):
-    from support.gnudi import Gnudi
-
-    with Gnudi(module_path) as server:
-        yield server
-
-
 @pytest.mark.parametrize("hosts,status", [
     ([b"h"], 200), ([b"h:8041"], 200), ([b"[::1]:8041"], 200), ([b""], 200),
     ([], 400), ([b"a", b"b"], 400), ([b"a", b"a"], 400), ([b'a"><script>'], 400), ([b"a b"], 400), ([b"u@h"], 400),

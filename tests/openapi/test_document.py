@@ -15,8 +15,6 @@ import pytest
 from referencing import Registry, Resource as Document
 from referencing.jsonschema import DRAFT202012
 
-from support.gnudi import Gnudi
-
 pytestmark = pytest.mark.slow
 
 PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
@@ -33,12 +31,6 @@ CONFIG = """\
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "501"]
 """
-
-
-@pytest.fixture(scope="module")
-def server(module_path):
-    with Gnudi(module_path / "gnudi") as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

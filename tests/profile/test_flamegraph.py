@@ -73,13 +73,6 @@ def load():
     assert not failures, failures[0]
 
 
-@pytest.fixture(scope="module")
-def idle(module_path):
-    """One for the tests that ask for nothing but refusals."""
-    with program.Gnudi(module_path / "gnudi") as server:
-        yield server
-
-
 def bars(svg):
     """[(name, samples)] of a flame graph, which must be well-formed."""
     root = ElementTree.fromstring(svg)
@@ -156,15 +149,15 @@ def test_at_rest_it_is_empty_and_says_so(gnudi):
     "seconds=0", "seconds=61", "seconds=-1", "seconds=", "seconds=1.5", "seconds=x", "seconds=1&seconds=1",
     "frequency=0", "frequency=1001", "frequency=1e2", "minutes=1", "seconds=%00", "seconds=99999999999999999999",
 ])
-def test_bad_arguments_are_named_at_once(idle, arguments):
-    client = idle.client(timeout_s=5)
+def test_bad_arguments_are_named_at_once(server, arguments):
+    client = server.client(timeout_s=5)
     description = client.get(f"{PATH}?{arguments}").expect(400).json()["description"]
     assert description["detail"] == arguments.partition("=")[0]
     assert description["reason"]
 
 
-def test_it_is_for_administrators(idle):
-    client = idle.client(timeout_s=5)
+def test_it_is_for_administrators(server):
+    client = server.client(timeout_s=5)
     assert client.get(PATH, headers=basic("joe")).status == 403
     assert client.get(PATH, headers={"Authorization": None}).status == 401
     for method in ("POST", "HEAD", "DELETE"):

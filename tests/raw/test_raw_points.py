@@ -13,13 +13,12 @@ import pyarrow.ipc
 import pytest
 
 from inputs.remote_write import label, sample, series, snappy
-from support.http import create_metric
+from support.http import create_metric, get_patiently
 
 ROUNDS = 25
 MINUTE, HOUR = 60, 3600
 START = 1_700_000_000
 RAW_SPAN = 6 * HOUR
-LEASE_LIMIT_S = 60
 POLICY = {
     "name": "kept", "definition": [{"granularity": MINUTE, "timespan": 24 * HOUR}, {"granularity": HOUR, "timespan": 30 * 24 * HOUR}],
     "aggregation_methods": ["sum", "count", "min", "max", "last", "rate:last"], "raw": {"timespan": RAW_SPAN},
@@ -72,23 +71,15 @@ def nanoseconds(text):
     return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(fraction.ljust(9, "0"))
 
 
-def read(client, path):
-    """What is read once the sack has an owner: the lease of a worker that was killed lasts on."""
-    end = time.monotonic() + LEASE_LIMIT_S
-    while (answer := client.get(path)).status == 503 and time.monotonic() < end:
-        time.sleep(0.2)
-    return answer.expect(200).json()
-
-
 def read_raw(client, metric, query=""):
-    shown = read(client, f"/v1/metric/{metric}/measures?aggregation=raw&refresh=true{query}")
+    shown = get_patiently(client, f"/v1/metric/{metric}/measures?aggregation=raw&refresh=true{query}")
     assert all(granularity == 0.0 for _, granularity, _ in shown)
     return [(nanoseconds(at), value) for at, _, value in shown]
 
 
 def read_rows(client, metric, method, granularity):
     path = f"/v1/metric/{metric}/measures?aggregation={method}&granularity={granularity}&refresh=true"
-    return [(nanoseconds(at) // 10**9, value) for at, _, value in read(client, path)]
+    return [(nanoseconds(at) // 10**9, value) for at, _, value in get_patiently(client, path)]
 
 
 def check(client, metric, model):

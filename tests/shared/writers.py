@@ -4,6 +4,7 @@ import http.client
 import time
 
 from crash import load
+from support.http import create_metric
 
 PAUSE_S = 0.02
 
@@ -37,15 +38,11 @@ def start(cloud, rng, count=4, metrics_each=3):
     load.make_policy(client)
     writers = []
     for _ in range(count):
-        metrics = [load.Metric(load_metric(client)) for _ in range(metrics_each)]
+        metrics = [load.Metric(create_metric(client, load.POLICY)) for _ in range(metrics_each)]
         writers.append(Writer(cloud.apis, metrics, rng.random()))
     for writer in writers:
         writer.start()
     return writers
-
-
-def load_metric(client):
-    return client.post("/v1/metric", {"archive_policy_name": load.POLICY}).expect(201).json()["id"]
 
 
 def stop(writers):

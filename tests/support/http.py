@@ -6,7 +6,9 @@ One `Client` keeps one connection and belongs to one thread.
 import base64
 import http.client
 import json
+import time
 
+LEASE_LIMIT_S = 60
 JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
@@ -134,6 +136,14 @@ def post_seconds(client, metric, seconds):
     """Posts a measure at each of these Unix times, with the time as its value."""
     measures = [{"timestamp": second, "value": second} for second in seconds]
     client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+
+
+def get_patiently(client, path):
+    """What is read once the sack has an owner: the lease of a worker that was killed lasts on."""
+    end = time.monotonic() + LEASE_LIMIT_S
+    while (answer := client.get(path)).status == 503 and time.monotonic() < end:
+        time.sleep(0.1)
+    return answer.expect(200).json()
 
 
 def figure(client, name):
