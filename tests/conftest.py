@@ -131,11 +131,7 @@ def rounds(request):
 @pytest.fixture
 def gnudi(tmp_path):
     """Makes servers: `gnudi(config=..., ...)` answers a started one; all end with the test."""
-    def end(server):
-        if server.process is not None and server.process.running():
-            server.kill()
-
-    yield from each_made(lambda number, **kwargs: Gnudi(tmp_path / f"gnudi-{number}", **kwargs), end)
+    yield from each_made(lambda number, **kwargs: Gnudi(tmp_path / f"gnudi-{number}", **kwargs), Gnudi.end)
 
 
 @pytest.fixture(scope="module")

@@ -36,5 +36,4 @@ def restored(tmp_path):
 
     yield start
     for server in servers:
-        if server.process is not None and server.process.running():
-            server.kill()
+        server.end()

@@ -108,8 +108,7 @@ def copied(tmp_path):
 
     yield copy
     for server in servers:
-        if server.process is not None:
-            server.kill()
+        server.end()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pathlib
 
 from support import gnudi
 from support.gnudi import START_TIMEOUT_S, Gnudi
-from support.process import Process
+from support.process import Process, Program
 
 
 class Api(Gnudi):
@@ -26,7 +26,7 @@ class Api(Gnudi):
         return self
 
 
-class Metricd:
+class Metricd(Program):
     """One `gnudi metricd`."""
 
     def __init__(self, directory, config):
@@ -35,23 +35,13 @@ class Metricd:
         self.config_path = self.directory / "gnocchi.conf"
         self.config_path.write_text(config)
         self.log_path = self.directory / "log"
-        self.process = None
 
     def start(self):
         self.process = Process([gnudi.binary(), "metricd", "--config-file", self.config_path], self.log_path)
         return self
 
-    def kill(self):
-        self.process.kill()
-
-    def stop(self):
-        return self.process.terminate()
-
     def signal(self, number):
         self.process.child.send_signal(number)
-
-    def log(self):
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
 
 class Cloud:
@@ -96,8 +86,7 @@ class Cloud:
     def stop(self):
         """Kills what still runs."""
         for process in [*self.apis, *self.workers]:
-            if process.process is not None and process.process.running():
-                process.kill()
+            process.end()
 
     def logs(self):
         """The ends of all logs, for a failure's message."""

@@ -45,35 +45,26 @@ class Fork:
     def wait(self, timeout=60):
         return wait_until(self.poll, timeout, f"the end of process {self.pid}")
 
-    def send_signal(self, number):
-        os.kill(self.pid, number)
-
 
 class Forked(Process):
     """A server that the process which has loaded Gnocchi forks."""
 
-    def __init__(self, command, arguments, log_path, env):  # pylint: disable=super-init-not-called
-        """`command` is of the process that forks, of which there is one for each command and run."""
-        self.command, self.log_path = [str(part) for part in command], str(log_path)
-        parent = _loaded(*self.command, path=env["PYTHONPATH"])
+    # What forks, by its Python. It ends with the run, and with it the pipe.
+    parents = {}
+
+    def __init__(self, python, arguments, log_path, env):  # pylint: disable=super-init-not-called
+        self.command, self.log_path = [str(python), "-m", "support.gnocchi_app"], str(log_path)
+        if python not in self.parents:
+            self.parents[python] = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TESTS,
+                env={**os.environ, **env}, start_new_session=True)
+        parent = self.parents[python]
         asked = {"arguments": [str(one) for one in arguments], "environment": env, "log": self.log_path}
         parent.stdin.write(json.dumps(asked) + "\n")
         parent.stdin.flush()
         pid = parent.stdout.readline()
-        assert pid, f"{command} ended with {parent.wait(10)}"
+        assert pid, f"{self.command} ended with {parent.wait(10)}"
         self.child = Fork(int(pid))
-
-
-_parents = {}
-
-
-def _loaded(*command, path):
-    """What forks; it ends with the run, and with it the pipe. `path` is where it finds Debian's module."""
-    if command not in _parents:
-        _parents[command] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TESTS,
-            env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
-    return _parents[command]
 
 
 class Gnocchi:
@@ -103,7 +94,7 @@ class Gnocchi:
         arguments += ["--metricd"] if self.metricd else []
         # keystonemiddleware finds the configuration by the project's name only: in the home directory.
         env = {"HOME": str(self.directory), "PYTHONPATH": str(self.modules())}
-        self.process = Forked([self.python, "-m", "support.gnocchi_app", "--each"], arguments, self.directory / "log", env)
+        self.process = Forked(self.python, arguments, self.directory / "log", env)
         self.process.wait_ready(self.healthy, START_TIMEOUT_S)
         return self
 

@@ -3,8 +3,8 @@
 One process serves the API, and with `--metricd` a thread of it processes pending measures. Without that thread measures are only
 processed by requests with `refresh=true`, so that a test determines the passes.
 
-With `--each` it loads Gnocchi once, which takes three seconds, and forks a server for each line of its input: `{"arguments": [...],
-"environment": {...}, "log": path}`. It answers the process id.
+It loads Gnocchi once, which takes three seconds, and forks a server for each line of its input: `{"arguments": [...], "environment": {...},
+"log": path}`. It answers the process id.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def serve(words):
 def fork(arguments, environment, log):
     """The id of a process, the first of its group, that serves; nobody waits for it."""
     pid = os.fork()
-    # Both, so that it is so for whoever comes first.
+    # Both of them, whichever comes first.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     if pid:
@@ -95,9 +95,6 @@ def fork(arguments, environment, log):
 
 
 def main():
-    if sys.argv[1:] != ["--each"]:
-        serve(sys.argv[1:])
-        return
     # What the drivers of the index and the API load when they are made.
     for module in ("alembic.command", "alembic.config", "gnocchi.indexer.sqlalchemy", "gnocchi.rest.api", "psycopg2"):
         importlib.import_module(module)

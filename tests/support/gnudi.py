@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 
 from support.http import Client
-from support.process import Process, free_port
+from support.process import Process, Program, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 30
@@ -70,7 +70,7 @@ def _run(program, arguments, env, timeout_s, directory):
     )
 
 
-class Gnudi:
+class Gnudi(Program):
     """One `gnudi serve` on a free loopback port; may be stopped or killed and started again on its data."""
 
     def __init__(self, directory, config="", arguments=(), prefix="", env=None, data_dir=None,
@@ -87,7 +87,6 @@ class Gnudi:
         self.arguments, self.prefix, self.env, self.host_metrics = list(arguments), prefix, env, host_metrics
         self.log_path = self.directory / "log"
         self.port = None
-        self.process = None
 
     def command(self):
         command = [binary(), "serve", "--config-file", self.config_path, "--data-dir", self.data_dir]
@@ -114,16 +113,6 @@ class Gnudi:
 
     def client(self, user="admin", timeout_s=30):
         return Client("127.0.0.1", self.port, self.prefix, user, timeout_s)
-
-    def log(self):
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
-    def stop(self):
-        """SIGTERM; answers the exit status."""
-        return self.process.terminate()
-
-    def kill(self):
-        self.process.kill()
 
     def __enter__(self):
         return self.start()

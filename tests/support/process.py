@@ -186,6 +186,27 @@ class Process:
         self.child.wait()
 
 
+class Program:
+    """One of gnudi's programs: `process` once it was started, and its log at `log_path`."""
+
+    process = None
+
+    def log(self):
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def stop(self):
+        """SIGTERM; answers the exit status."""
+        return self.process.terminate()
+
+    def kill(self):
+        self.process.kill()
+
+    def end(self):
+        """Kills it if it runs."""
+        if self.process is not None and self.process.running():
+            self.kill()
+
+
 class Engine:
     """A server of one process, `process` while it runs."""
 

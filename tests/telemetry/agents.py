@@ -11,7 +11,7 @@ import uuid
 from support import cloud_venv
 from support.gnudi import binary
 from support.http import figure
-from support.process import Process, free_port
+from support.process import Process, Program, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 #: What polling agents send, and where it waits.
@@ -20,7 +20,7 @@ QUEUE = "notifications.sample"
 NOWHERE = "sources: [{{name: s, {}: ['*'], sinks: [k]}}]\nsinks: [{{name: k, publishers: ['test://']}}]\n"
 
 
-class Agent:
+class Agent(Program):
     """`gnudi agent notification` with a configuration of its own."""
 
     def __init__(self, directory, broker, config="", store=None, pipeline=None, transport_url=None):
@@ -39,7 +39,7 @@ class Agent:
         self.config_path = self.directory / "ceilometer.conf"
         self.config_path.write_text(text + config)
         self.log_path = self.directory / "log"
-        self.process = self.metrics_port = None
+        self.metrics_port = None
 
     def start(self, wait=True):
         self.metrics_port = free_port()
@@ -65,19 +65,13 @@ class Agent:
     def stop(self):
         return self.process.terminate(60)
 
-    def kill(self):
-        self.process.kill()
-
-    def log(self):
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
     def memory_most(self):
         """The most bytes of memory that it has had so far."""
         with open(f"/proc/{self.process.pid}/status") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 
 
-class CeilometerAgent:
+class CeilometerAgent(Program):
     """The real `ceilometer-agent-notification`, with gnudi as its store."""
 
     def __init__(self, directory, broker, store, pipeline, event_pipeline, config=""):
@@ -92,17 +86,14 @@ class CeilometerAgent:
             "[gnocchi]\nauth_section = gnocchi\nauth_type = gnocchi-basic\nuser = admin\n"
             f"endpoint = http://127.0.0.1:{store.port}\n{config}"
         )
-        self.broker, self.process = broker, None
+        self.broker, self.log_path = broker, self.directory / "log"
 
     def start(self, consumers=1):
         """Waits until the queue of samples has so many consumers."""
         command = [cloud_venv.program("ceilometer-agent-notification"), "--config-file", self.config_path]
-        self.process = Process(command, self.directory / "log")
+        self.process = Process(command, self.log_path)
         self.process.wait_ready(lambda: self.broker.consumers().get(QUEUE, 0) >= consumers, 120)
         return self
-
-    def log(self):
-        return self.process.log()
 
     def stop(self):
         """At its own pace: a listener ends what it has begun."""

@@ -48,8 +48,7 @@ def agents_of(kind, directory):
 
     yield make
     for made in agents:
-        if made.process is not None and made.process.running():
-            made.process.kill()
+        made.end()
 
 
 @pytest.fixture
