@@ -5,7 +5,7 @@ import socket
 
 from support import gnudi as program
 from support.http import Client, create_metric, create_policy
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, listens, wait_until
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})? (\S+)( \S+)?$')
 
@@ -60,7 +60,7 @@ def test_workers_show_figures(tmp_path):
     command = [program.binary(), "metricd", "--data-dir", tmp_path / "data", "--metrics-listen", f"127.0.0.1:{port}"]
     workers = Process(command, tmp_path / "log")
     try:
-        workers.wait_ready(lambda: accepts(port), 30)
+        workers.wait_ready(lambda: listens(port), 30)
         # The address listens before the store is open.
         figures = wait_until(lambda: scrape(Client("127.0.0.1", port)), 30, "figures")
         assert figures['gnudi_runtime_threads{runtime="metricd"}'] >= 1
@@ -79,8 +79,3 @@ def test_an_address_that_is_taken_leaves_nothing_behind(tmp_path):
             assert done.returncode == 1
             assert f"listening on {taken}" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def accepts(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import sys
 import time
 import pathlib
@@ -14,7 +13,7 @@ from proton.utils import BlockingConnection
 from support import gnudi as program
 from support.certificates import Certificates
 from support.http import create_policy_with_rule
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, listens, wait_until
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 ADDRESS = "u/collectd/telemetry"
@@ -44,11 +43,6 @@ LoadPlugin amqp1
   </Transport>
 </Plugin>
 """
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Broker:

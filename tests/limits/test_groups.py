@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from limits.test_unread_answers import ask, legacy, new
+from limits.test_unread_answers import ask, fill, legacy, new
 from support.gnudi import Gnudi
 from support.http import create_policy
 
@@ -12,26 +12,12 @@ from support.http import create_policy
 GROUPS, POINTS = 130, 10_000
 # Three such answers do not fit; four times what is held does.
 CONFIG = "[api]\nanswers_bytes_max = 68000000\n"
-START = 1_600_000_000
 
 
 @pytest.fixture(scope="module")
 def server(module_path):
-    """Groups of one resource each, whose metric has as many points with the group's number."""
     with Gnudi(module_path, CONFIG) as server:
-        client = server.client(timeout_s=120)
-        create_policy(client, "groups", [("1s", None)], aggregation_methods=["mean"])
-        attribute = {"type": "string", "min_length": 1, "max_length": 20, "required": True}
-        client.post("/v1/resource_type", {"name": "unread", "attributes": {"host": attribute}}).expect(201)
-        for number in range(GROUPS):
-            resource = client.post("/v1/resource/unread", {
-                "id": f"group-{number}", "host": f"h{number:03}",
-                "metrics": {"cpu": {"archive_policy_name": "groups"}}}).expect(201)
-            metric = resource.json()["metrics"]["cpu"]
-            value = b'"value": %d}' % number
-            measures = b", ".join(b'{"timestamp": %d, ' % (START + second) + value for second in range(POINTS))
-            client.post(f"/v1/metric/{metric}/measures", b"[" + measures + b"]").expect(202)
-            client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
+        fill(server.client(timeout_s=120), GROUPS, POINTS)
         yield server
 
 

@@ -55,11 +55,6 @@ GIVEN_BACK_TIMEOUT_S = 30
 ANSWER_TIMEOUT_S = 60
 
 
-def rss_bytes(server):
-    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS:"))
-
-
 def read_answer(connection):
     """(status, whether the server keeps the connection); 0 where it closed without a word."""
     said = b""
@@ -125,11 +120,11 @@ def test_hundreds_of_hostile_requests(server):
                 odd.append(f"{request.name}: {status}, not {request.statuses}")
             assert server.process.running(), f"{request.name}: {server.log()[-2000:]}"
             assert client.get("/healthcheck").status == 200, request.name
-        sizes.append(rss_bytes(server))
+        sizes.append(server.process.memory_bytes("VmRSS"))
     assert not odd, "\n".join([f"{len(odd)}", *odd])
     assert [client.get(page).expect(200).body for page in pages] == before
     # The allocator gives memory back some seconds after it was used.
-    wait_until(lambda: rss_bytes(server) - sizes[0] < GROWTH_BYTES_MAX, GIVEN_BACK_TIMEOUT_S, f"less than {sizes} bytes of memory")
+    wait_until(lambda: server.process.memory_bytes("VmRSS") - sizes[0] < GROWTH_BYTES_MAX, GIVEN_BACK_TIMEOUT_S, f"less than {sizes} bytes of memory")
     log = server.log()
     assert "panicked" not in log and " ERROR " not in log
 

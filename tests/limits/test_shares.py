@@ -110,11 +110,4 @@ def test_bodies_that_inflate_hold_no_neighbour(gnudi):
 
     assert longest_wait_s(server, send, 20, "/v1/metric?limit=1") < NEIGHBOUR_S
     assert answers == [204] * 20
-    assert memory_bytes(server, "VmHWM") < 1 << 30
-
-
-def memory_bytes(server, name):
-    """A figure of the process' memory, as the kernel tells it."""
-    with open(f"/proc/{server.process.pid}/status") as status:
-        line = next(line for line in status if line.startswith(name + ":"))
-    return int(line.split()[1]) << 10
+    assert server.process.memory_bytes("VmHWM") < 1 << 30

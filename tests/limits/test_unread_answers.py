@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from limits.test_shares import memory_bytes
+from support.gnudi import Gnudi
 from support.http import basic, create_policy
 from support.process import wait_until
 
@@ -17,24 +17,28 @@ ANSWER_BYTES = GROUPS * POINTS * ROW_BYTES
 # Room for one such answer, and not for two.
 CONFIG = f"[api]\nanswers_bytes_max = {ANSWER_BYTES * 3 // 2}\n"
 SOON_S = 20
+START = 1_600_000_000
 
 
-@pytest.fixture
-def server(gnudi):
-    """Groups of one resource each, with a metric of many points."""
-    server = gnudi(config=CONFIG)
-    client = server.client()
+def fill(client, groups, points):
+    """Groups of one resource each, whose metric has so many points with the group's number."""
     create_policy(client, "unread", [("1s", None)], aggregation_methods=["mean"])
     attribute = {"type": "string", "min_length": 1, "max_length": 20, "required": True}
     client.post("/v1/resource_type", {"name": "unread", "attributes": {"host": attribute}}).expect(201)
-    measures = [{"timestamp": 1_600_000_000 + second, "value": second} for second in range(POINTS)]
-    for number in range(GROUPS):
+    for number in range(groups):
         resource = client.post("/v1/resource/unread", {
-            "id": f"unread-{number}", "host": f"h{number}", "metrics": {"cpu": {"archive_policy_name": "unread"}}}).expect(201)
-        metric = resource.json()["metrics"]["cpu"]
-        client.post(f"/v1/metric/{metric}/measures", measures).expect(202)
-        client.get(f"/v1/metric/{metric}/measures?refresh=true&limit=1").expect(200)
-    return server
+            "id": f"group-{number}", "host": f"h{number:03}", "metrics": {"cpu": {"archive_policy_name": "unread"}}}).expect(201)
+        path = f"/v1/metric/{resource.json()['metrics']['cpu']}/measures"
+        measures = b", ".join(b'{"timestamp": %d, "value": %d}' % (START + second, number) for second in range(points))
+        client.post(path, b"[" + measures + b"]").expect(202)
+        client.get(f"{path}?refresh=true&limit=1").expect(200)
+
+
+@pytest.fixture(scope="module")
+def server(module_path):
+    with Gnudi(module_path, CONFIG) as server:
+        fill(server.client(), GROUPS, POINTS)
+        yield server
 
 
 def legacy():
@@ -83,12 +87,12 @@ def test_lists_take_little_memory(gnudi):
     client.post("/v1/resource/generic", {"id": "many", "metrics": metrics}).expect(201)
     for number in range(80):
         client.patch("/v1/resource/generic/many", {"user_id": str(number)}).expect(200)
-    before = memory_bytes(server, "VmHWM")
+    before = server.process.memory_bytes("VmHWM")
     for path, count in [("history", 81), ("metric", 20_000)]:
         answer = client.get(f"/v1/resource/generic/many/{path}").expect(200)
         assert len(answer.body) > 50 << 20 and len(answer.json()) == count
         # The metrics themselves take half of it.
-        assert memory_bytes(server, "VmHWM") - before < 64 << 20, path
+        assert server.process.memory_bytes("VmHWM") - before < 64 << 20, path
 
 
 def test_details_are_bounded(gnudi):

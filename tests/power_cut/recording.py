@@ -5,7 +5,6 @@ import os
 import pathlib
 import pickle
 import signal
-import socket
 import time
 
 from power_cut import workload
@@ -13,7 +12,7 @@ from power_cut.disk import Disk, Image, ROOT
 from power_cut.record import START_TIMEOUT_S, VOLATILE, Traced, Translator, calls
 from support.gnudi import binary
 from support.http import Client
-from support.process import Process, free_port
+from support.process import Process, free_port, listens
 
 # Where the server's directory lies below the root of the modelled disk.
 DATA = "data"
@@ -70,11 +69,6 @@ def start(root, data, config_path, log_path):
         time.sleep(0.002)
     wait_healthy(process, port)
     return process, port
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Recorder:

@@ -125,18 +125,11 @@ def test_a_profile_leaves_no_debug_information_behind(gnudi, load):
     load(server, pushers=1)
     client = server.client(timeout_s=60)
     path = PATH + "?seconds=1&frequency=1000"
-    before = anonymous_bytes(server)
+    before = server.process.memory_bytes("RssAnon")
     wait_until(lambda: bars(client.get(path).expect(200).body), 60, "a profile with samples")
-    assert anonymous_bytes(server) - before < LEFT_BYTES_MAX
+    assert server.process.memory_bytes("RssAnon") - before < LEFT_BYTES_MAX
     children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
     assert not children.exists() or not children.read_text().split()
-
-
-def anonymous_bytes(server):
-    """Memory of the process that is not of files, as the kernel tells it."""
-    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
-    return int(line.split()[1]) << 10
 
 
 def test_at_rest_it_is_empty_and_says_so(gnudi):

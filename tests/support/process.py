@@ -109,6 +109,12 @@ def free_port():
     return _ports().next()
 
 
+def listens(port):
+    """Whether somebody accepts connections to a port of the loopback interface."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def wait_until(condition, timeout_s, what):
     """Calls `condition` until it answers something true, which is returned; fails after `timeout_s`. Pauses are an eighth of the time
     waited so far: few servers take a tenth of a second to start."""
@@ -146,6 +152,11 @@ class Process:
 
     def running(self):
         return self.child.poll() is None
+
+    def memory_bytes(self, name):
+        """A figure of its memory, as the kernel tells it: VmRSS, VmHWM, RssAnon."""
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith(name + ":")).split()[1]) << 10
 
     def log(self):
         with open(self.log_path, "rb") as log:

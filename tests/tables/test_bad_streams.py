@@ -119,7 +119,7 @@ def test_limits_are_those_of_json(client, metric):
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
 def test_bombs_take_no_memory(server, client, metric, compression):
     """A gigabyte of zeros in a few hundred kilobytes; and small ones that say that they are large."""
-    before = memory(server)
+    before = server.process.memory_bytes("VmHWM")
     bomb = stream(rows(metric, 1, metric_id=pa.array(["0" * (1 << 30)])), compression)
     assert len(bomb) < 6 * MIB
     for _ in range(3):
@@ -132,25 +132,18 @@ def test_bombs_take_no_memory(server, client, metric, compression):
         for lie in [1 << 62, -(1 << 62), 60 * MIB, 1, 0, -2]:
             body = bytes(small[:place]) + struct.pack("<q", lie) + bytes(small[place + 8:])
             assert post(client, BY_ID, body).status in (400, 413)
-    assert memory(server) - before < 100 * MIB
+    assert server.process.memory_bytes("VmHWM") - before < 100 * MIB
     unchanged(client, metric)
 
 
 def test_a_text_that_many_rows_share_takes_no_memory(server, client):
     """Views of one text, each from another byte on: as names they would be gigabytes."""
-    before, count, text = memory(server), 3_000, b"a" * MIB
+    before, count, text = server.process.memory_bytes("VmHWM"), 3_000, b"a" * MIB
     views = b"".join(struct.pack("<i4sii", MIB - at, text[:4], 0, at) for at in range(count))
     names = pa.Array.from_buffers(pa.string_view(), count, [None, pa.py_buffer(views), pa.py_buffer(text)])
     table = rows("", count).drop_columns("metric_id").append_column("resource_id", pa.array(["a"] * count)).append_column("metric", names)
     assert "A text of column 'metric' has more than 1156 bytes" in refused(client, stream(table), BY_NAME)
-    assert memory(server) - before < 100 * MIB
-
-
-def memory(server):
-    """The most that the server has ever held."""
-    with open(f"/proc/{server.process.pid}/status") as status:
-        line = next(line for line in status if line.startswith("VmHWM"))
-    return int(line.split()[1]) << 10
+    assert server.process.memory_bytes("VmHWM") - before < 100 * MIB
 
 
 def test_damage_is_refused_or_read(client, server, seed, rounds):

@@ -65,11 +65,6 @@ class Agent(Program):
     def stop(self):
         return self.process.terminate(60)
 
-    def memory_most(self):
-        """The most bytes of memory that it has had so far."""
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
-
 
 class CeilometerAgent(Program):
     """The real `ceilometer-agent-notification`, with gnudi as its store."""

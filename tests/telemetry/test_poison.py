@@ -198,7 +198,7 @@ def test_large_messages_leave_memory_bounded(rabbitmq, gnudi, agent):
     rabbitmq.wait_empty([QUEUE])
     assert ours.figure("malformed") == ours.figure("set_aside") == 12
     assert ours.figure("pauses") > 0
-    most = ours.memory_most()
+    most = ours.process.memory_bytes("VmHWM")
     print(f"memory: {most >> 20} MiB, for {(12 * (20 << 20) + 40 * filled) >> 20} MiB of messages")
     assert most < 420 << 20
     assert ours.stop() == 0
