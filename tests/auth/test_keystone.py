@@ -134,8 +134,7 @@ def watched(keystone):
     """A proxy before Keystone that counts, and the region whose catalogue leads to it."""
     proxy = CountingProxy(keystone.port).start()
     region = keystone.region(unique("Watched"))
-    identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
-    endpoint = keystone.endpoint(identity, "internal", f"http://127.0.0.1:{proxy.port}/v3", region)
+    endpoint = keystone.identity_endpoint("internal", f"http://127.0.0.1:{proxy.port}/v3", region)
     yield proxy, region
     keystone.request("DELETE", f"/endpoints/{endpoint}").expect(204)
     proxy.stop()

@@ -200,10 +200,10 @@ class Keystone(Engine):
     def withdraw(self, user, project, role):
         self._done("DELETE", f"/projects/{project.id}/users/{user.id}/roles/{self.role(role)}")
 
-    def service(self, service_type, name, url, region=REGION):
-        """A new service with its three endpoints at `url`; its id."""
+    def service(self, service_type, name, url, region=REGION, interfaces=("public", "internal", "admin")):
+        """A new service with its endpoints at `url`; its id."""
         service = self._done("POST", "/services", {"service": {"type": service_type, "name": name}})["service"]["id"]
-        for interface in ["public", "internal", "admin"]:
+        for interface in interfaces:
             self.endpoint(service, interface, url, region)
         return service
 
@@ -211,6 +211,11 @@ class Keystone(Engine):
         """A new endpoint of the service of that id."""
         wanted = {"interface": interface, "service_id": service, "region_id": region, "url": url}
         return self._done("POST", "/endpoints", {"endpoint": wanted})["endpoint"]["id"]
+
+    def identity_endpoint(self, interface, url, region):
+        """A new endpoint of Keystone itself."""
+        identity = self.request("GET", "/services?type=identity").json()["services"][0]["id"]
+        return self.endpoint(identity, interface, url, region)
 
     def region(self, name):
         """A new region, by its name."""
@@ -295,6 +300,11 @@ class Keystone(Engine):
                 f"www_authenticate_uri = {self.url}\nusername = {user.name}\npassword = {user.password}\n"
                 f"user_domain_name = Default\nproject_name = {project.name}\nproject_domain_name = Default\n"
                 f"region_name = {REGION}\n{more}")
+
+    def credentials(self, user, region):
+        """[service_credentials] of Ceilometer's agents, for a user of the project `admin`."""
+        return {"auth_type": "password", "auth_url": self.url, "username": user.name, "password": user.password, "project_name": "admin",
+                "user_domain_name": "Default", "project_domain_name": "Default", "region_name": region, "interface": "public"}
 
     def environment(self, user, project):
         """The OS_* variables with which OpenStack's command lines log in."""

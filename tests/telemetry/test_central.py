@@ -106,8 +106,7 @@ DYNAMIC = """
 def region(keystone):
     """A region of a Keystone that others use too, with an identity service in it."""
     name = keystone.region(unique("polling"))
-    identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
-    keystone.endpoint(identity, "public", keystone.url, name)
+    keystone.identity_endpoint("public", keystone.url, name)
     return name
 
 
@@ -123,8 +122,7 @@ def services(keystone, region):
     keystone.request("PATCH", f"/projects/{projects[1].id}", {"project": {"enabled": False}}).expect(200)
     services = Services(project.id for project in projects).start()
     for service_type, path in PATHS.items():
-        made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201).json()
-        keystone.endpoint(made["service"]["id"], "public", f"{services.url}{path}", region)
+        keystone.service(service_type, service_type, f"{services.url}{path}", region, ["public"])
     yield services
     services.stop()
 
@@ -135,15 +133,12 @@ def configure(bus, tmp_path, keystone, region, user, services):
         dynamic = tmp_path / "pollsters.d"
         dynamic.mkdir(exist_ok=True)
         (dynamic / "some.yaml").write_text(DYNAMIC)
-        credentials = {"auth_type": "password", "auth_url": keystone.url, "username": user.name, "password": user.password,
-                       "project_name": "admin", "user_domain_name": "Default", "project_domain_name": "Default",
-                       "region_name": region, "interface": "public"}
         return polling.configure(tmp_path / topic, bus, topic, [source(*meters)], {
             # Where Ceilometer 27 reads it, though it lists it among those of [polling] too.
             "DEFAULT": {"pollsters_definitions_dirs": dynamic},
             "service_types": {"radosgw": "radosgw"},
             "rgw_admin_credentials": {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY},
-            "service_credentials": credentials, "polling": options}, *more)
+            "service_credentials": keystone.credentials(user, region), "polling": options}, *more)
 
     return configured
 
@@ -213,8 +208,7 @@ def test_a_service_that_is_registered_later_is_polled(reader, configure, service
     agent = polling.ours(conf, tmp_path / "gnudi.log", namespace="central")
     with polling.ending(agent):
         wait_until(lambda: "the catalogue has no such service" in agent.log(), 20, "what is missing")
-        made = keystone.request("POST", "/services", {"service": {"type": kind, "name": kind}}).expect(201).json()
-        keystone.endpoint(made["service"]["id"], "public", f"{services.url}/image", region)
+        keystone.service(kind, kind, f"{services.url}/image", region, ["public"])
         reader.until("central-later", lambda got: len(got) >= 2)
 
 

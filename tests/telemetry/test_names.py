@@ -29,12 +29,10 @@ class World:
         self.users = [keystone.user(unique("owner")) for _ in range(2)]
         self.proxy = CountingProxy(keystone.port).start()
         self.region = keystone.region(unique("names"))
-        identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
-        keystone.endpoint(identity, "public", f"http://127.0.0.1:{self.proxy.port}", self.region)
+        keystone.identity_endpoint("public", f"http://127.0.0.1:{self.proxy.port}", self.region)
         self.services = Services([]).start()
         for service_type in ("image", "volumev3"):
-            made = keystone.request("POST", "/services", {"service": {"type": service_type, "name": service_type}}).expect(201)
-            keystone.endpoint(made.json()["service"]["id"], "public", f"{self.services.url}{PATHS[service_type]}", self.region)
+            keystone.service(service_type, service_type, f"{self.services.url}{PATHS[service_type]}", self.region, ["public"])
         owners = [(self.users[0].id, self.projects[0].id), (self.users[1].id, self.projects[1].id),
                   (self.users[0].id, self.projects[1].id), (NOBODY, self.projects[0].id), (self.users[1].id, "../" + NOBODY)]
         self.services.lists[("image", "images")] = [[image(number, owner=project) for number, (_, project) in enumerate(owners)]]
@@ -47,9 +45,7 @@ class World:
         return sorted(path for _, path in list(self.proxy.requests) if path.startswith(IDENTITY))
 
     def credentials(self):
-        return {"auth_type": "password", "auth_url": self.keystone.url, "username": self.user.name,
-                "password": self.user.password, "project_name": "admin", "user_domain_name": "Default",
-                "project_domain_name": "Default", "region_name": self.region, "interface": "public"}
+        return self.keystone.credentials(self.user, self.region)
 
     def stop(self):
         self.proxy.stop()

@@ -27,8 +27,7 @@ def nova(keystone):
     services = Services([]).start()
     services.region = region
     services.user = keystone.user(unique("ceilometer"), roles={keystone.admin_project(): ["admin"]})
-    made = keystone.request("POST", "/services", {"service": {"type": "compute", "name": "nova"}}).expect(201).json()
-    keystone.endpoint(made["service"]["id"], "public", f"{services.url}{PATHS['compute']}", region)
+    keystone.service("compute", "nova", f"{services.url}{PATHS['compute']}", region, ["public"])
     yield services
     services.stop()
 
@@ -40,11 +39,8 @@ def configure(bus, tmp_path, keystone, nova):
         nova.asked.clear()
         directory = tmp_path / topic
         directory.mkdir()
-        credentials = {"auth_type": "password", "auth_url": keystone.url, "username": nova.user.name,
-                       "password": nova.user.password, "project_name": "admin", "user_domain_name": "Default",
-                       "project_domain_name": "Default", "region_name": nova.region, "interface": "public"}
         return polling.configure(directory, bus, topic, [source("power.state", "disk.root.size", interval=interval)], {
-            "DEFAULT": {"libvirt_uri": polling.libvirt(directory, domains)}, "service_credentials": credentials,
+            "DEFAULT": {"libvirt_uri": polling.libvirt(directory, domains)}, "service_credentials": keystone.credentials(nova.user, nova.region),
             "compute": {"fetch_extra_metadata": fetch}, "polling": {"jitter": 0.01}}, *more)
 
     return configured
