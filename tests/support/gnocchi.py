@@ -55,15 +55,15 @@ class Forked(Process):
     def __init__(self, python, arguments, log_path, env):  # pylint: disable=super-init-not-called
         self.command, self.log_path = [str(python), "-m", "support.gnocchi_app"], str(log_path)
         if python not in self.parents:
-            self.parents[python] = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=TESTS,
-                env={**os.environ, **env}, start_new_session=True)
+            with open(self.log_path, "ab") as log:
+                self.parents[python] = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                                                        cwd=TESTS, env={**os.environ, **env}, start_new_session=True)
         parent = self.parents[python]
         asked = {"arguments": [str(one) for one in arguments], "environment": env, "log": self.log_path}
         parent.stdin.write(json.dumps(asked) + "\n")
         parent.stdin.flush()
         pid = parent.stdout.readline()
-        assert pid, f"{self.command} ended with {parent.wait(10)}"
+        assert pid, f"{self.command} ended with {parent.wait(10)}\n{self.log()[-4000:]}"
         self.child = Fork(int(pid))
 
 

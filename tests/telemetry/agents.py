@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import subprocess
+import tempfile
 import urllib.request
 import uuid
 
@@ -111,19 +112,22 @@ def polled(samples, exchange="ceilometer"):
 def notify(url, notifications, driver="messagingv2", topic="notifications", **options):
     """Sends with the real oslo_messaging."""
     job = {"url": url, "driver": driver, "topic": topic, "options": options, "notifications": notifications}
-    sender = _sender()
+    sender, errors = _sender()
     sender.stdin.write(json.dumps(job) + "\n")
     sender.stdin.flush()
     answer = sender.stdout.readline()
-    assert answer, f"notify.py ended with {sender.wait(10)}"
+    if not answer:
+        errors.seek(0)
+        raise AssertionError(errors.read()[-3000:])
     assert not json.loads(answer), json.loads(answer)
 
 
 @functools.cache
 def _sender():
-    """Sends for `notify` until the run ends, and with it the pipe."""
+    """What sends for `notify` until the run ends, and with it the pipe; and the file of what it complains of."""
+    errors = tempfile.TemporaryFile("w+")
     return subprocess.Popen([str(cloud_venv.python()), str(HERE / "notify.py"), "--each"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True)
+                            stderr=errors, text=True), errors
 
 
 class Sending:
