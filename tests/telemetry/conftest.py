@@ -4,6 +4,7 @@ with their test."""
 import pytest
 
 from support import ceilometer_oracle
+from support.certificates import Certificates
 from support.process import running
 from support.rabbitmq import Rabbitmq
 from telemetry.agents import Agent, CeilometerAgent
@@ -26,8 +27,11 @@ def theirs(module_path):
 
 @pytest.fixture(scope="session")
 def node(shared_dir):
-    """The node of the modules about notifications; a test that stops it must start it again."""
-    yield from running(Rabbitmq(shared_dir / "rabbitmq"))
+    """The node of the modules about notifications, which also speaks TLS; a test that stops it must start it again."""
+    certificates = Certificates(shared_dir / "rabbitmq-certificates")
+    for path in certificates.directory.iterdir():
+        path.chmod(0o644)
+    yield from running(Rabbitmq(shared_dir / "rabbitmq", certificates))
 
 
 @pytest.fixture(scope="module")

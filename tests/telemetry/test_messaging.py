@@ -5,9 +5,7 @@ import re
 import socket
 import zlib
 
-from support.certificates import Certificates
 from support.process import free_port, wait_until
-from support.rabbitmq import Rabbitmq
 from telemetry import polling
 from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample, stored
 
@@ -156,25 +154,17 @@ def test_a_host_that_says_nothing_is_passed_by(rabbitmq, agent):
     assert ours.stop() == 0
 
 
-def test_tls(tmp_path, shared_dir, agent, gnudi):
-    certificates = Certificates(shared_dir / "rabbitmq-certificates")
-    for path in certificates.directory.iterdir():
-        path.chmod(0o644)
-    broker = Rabbitmq(shared_dir / "rabbitmq-tls", certificates)
-    try:
-        broker.start()
-        store = gnudi()
-        config = f"[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = {certificates.root}\n"
-        ours = agent(broker, store=store, config=config, transport_url=broker.url(tls=True)).start()
-        resource = "00000000-0000-0000-0000-000000000004"
-        notify(broker.url(), [polled([sample(resource)])])
-        wait_until(lambda: stored(store.client(), resource), TIMEOUT_S, "a measure")
-        assert ours.stop() == 0
-        stranger = agent(broker, store=store, config="[oslo_messaging_rabbit]\nssl = true\n",
-                         transport_url=broker.url(tls=True)).start(wait=False)
-        wait_until(lambda: "not connected to the broker" in stranger.log_path.read_text(), TIMEOUT_S, "a refusal")
-    finally:
-        broker.stop()
+def test_tls(rabbitmq, agent, gnudi):
+    store = gnudi()
+    config = f"[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = {rabbitmq.certificates.root}\n"
+    ours = agent(rabbitmq, store=store, config=config, transport_url=rabbitmq.url(tls=True)).start()
+    resource = "00000000-0000-0000-0000-000000000004"
+    notify(rabbitmq.url(), [polled([sample(resource)])])
+    wait_until(lambda: stored(store.client(), resource), TIMEOUT_S, "a measure")
+    assert ours.stop() == 0
+    stranger = agent(rabbitmq, store=store, config="[oslo_messaging_rabbit]\nssl = true\n",
+                     transport_url=rabbitmq.url(tls=True)).start(wait=False)
+    wait_until(lambda: "not connected to the broker" in stranger.log_path.read_text(), TIMEOUT_S, "a refusal")
 
 
 def test_compressed_messages_are_read(rabbitmq, gnudi, agent):
