@@ -212,6 +212,24 @@ def test_a_service_that_is_registered_later_is_polled(reader, configure, service
         reader.until("central-later", lambda got: len(got) >= 2)
 
 
+def test_a_service_is_found_by_another_name_of_its_type(reader, configure, services, keystone, tmp_path):
+    """Clouds list it under the official type, pollsters and options name an alias."""
+    region = keystone.region(unique("polling"))
+    identity = keystone.request("GET", "/services?type=identity").json()["services"][0]["id"]
+    keystone.endpoint(identity, "public", keystone.url, region)
+    made = keystone.request("POST", "/services", {"service": {"type": "shared-file-system", "name": unique("shares")}})
+    keystone.endpoint(made.expect(201).json()["service"]["id"], "public", f"{services.url}/custom/v1", region)
+    options = {"service_credentials": {"region_name": region}}
+    theirs, ours = (configure(topic, options, meters=["dynamic.count"]) for topic in ("type-theirs", "type-ours"))
+    definitions = DYNAMIC.replace("endpoint_type: custom", "endpoint_type: sharev2")
+    (tmp_path / "pollsters.d" / "some.yaml").write_text(definitions)
+    with polling.ending(polling.theirs(theirs, tmp_path / "ceilometer.log", "central")):
+        told = polling.poll_once(ours, "central")
+        found = by_meter_and_resource(reader.until("type-ours", lambda got: len(got) >= 3))
+        expected = by_meter_and_resource(reader.until("type-theirs", lambda got: len(got) >= 3))
+    polling.assert_alike(found, expected, told=told)
+
+
 def test_no_more_requests_are_under_way_than_allowed(reader, configure, services):
     services.delay_s, services.most_under_way = 0.03, 0
     try:

@@ -90,20 +90,65 @@ fn domain(domain: &DomainRef) -> Value {
     }
 }
 
-/// The endpoint in a catalogue of a service, by its type, its name or both; in the region if given.
-pub fn find_endpoint<'a>(
+/// Official types of services, each with its aliases in order of precedence: those of OpenStack's Service Types Authority.
+const SERVICE_TYPES: [&[&str]; 19] = [
+    &["admin-logic", "registration"],
+    &["alarm", "alarming"],
+    &["application-container", "container"],
+    &["application-deployment", "application_deployment"],
+    &["baremetal", "bare-metal"],
+    &["block-storage", "volumev3", "volumev2", "volume", "block-store"],
+    &["clustering", "resource-cluster", "cluster"],
+    &["container-infrastructure-management", "container-infrastructure", "container-infra"],
+    &["event", "events"],
+    &["instance-ha", "ha"],
+    &["message", "messaging"],
+    &["meter", "metering", "telemetry"],
+    &["monitoring-logging", "monitoring-log-api"],
+    &["multi-region-network-automation", "tricircle"],
+    &["operator-policy", "policy"],
+    &["resource-optimization", "infra-optim"],
+    &["root-cause-analysis", "rca"],
+    &["shared-file-system", "sharev2", "share"],
+    &["workflow", "workflowv2"],
+];
+
+/// The types of a catalogue that match a wanted one, in order of precedence, as in keystoneauth: the type itself, then the
+/// official type of an alias, or the aliases of an official type. An alias matches no other alias: their versions differ.
+fn matching_types(wanted: &str) -> Vec<&str> {
+    let mut matching = vec![wanted];
+    for types in SERVICE_TYPES {
+        let Some((official, aliases)) = types.split_first() else { continue };
+        if *official == wanted {
+            matching.extend(aliases.iter().copied());
+        } else if aliases.contains(&wanted) {
+            matching.push(*official);
+        }
+    }
+    matching
+}
+
+/// The endpoints in a catalogue of a service, by its type, its name or both; in the region if given. Only those of the
+/// first matching type: a cloud may list one service under two types.
+pub fn find_endpoints<'a>(
     catalog: &'a [Endpoint],
     service_type: Option<&str>,
     name: Option<&str>,
     interface: Interface,
     region: Option<&str>,
-) -> Option<&'a Endpoint> {
-    catalog.iter().find(|endpoint| {
-        service_type.is_none_or(|service_type| &*endpoint.service_type == service_type)
-            && name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
-            && &*endpoint.interface == interface.name()
-            && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
-    })
+) -> Vec<&'a Endpoint> {
+    let of_type = |service_type: Option<&str>| -> Vec<&'a Endpoint> {
+        let endpoints = catalog.iter().filter(|endpoint| {
+            service_type.is_none_or(|service_type| &*endpoint.service_type == service_type)
+                && name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
+                && &*endpoint.interface == interface.name()
+                && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
+        });
+        endpoints.collect()
+    };
+    let Some(service_type) = service_type else { return of_type(None) };
+    let mut found = matching_types(service_type).into_iter().map(|matching| of_type(Some(matching)));
+    found.find(|endpoints| !endpoints.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -209,11 +254,13 @@ mod tests {
             endpoint("compute", "internal", None, "4"),
         ];
         let find = |service_type, interface, region| {
-            find_endpoint(&catalog, Some(service_type), None, interface, region)
+            find_endpoints(&catalog, Some(service_type), None, interface, region)
+                .first()
                 .map(|endpoint| &*endpoint.url)
         };
         let named = |service_type, name| {
-            find_endpoint(&catalog, service_type, Some(name), Interface::Internal, None)
+            find_endpoints(&catalog, service_type, Some(name), Interface::Internal, None)
+                .first()
                 .map(|endpoint| &*endpoint.url)
         };
         assert_eq!(named(None, "the compute"), Some("4"));
@@ -223,5 +270,31 @@ mod tests {
         assert_eq!(find("metric", Interface::Internal, Some("R2")), Some("3"));
         assert_eq!(find("metric", Interface::Admin, None), None);
         assert_eq!(find("compute", Interface::Internal, Some("R1")), None);
+    }
+
+    #[test]
+    fn services_are_found_by_other_names_of_their_type() {
+        let endpoint = |service_type: &str, region: &str, url: &str| Endpoint {
+            service_type: service_type.into(),
+            service_name: None,
+            interface: "public".into(),
+            region: Some(region.into()),
+            url: url.into(),
+        };
+        let catalog = [
+            endpoint("volumev2", "R1", "2"),
+            endpoint("volumev3", "R1", "3"),
+            endpoint("volumev3", "R2", "other 3"),
+            endpoint("shared-file-system", "R1", "share"),
+        ];
+        let find = |catalog: &[Endpoint], service_type| -> Vec<String> {
+            let found = find_endpoints(catalog, Some(service_type), None, Interface::Public, None);
+            found.into_iter().map(|endpoint| endpoint.url.to_string()).collect()
+        };
+        assert_eq!(find(&catalog, "volumev3"), ["3", "other 3"]);
+        assert_eq!(find(&catalog, "block-storage"), ["3", "other 3"], "the first alias");
+        assert_eq!(find(&catalog, "sharev2"), ["share"], "the official type of an alias");
+        assert_eq!(find(&catalog[..1], "volumev3"), [""; 0], "no other alias");
+        assert_eq!(find(&catalog, "unknown"), [""; 0]);
     }
 }

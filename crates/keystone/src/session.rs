@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::{
     KeystoneError, KeystoneOptions, Result,
     login::{
-        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, find_endpoint, may_again, renew_after, request_body,
+        CATALOG_PAUSE, FAILED_PAUSE, REFUSED_PAUSE, find_endpoints, may_again, renew_after, request_body,
         v3_url,
     },
     token_document::{self, Endpoint},
@@ -204,20 +204,21 @@ impl Session {
     /// The URL of a service by its type (`metric`, `compute`, `volumev3` ...), without a trailing slash, from the
     /// catalogue. Cached until [`Session::forget_endpoints`]. `Ok(None)` if the catalogue does not have it.
     pub async fn endpoint(&self, service_type: &str) -> Result<Option<Arc<str>>> {
-        self.endpoint_named(Some(service_type), None).await
+        Ok(self.endpoints(Some(service_type), None).await?.into_iter().next())
     }
 
-    /// As [`Session::endpoint`], by the service's type, its name in the catalogue, or both.
-    pub async fn endpoint_named(
+    /// As [`Session::endpoint`], all of a service by its type, its name in the catalogue, or both, in the catalogue's order:
+    /// without a configured region there may be one in each.
+    pub async fn endpoints(
         &self,
         service_type: Option<&str>,
         name: Option<&str>,
-    ) -> Result<Option<Arc<str>>> {
+    ) -> Result<Vec<Arc<str>>> {
         let catalog = self.catalog().await?;
         let options = &self.0.options;
         let region = options.region_name.as_deref();
-        let found = find_endpoint(&catalog, service_type, name, options.interface, region);
-        Ok(found.map(|endpoint| endpoint.url.clone()))
+        let found = find_endpoints(&catalog, service_type, name, options.interface, region);
+        Ok(found.into_iter().map(|endpoint| endpoint.url.clone()).collect())
     }
 
     /// Requests a new look-up of the catalogue, because a service did not respond at its URL. The old catalogue is used

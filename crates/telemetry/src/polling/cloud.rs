@@ -67,18 +67,28 @@ impl Cloud {
         self.endpoint_named(Some(service), None).await
     }
 
-    /// The URL of a service by its type, its name, or both. A service that is missing is looked up anew the next time:
-    /// it may be registered later than this agent is started.
+    /// The URL of a service by its type, its name, or both.
     pub async fn endpoint_named(
         &self,
         service: Option<&str>,
         name: Option<&str>,
     ) -> Result<Arc<str>, CloudError> {
-        let endpoint = self.session.endpoint_named(service, name).await?;
-        endpoint.ok_or_else(|| {
+        Ok(self.endpoints(service, name).await?.swap_remove(0))
+    }
+
+    /// All URLs of a service by its type, its name, or both; at least one. A service that is missing is looked up anew the
+    /// next time: it may be registered later than this agent is started.
+    pub async fn endpoints(
+        &self,
+        service: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Vec<Arc<str>>, CloudError> {
+        let endpoints = self.session.endpoints(service, name).await?;
+        if endpoints.is_empty() {
             self.session.forget_endpoints();
-            CloudError::NoService(service.or(name).unwrap_or_default().to_owned())
-        })
+            return Err(CloudError::NoService(service.or(name).unwrap_or_default().to_owned()));
+        }
+        Ok(endpoints)
     }
 
     /// Waits for a permit to send a request; the permit is released on drop.

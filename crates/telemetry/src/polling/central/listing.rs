@@ -129,7 +129,7 @@ fn resource(name: &str, item: Value) -> Option<Resource> {
     Some(Resource::new(id, item))
 }
 
-/// `endpoint:TYPE`: the address of a service.
+/// `endpoint:TYPE`: the addresses of a service, one in each region unless one is configured.
 pub struct Endpoints(pub Cloud);
 
 #[async_trait]
@@ -141,8 +141,8 @@ impl Discovery for Endpoints {
     async fn discover(&self, _: &Cycle, service: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
         let service = service.filter(|service| !service.is_empty());
         let service = service.ok_or_else(|| DiscoveryError("name a service: endpoint:TYPE".to_owned()))?;
-        match self.0.endpoint(service).await {
-            Ok(endpoint) => Ok(vec![Resource::named(&endpoint)]),
+        match self.0.endpoints(Some(service), None).await {
+            Ok(endpoints) => Ok(endpoints.iter().map(|endpoint| Resource::named(endpoint)).collect()),
             Err(CloudError::NoService(service)) => {
                 tracing::warn!(service, "the catalogue has no such service");
                 Ok(Vec::new())
