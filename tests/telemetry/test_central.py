@@ -63,7 +63,7 @@ DYNAMIC = """
   sample_type: gauge
   unit: x
   endpoint_type: custom
-  url_path: "'thi' + 'ngs'"
+  url_path: "'../v1/thi' + 'ngs?title=x y'"
   value_attribute: "figures.count | value * 2 | round(value / 4, 1)"
   response_entries_key: ". | value['things']"
   next_sample_url_attribute: ". | value.get('links', {}).get('next')"

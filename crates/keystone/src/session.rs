@@ -209,11 +209,7 @@ impl Session {
 
     /// As [`Session::endpoint`], all of a service by its type, its name in the catalogue, or both, in the catalogue's order:
     /// without a configured region there may be one in each.
-    pub async fn endpoints(
-        &self,
-        service_type: Option<&str>,
-        name: Option<&str>,
-    ) -> Result<Vec<Arc<str>>> {
+    pub async fn endpoints(&self, service_type: Option<&str>, name: Option<&str>) -> Result<Vec<Arc<str>>> {
         let catalog = self.catalog().await?;
         let options = &self.0.options;
         let region = options.region_name.as_deref();

@@ -15,4 +15,4 @@ pub use date::{
 pub(crate) use number::with_ascii_digits;
 pub use number::{float_of_text, int_of_float, int_of_text, text_of_float};
 pub use text::{bool_of_text, expand_tabs, parse_uuid, repr_str};
-pub use url::{quote, quote_plus, unquote, unquote_plus, unquote_strict};
+pub use url::{quote, quote_plus, request_url, unquote, unquote_plus, unquote_strict};

@@ -10,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use gnudi_model::python::quote;
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -85,7 +86,8 @@ impl NovaInstances {
 
     async fn list(&self, known: &mut Cache) -> Result<Vec<Resource>, CloudError> {
         let base = self.cloud.versioned(&self.compute, "v2.1").await?;
-        let url = format!("{base}/servers/detail?host={}&all_tenants=True", self.host);
+        let host = quote(&self.host, "");
+        let url = format!("{base}/servers/detail?host={host}&all_tenants=True");
         let mut instances = Vec::new();
         for mut server in self.cloud.list(&url, "servers", &[]).await? {
             let state = server.get("OS-EXT-STS:vm_state").and_then(Value::as_str);
@@ -109,7 +111,7 @@ impl NovaInstances {
         let Some(id) = server.pointer("/flavor/id").and_then(Value::as_str).map(str::to_owned) else {
             return Ok(());
         };
-        let url = format!("{base}/flavors/{id}");
+        let url = format!("{base}/flavors/{}", quote(&id, ""));
         let found = self.cached(known, &id, &url).await?;
         let flavor = found.get("flavor").unwrap_or(&Value::Null);
         let unknown = Value::from(format!("unknown-id-{id}"));

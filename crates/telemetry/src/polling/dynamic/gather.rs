@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use gnudi_model::python::request_url;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -222,17 +223,19 @@ impl Pages<'_> {
     }
 }
 
-/// Joins a path to an endpoint by the rules of URLs: a leading `/` means the host's root.
+/// Joins a path to an endpoint by the rules of URLs: a leading `/` means the host's root. Names in paths may have any
+/// characters.
 fn joined(endpoint: &str, path: &str) -> String {
+    let path = path.trim();
     if path.starts_with("http://") || path.starts_with("https://") {
-        return path.to_owned();
+        return request_url(path);
     }
     if path.starts_with('/') {
         let host_at = endpoint.find("://").map_or(0, |scheme| scheme + 3);
         let root = endpoint[host_at..].find('/').map_or(endpoint, |slash| &endpoint[..host_at + slash]);
-        return format!("{root}{path}");
+        return request_url(&format!("{root}{path}"));
     }
-    format!("{}/{path}", endpoint.trim_end_matches('/'))
+    request_url(&format!("{}/{path}", endpoint.trim_end_matches('/')))
 }
 
 #[cfg(test)]
@@ -313,6 +316,8 @@ mod tests {
             ("http://a:1/v1", "/x", "http://a:1/x"),
             ("http://a:1", "/x", "http://a:1/x"),
             ("http://a:1", "http://a:1/p?marker=2", "http://a:1/p?marker=2"),
+            ("http://a:1/v3/p", "../x/y?z=a b&m=é", "http://a:1/v3/x/y?z=a%20b&m=%C3%A9"),
+            ("http://a:1/v3", "/../x y", "http://a:1/x%20y"),
         ] {
             assert_eq!(joined(endpoint, path), url);
         }
