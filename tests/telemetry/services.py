@@ -18,7 +18,9 @@ def image(number, **more):
             "visibility": "public", "size": 10_000_000_000 + number, "container_format": "bare", "disk_format": "qcow2",
             "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-02T00:00:00Z", "min_disk": 1, "min_ram": 512,
             "protected": number == 1, "checksum": "d41d8cd98f00b204e9800998ecf8427e", "tags": ["a", "b"], "virtual_size": None,
-            "owner": PROJECT, "os_distro": "debian", "os_hidden": False, "schema": "/v2/schemas/image", **more}
+            "owner": PROJECT, "os_distro": "debian", "os_hidden": False, "schema": "/v2/schemas/image", "hw_boot_menu": "true",
+            "hw_vif_multiqueue_enabled": "no", "hw_cpu_cores": "04", "hw_cpu_threads": "many", "instance_type_rxtx_factor": "1",
+            "hw_qemu_guest_agent": "yes", **more}
 
 
 def volume(number, **more):

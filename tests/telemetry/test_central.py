@@ -181,7 +181,7 @@ def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):
     services.servers = [
         server(1, instance_id(1)),
         # From a volume, of a flavor that is gone.
-        server(2, instance_id(2), image="", flavor={"id": "43", "links": []}, metadata={}),
+        server(2, instance_id(2), image="", flavor={"id": "m1 gone", "links": []}, metadata={}),
         server(3, instance_id(3), **{"OS-EXT-STS:vm_state": "error"}),
     ]
     options = {"DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [domain(number) for number in (1, 2, 3)])},

@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::python::quote;
+use gnudi_model::python::{float_of_text, quote, text_of_float};
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -198,7 +198,7 @@ fn image_meta(id: &str, image: &Value) -> Map<String, Value> {
     meta.insert("base_image_ref".to_owned(), id.into());
     for (key, value) in image.iter().filter(|(key, _)| !NO_PROPERTIES.contains(&key.as_str())) {
         let text = match value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => typed(key, text),
             Value::Bool(true) => "True".to_owned(),
             Value::Bool(false) => "False".to_owned(),
             Value::Number(number) => number.to_string(),
@@ -211,6 +211,29 @@ fn image_meta(id: &str, image: &Value) -> Map<String, Value> {
         meta.insert("owner_id".to_owned(), owner);
     }
     meta
+}
+
+/// A property's text as that of the type which Ceilometer's client library gives it.
+fn typed(property: &str, text: &str) -> String {
+    match property {
+        "hw_boot_menu" | "hw_vif_multiqueue_enabled" | "os_require_quiesce" => {
+            let text = text.trim().to_lowercase();
+            let is_true = matches!(text.as_str(), "1" | "t" | "true" | "on" | "y" | "yes");
+            if is_true { "True" } else { "False" }.to_owned()
+        }
+        "hw_cpu_sockets"
+        | "hw_cpu_cores"
+        | "hw_cpu_threads"
+        | "hw_serial_port_count"
+        | "hw_video_ram"
+        | "os_shutdown_timeout" => {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            let digits = if is_number { text.trim_start_matches('0') } else { "" };
+            if digits.is_empty() { "0" } else { digits }.to_owned()
+        }
+        "instance_type_rxtx_factor" => float_of_text(text).map_or_else(|| text.to_owned(), text_of_float),
+        _ => text.to_owned(),
+    }
 }
 
 #[async_trait]
@@ -242,6 +265,23 @@ impl Discovery for NovaInstances {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn properties_are_of_their_types() {
+        for (property, text, expected) in [
+            ("hw_boot_menu", "true", "True"),
+            ("hw_vif_multiqueue_enabled", " Yes ", "True"),
+            ("os_require_quiesce", "no", "False"),
+            ("hw_cpu_cores", "04", "4"),
+            ("hw_cpu_threads", "many", "0"),
+            ("hw_video_ram", "-1", "0"),
+            ("instance_type_rxtx_factor", "1", "1.0"),
+            ("instance_type_rxtx_factor", "x", "x"),
+            ("hw_qemu_guest_agent", "yes", "yes"),
+        ] {
+            assert_eq!(typed(property, text), expected, "{property}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn images_are_requested_again_and_outlive_an_outage() {
