@@ -50,9 +50,12 @@ fn parse_source(path: &Path, source: &Located, host: &str) -> Result<PollingSour
         YamlNode::Integer(number) => number.to_string(),
         _ => return Err(error(path, needed("name")?, "name", "should be a text")),
     };
-    needed("meters")?;
-    let meters = Selection::new(&texts(path, source, "meters")?)
-        .map_err(|cause| error(path, source, "meters", &cause.to_string()))?;
+    let meters = match needed("meters")?.text() {
+        // Ceilometer reads a text letter by letter.
+        Some("*") => Ok(Selection::everything()),
+        _ => Selection::new(&texts(path, source, "meters")?),
+    }
+    .map_err(|cause| error(path, source, "meters", &cause.to_string()))?;
     let interval = needed("interval")?;
     let seconds = match &interval.node {
         YamlNode::Integer(number) => Some(*number),
@@ -123,6 +126,8 @@ mod tests {
         assert_eq!(sources[1].resources, ["a", "b"]);
         assert_eq!(sources[1].discovery, ["endpoint:x"]);
         assert_eq!(sources[0].group, None);
+        let everything = parse("sources: [{name: s, interval: 1, meters: '*'}]").unwrap();
+        assert!(everything[0].meters.is_everything());
         let longest = format!("sources: [{{name: s, interval: {}, meters: [a]}}]", i64::MAX);
         assert_eq!(parse(&longest).unwrap()[0].interval.as_secs(), INTERVAL_MAX_S);
         let with = |more: &str| format!("sources: [{{name: s, interval: 1, meters: [a], {more}}}]");

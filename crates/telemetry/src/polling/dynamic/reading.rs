@@ -65,12 +65,13 @@ pub fn metadata(definition: &DynamicDefinition, entry: &Value) -> Result<Map<Str
     for (field, path) in &definition.metadata_fields {
         metadata.insert(field.clone(), path.look(entry)?.into_owned());
     }
-    for (field, mapped) in &definition.metadata_mapping {
-        if let Some(value) = metadata.get(field).cloned() {
-            metadata.insert(mapped.clone(), value);
-            if !definition.preserve_mapped_metadata {
-                metadata.remove(field);
-            }
+    // In the fields' order, whatever that of the mapping is; a new name is no field.
+    for (field, _) in &definition.metadata_fields {
+        let mapped = definition.metadata_mapping.iter().find(|(from, _)| from == field);
+        let (Some((_, mapped)), Some(value)) = (mapped, metadata.get(field).cloned()) else { continue };
+        metadata.insert(mapped.clone(), value);
+        if !definition.preserve_mapped_metadata {
+            metadata.remove(field);
         }
     }
     Ok(metadata)
@@ -101,5 +102,31 @@ fn text(value: &Value) -> Option<String> {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         value => Some(value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::{super::file::parse, *};
+
+    #[test]
+    fn fields_are_renamed_in_their_order() {
+        for (fields, more, expected) in [
+            ("a, b", "preserve_mapped_metadata: false", json!({"c": 1})),
+            ("a, b", "timeout: 1", json!({"a": 1, "b": 1, "c": 1})),
+            ("a", "timeout: 1", json!({"a": 1, "b": 1})),
+        ] {
+            let text = format!(
+                "- {{name: x, sample_type: gauge, unit: x, value_attribute: v, host_command: date, metadata_fields: [{fields}], \
+                 metadata_mapping: {{b: c, a: b}}, {more}}}"
+            );
+            let definition = parse(Path::new("p.yaml"), &text).unwrap().remove(0).unwrap();
+            let metadata = metadata(&definition, &json!({"a": 1, "b": 2})).unwrap();
+            assert_eq!(Value::Object(metadata), expected, "{fields}, {more}");
+        }
     }
 }
