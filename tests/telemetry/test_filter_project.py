@@ -29,7 +29,11 @@ class Keystone(HttpStandIn):
             token = {"expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2098-01-01T00:00:00.000000Z", "catalog": catalog}
             return 201, {"X-Subject-Token": "token"}, {"token": token}
         items = {"/v3/domains?name=Default": {"domains": [{"id": "d"}]},
-                 "/v3/projects?name=own&domain_id=d": {"projects": [{"id": "own-id"}]}}
+                 "/v3/projects?name=own&domain_id=d": {"projects": [{"id": "own-id"}]},
+                 # No name is that of an id.
+                 "/v3/domains?name=d": {"domains": []}, "/v3/domains/d": {"domain": {"id": "d"}},
+                 "/v3/projects?name=own-id&domain_id=d": {"projects": []},
+                 "/v3/projects/own-id": {"project": {"id": "own-id", "domain_id": "d"}}}
         return (200, {}, items[path]) if path in items else (404, {}, {})
 
 
@@ -63,13 +67,15 @@ def test_private_authorities_and_client_certificates(rabbitmq, agent, tmp_path, 
         assert [list(post) for post in store.posts] == [["r-2"]]
 
 
-def test_a_machine_without_certificates_can_use_plain_http(rabbitmq, agent, monkeypatch):
+@pytest.mark.parametrize("chosen", ["filter_project=own", "filter_project=own-id&filter_domain=d"])
+def test_a_machine_without_certificates_can_use_plain_http(rabbitmq, agent, monkeypatch, chosen):
+    """Project and domain may be named by their ids, as for Ceilometer."""
     monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
     monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
     with Store() as store, Keystone(store=store) as keystone:
         login = f"auth_type = password\nauth_url = {keystone.url}/v3\nusername = u\npassword = pw\n"
         config = f"[notification]\npipelines = meter\n[gnocchi]\n{login}[service_credentials]\n{login}"
-        ours = agent(rabbitmq, config=config, pipeline=PIPELINE).start()
+        ours = agent(rabbitmq, config=config, pipeline=PIPELINE.replace("filter_project=own", chosen)).start()
         notify(rabbitmq.url(), [polled([sample("r-1", project_id="own-id"), sample("r-2", project_id="other")])])
         wait_until(lambda: ours.figure("acknowledged") >= 1, 60, "a message")
         assert ours.stop() == 0

@@ -136,7 +136,7 @@ async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), S
     let id = quoted(id);
     let escaped = &id[1..id.len() - 1];
     for (resource_type, query) in &definition.associated {
-        match search(shared, resource_type, &query.replace("%s", escaped)).await {
+        match search(shared, resource_type, &filled(query, escaped)).await {
             Ok(all) => {
                 for (found_type, found) in all {
                     outcome = outcome.and(end_one(shared, &found_type, &found, &ended_at).await);
@@ -146,6 +146,12 @@ async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), S
         }
     }
     outcome
+}
+
+/// A query with the id in the place of each `%s`; `%%` is a percent sign.
+fn filled(query: &str, id: &str) -> String {
+    let parts: Vec<String> = query.split("%%").map(|part| part.replace("%s", id)).collect();
+    parts.join("%")
 }
 
 async fn end_one(
@@ -213,5 +219,16 @@ async fn search(
             return Ok(found);
         }
         marker = last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filled;
+
+    #[test]
+    fn queries_are_formatted_as_by_python() {
+        assert_eq!(filled(r#"{"=": {"a": "%s"}}"#, "x"), r#"{"=": {"a": "x"}}"#);
+        assert_eq!(filled("%s-%% %%s", "100%%"), "100%%-% %s");
     }
 }

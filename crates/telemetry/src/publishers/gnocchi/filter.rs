@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gnudi_keystone::KeystoneError;
 use gnudi_model::python::quote;
+use serde_json::Value;
 
 use super::options::FilterProject;
 use crate::polling::cloud::{Cloud, CloudError};
@@ -55,10 +56,33 @@ fn is_final(error: &CloudError, needs_login: bool) -> bool {
 
 async fn look_up(cloud: &Cloud, filter: &FilterProject) -> Result<Option<String>, CloudError> {
     let base = cloud.versioned("identity", "v3").await?;
-    let url = format!("{base}/domains?name={}", quote(&filter.domain, ""));
-    let domains = cloud.list(&url, "domains", &[]).await?;
-    let Some(domain) = domains.first().and_then(|domain| domain["id"].as_str()) else { return Ok(None) };
-    let url = format!("{base}/projects?name={}&domain_id={}", quote(&filter.project, ""), quote(domain, ""));
-    let projects = cloud.list(&url, "projects", &[]).await?;
-    Ok(projects.first().and_then(|project| Some(project["id"].as_str()?.to_owned())))
+    let Some(domain) = find(cloud, &base, "domain", &filter.domain, "").await? else { return Ok(None) };
+    let Some(domain) = domain["id"].as_str() else { return Ok(None) };
+    let within = format!("&domain_id={}", quote(domain, ""));
+    let Some(project) = find(cloud, &base, "project", &filter.project, &within).await? else {
+        return Ok(None);
+    };
+    // One that was found by its id may be of another domain.
+    let is_within = project.get("domain_id").is_none_or(|of| of == domain);
+    Ok(project["id"].as_str().filter(|_| is_within).map(str::to_owned))
+}
+
+/// The domain or project of this name or else of this id, as in Ceilometer.
+async fn find(
+    cloud: &Cloud,
+    base: &str,
+    kind: &str,
+    wanted: &str,
+    within: &str,
+) -> Result<Option<Value>, CloudError> {
+    let wanted = quote(wanted, "");
+    let url = format!("{base}/{kind}s?name={wanted}{within}");
+    if let Some(named) = cloud.list(&url, &format!("{kind}s"), &[]).await?.into_iter().next() {
+        return Ok(Some(named));
+    }
+    match cloud.get_json(&format!("{base}/{kind}s/{wanted}"), &[]).await {
+        Ok(mut answer) => Ok(answer.get_mut(kind).map(Value::take)),
+        Err(CloudError::Refused { status: 404, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
