@@ -8,7 +8,6 @@ mod cursor;
 mod memory;
 mod scan;
 
-use gnudi_model::python::float_of_text;
 use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
@@ -114,27 +113,12 @@ struct Wire<'a> {
     resource_metadata: Option<&'a RawValue>,
     source: Option<Text<'a>>,
     message_id: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "seconds")]
-    monotonic_time: Option<f64>,
 }
 
 fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SampleKind, D::Error> {
     let text = Text::deserialize(deserializer)?;
     SampleKind::named(&text.0)
         .ok_or_else(|| D::Error::custom("counter_type is none of gauge, delta, cumulative"))
-}
-
-/// A number, `null`, or a text that Python's `float` takes: `NaN` comes as a text.
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let seconds = match &value {
-        Value::String(text) => float_of_text(text),
-        value => value.as_f64(),
-    };
-    if seconds.is_none() && !value.is_null() {
-        return Err(D::Error::custom("monotonic_time is no number"));
-    }
-    Ok(seconds)
 }
 
 /// Refuses metadata of too many levels, or with an integer of too many digits: the later parser would treat them as empty.
@@ -182,7 +166,8 @@ impl<'a> Wire<'a> {
                 .map_or_else(|| Metadata::Parsed(serde_json::Map::new()), Metadata::Text),
             source: text(self.source).unwrap_or(SOURCE.into()),
             id: text(self.message_id).unwrap_or_default(),
-            monotonic_time: self.monotonic_time,
+            // The time of the sender's clock ends here, as in Ceilometer.
+            monotonic_time: None,
         })
     }
 }
@@ -196,7 +181,7 @@ mod tests {
     const SAMPLE: &str = r#"{"source": "openstack", "counter_name": "cpu", "counter_type": "cumulative", "counter_unit": "ns",
         "counter_volume": 5010000000, "user_id": "u", "user_name": null, "project_id": "p\u0031", "resource_id": "r",
         "timestamp": "2026-01-01T00:00:00.5", "resource_metadata": {"flavor": {"vcpus": 2}}, "message_id": "m",
-        "monotonic_time": null, "message_signature": "s"}"#;
+        "monotonic_time": 1.5, "message_signature": "s"}"#;
 
     #[test]
     fn samples_are_read_and_borrow() {
@@ -211,7 +196,7 @@ mod tests {
         );
         assert_eq!((sample.project_id.as_deref(), sample.user_name.as_deref()), (Some("p1"), None));
         assert_eq!(sample.resource_metadata.map()["flavor"]["vcpus"], 2);
-        assert_eq!(&*sample.id, "m");
+        assert_eq!((&*sample.id, sample.monotonic_time), ("m", None));
     }
 
     #[test]

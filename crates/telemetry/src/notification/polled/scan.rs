@@ -98,7 +98,7 @@ fn payload<'a>(cursor: &mut Cursor<'a>, memory: &MetadataMemory) -> Option<Vec<S
 }
 
 /// The members of a sample by index: texts first.
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 13] = [
     "counter_name",
     "counter_unit",
     "user_id",
@@ -111,14 +111,12 @@ const MEMBERS: [&str; 14] = [
     "message_id",
     "counter_type",
     "counter_volume",
-    "monotonic_time",
     "resource_metadata",
 ];
 const TEXTS: usize = 11;
 const RESOURCE_ID: usize = 6;
 const COUNTER_VOLUME: usize = 11;
-const MONOTONIC_TIME: usize = 12;
-const RESOURCE_METADATA: usize = 13;
+const RESOURCE_METADATA: usize = 12;
 /// A member that is ignored.
 const OTHER: usize = MEMBERS.len();
 
@@ -166,7 +164,7 @@ impl<'a> Member<'a> {
 
 fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataMemory) -> Option<Sample<'a>> {
     let mut texts: [Option<Cow<'a, str>>; TEXTS] = Default::default();
-    let (mut volume, mut monotonic_time) = (Value::Null, None);
+    let mut volume = Value::Null;
     let mut resource_metadata = Metadata::Parsed(Map::new());
     let mut seen = Seen::default();
     let mut number = 0;
@@ -179,7 +177,6 @@ fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataM
         }
         match place {
             COUNTER_VOLUME => volume = number_or_null(cursor)?,
-            MONOTONIC_TIME => monotonic_time = number_or_null(cursor)?.as_f64(),
             RESOURCE_METADATA => {
                 if !cursor.is_null()? {
                     let resource = texts[RESOURCE_ID].as_deref().unwrap_or_default();
@@ -208,7 +205,7 @@ fn sample<'a>(cursor: &mut Cursor<'a>, shape: &mut Shape<'a>, memory: &MetadataM
         resource_metadata,
         source: source.unwrap_or(SOURCE.into()),
         id: id.unwrap_or_default(),
-        monotonic_time,
+        monotonic_time: None,
     })
 }
 
@@ -303,6 +300,7 @@ mod tests {
         let sample = &scanned.samples[1];
         assert!(matches!(sample.resource_id, Cow::Borrowed("r")));
         assert_eq!(sample.project_name.as_deref(), Some("Büro \"7\" \\ 😀"));
+        assert_eq!(sample.monotonic_time, None);
         assert_eq!(Value::Object(sample.resource_metadata.map().into_owned()), usual()["resource_metadata"]);
         assert_eq!(fast(body.as_bytes()), slow(body.as_bytes()));
         // As other libraries write it.
