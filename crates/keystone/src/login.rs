@@ -90,7 +90,7 @@ fn domain(domain: &DomainRef) -> Value {
     }
 }
 
-/// Official types of services, each with its aliases in order of precedence: those of OpenStack's Service Types Authority.
+/// Official types of services, each with its aliases in order of precedence: those of `OpenStack`'s list.
 const SERVICE_TYPES: [&[&str]; 19] = [
     &["admin-logic", "registration"],
     &["alarm", "alarming"],
@@ -113,8 +113,9 @@ const SERVICE_TYPES: [&[&str]; 19] = [
     &["workflow", "workflowv2"],
 ];
 
-/// The types of a catalogue that match a wanted one, in order of precedence, as in keystoneauth: the type itself, then the
-/// official type of an alias, or the aliases of an official type. An alias matches no other alias: their versions differ.
+/// The types of a catalogue that match a wanted one, in order of precedence, as in keystoneauth: the type itself, then
+/// the official type of an alias, or the aliases of an official type. An alias matches no other alias: their versions
+/// differ.
 fn matching_types(wanted: &str) -> Vec<&str> {
     let mut matching = vec![wanted];
     for types in SERVICE_TYPES {

@@ -207,8 +207,8 @@ impl Session {
         Ok(self.endpoints(Some(service_type), None).await?.into_iter().next())
     }
 
-    /// As [`Session::endpoint`], all of a service by its type, its name in the catalogue, or both, in the catalogue's order:
-    /// without a configured region there may be one in each.
+    /// As [`Session::endpoint`], all of a service by its type, its name in the catalogue, or both, in the catalogue's
+    /// order: without a configured region there may be one in each.
     pub async fn endpoints(&self, service_type: Option<&str>, name: Option<&str>) -> Result<Vec<Arc<str>>> {
         let catalog = self.catalog().await?;
         let options = &self.0.options;

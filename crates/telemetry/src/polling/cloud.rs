@@ -76,8 +76,8 @@ impl Cloud {
         Ok(self.endpoints(service, name).await?.swap_remove(0))
     }
 
-    /// All URLs of a service by its type, its name, or both; at least one. A service that is missing is looked up anew the
-    /// next time: it may be registered later than this agent is started.
+    /// All URLs of a service by its type, its name, or both; at least one. A service that is missing is looked up anew
+    /// the next time: it may be registered later than this agent is started.
     pub async fn endpoints(
         &self,
         service: Option<&str>,
