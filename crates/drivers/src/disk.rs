@@ -7,6 +7,7 @@
 use std::{
     fs, io,
     io::{ErrorKind, IoSlice, IoSliceMut},
+    iter,
     os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -126,6 +127,22 @@ pub fn write_all_at(file: &dyn DiskFile, mut slices: &mut [IoSlice<'_>], mut off
         }
     }
     Ok(())
+}
+
+/// The unit that reads as zeros when the disk cannot read it.
+const PIECE_BYTES: usize = 4096;
+
+/// Bytes to read from `offset` on, in pieces with their offsets, for a read after a joint one has failed: one bad place
+/// must not cost the rest. Pieces are aligned to the disk's blocks, so that the bad block's neighbours are not lost.
+pub(crate) fn pieces(offset: u64, bytes: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
+    let unaligned = PIECE_BYTES - (offset % PIECE_BYTES as u64) as usize;
+    let (first, rest) = bytes.split_at_mut(unaligned.min(bytes.len()));
+    let mut end = offset;
+    iter::once(first).chain(rest.chunks_mut(PIECE_BYTES)).map(move |piece| {
+        let start = end;
+        end += piece.len() as u64;
+        (start, piece)
+    })
 }
 
 /// The directory that contains the name `path`.

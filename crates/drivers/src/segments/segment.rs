@@ -27,7 +27,7 @@ use super::{
         self, ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, ItemView, items, u32_at, u64_at,
     },
 };
-use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
+use crate::disk::{Disk, DiskFile, pieces, read_exact_at, write_all_at};
 
 /// One page, so that writing frames never rewrites the header.
 pub const SEGMENT_HEADER_BYTES: u32 = 4096;
@@ -187,8 +187,6 @@ pub enum Sight {
 const READ_BYTES: usize = 1 << 20;
 /// A block that was never written.
 const NOTHING: [u8; 4096] = [0; 4096];
-/// The unit that reads as zeros when the disk cannot read it, aligned as sectors are.
-const PIECE_BYTES: usize = 4096;
 
 impl SegmentReader {
     /// Reads nothing from `end` on.
@@ -229,17 +227,12 @@ impl SegmentReader {
             }
             answer => return answer,
         }
-        let (mut at, mut rest) = (self.buffer_start, &mut self.buffer[..]);
-        while !rest.is_empty() {
-            let length = (PIECE_BYTES - at as usize % PIECE_BYTES).min(rest.len());
-            let (piece, behind) = rest.split_at_mut(length);
-            let end = at + length as u32;
-            if let Err(error) = read_exact_at(file, piece, at.into()) {
+        for (at, piece) in pieces(start, &mut self.buffer) {
+            if let Err(error) = read_exact_at(file, piece, at) {
                 piece.fill(0);
                 self.segment.unreadable.store(true, Ordering::Relaxed);
-                self.unreadable.push((at..end, error));
+                self.unreadable.push((at as u32..at as u32 + piece.len() as u32, error));
             }
-            (at, rest) = (end, behind);
         }
         Ok(())
     }

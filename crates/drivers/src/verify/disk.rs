@@ -13,10 +13,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::Progress;
-use crate::disk::{Disk, DiskFile, LocalDisk, if_there};
-
-/// The unit that reads as zeros when the disk cannot read it.
-const PIECE_BYTES: u64 = 4096;
+use crate::disk::{Disk, DiskFile, LocalDisk, if_there, pieces};
 
 /// The operating system's files. Opening a store on it changes nothing.
 #[derive(Clone)]
@@ -138,15 +135,14 @@ fn read_past_bad_places(
         Err(error) if error.kind() != ErrorKind::Interrupted => {}
         answer => return answer,
     }
-    let length = (PIECE_BYTES - offset % PIECE_BYTES).min(buf.len() as u64) as usize;
-    let piece = &mut buf[..length];
+    let Some((_, piece)) = pieces(offset, buf).next() else { return Ok(0) };
     match read(piece, offset) {
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(error) => {
             tracing::warn!(offset, "unreadable, treated as zeros: {error}");
             piece.fill(0);
-            bad(offset..offset + length as u64);
-            Ok(length)
+            bad(offset..offset + piece.len() as u64);
+            Ok(piece.len())
         }
         answer => answer,
     }

@@ -30,13 +30,11 @@ use crate::{
             levels::Level,
         },
     },
-    disk::{Disk, DiskFile, read_exact_at},
+    disk::{Disk, DiskFile, pieces, read_exact_at},
     quarantine::Quarantine,
     read_buffer,
 };
 
-/// The unit that reads as zeros when the disk cannot read it.
-const PIECE_BYTES: u64 = 4096;
 /// How much sequential readers read at once.
 pub const STRETCH_BYTES: u64 = 1 << 20;
 /// Up to how many unwanted bytes are read to save a system call, and how much is read at once for heads.
@@ -314,13 +312,9 @@ impl RunFile {
         bytes: &mut [u8],
         is_given_up: &dyn Fn(&Path, u64) -> bool,
     ) -> Result<(), u64> {
-        let (mut at, mut rest) = (start, bytes);
-        while !rest.is_empty() {
-            // Aligned to the disk's blocks, so that the bad block's neighbours are not lost.
-            let length = (PIECE_BYTES - at % PIECE_BYTES).min(rest.len() as u64);
-            let (piece, behind) = rest.split_at_mut(length as usize);
+        for (at, piece) in pieces(start, bytes) {
             match self.read_exact(piece, at) {
-                Ok(()) => self.quarantine.was_read(&self.path, at..at + length),
+                Ok(()) => self.quarantine.was_read(&self.path, at..at + piece.len() as u64),
                 Err(error) => {
                     if !is_given_up(&self.path, at) {
                         return Err(at);
@@ -329,7 +323,6 @@ impl RunFile {
                     piece.fill(0);
                 }
             }
-            (at, rest) = (at + length, behind);
         }
         Ok(())
     }
