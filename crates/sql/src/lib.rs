@@ -9,6 +9,7 @@ mod checkpoint;
 mod connection;
 mod dialect;
 mod error;
+mod idle;
 mod mysql;
 mod options;
 mod pool;
@@ -26,8 +27,9 @@ pub use error::{
     Class, class, is_foreign_key_violation, is_lasting, is_lost, is_missing_table, is_unique_violation,
     reason,
 };
+pub use idle::{IdleConnections, OpenConnection};
 pub use options::{DatabaseOptions, DiskSpace, Host, Server, ServerOptions, SqliteOptions, Tls, TlsMode};
-pub use pool::{CONNECTION_AGE_MAX, Pool};
+pub use pool::Pool;
 pub use row::{Column, Row};
 pub use sqlx::Error;
 pub use statement::{Statement, Value};

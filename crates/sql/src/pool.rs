@@ -2,25 +2,18 @@
 //!
 //! Server connections are not tested before use: a statement on a connection that the server has closed meanwhile is
 //! retried once on a new one. Reads are safe to repeat.
-//!
-//! Nor is a connection kept for long: behind a virtual address or a proxy it may lead to a server that is no longer the
-//! primary, whose reads succeed and are outdated.
 
 use std::{
     io,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::{
-    Connection, Connector, DatabaseOptions, Dialect, Purpose, Row, Statement, connection::within,
+    Connector, DatabaseOptions, Dialect, IdleConnections, Purpose, Row, Statement, connection::within,
     readers::SqliteReaders,
 };
-
-/// Older connections are not used again: bounds how long reads go to a former primary. Connecting takes milliseconds.
-pub const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub enum Pool {
@@ -35,36 +28,7 @@ pub struct ServerPool {
     limit: Duration,
     /// Limits open connections.
     permits: Semaphore,
-    idle: Mutex<Idle>,
-}
-
-#[derive(Debug)]
-struct Open {
-    connection: Connection,
-    /// When it began to connect.
-    since: Instant,
-}
-
-/// Open connections that are not in use.
-#[derive(Debug, Default)]
-struct Idle {
-    connections: Vec<Open>,
-    /// How often [`Pool::forget_connections`] was called. Connections of earlier generations are not kept.
-    generation: u64,
-}
-
-impl Idle {
-    fn keep(&mut self, open: Open, generation: u64) {
-        if generation == self.generation && !open.connection.is_lost() {
-            self.connections.push(open);
-        }
-    }
-
-    fn remove_old(&mut self, now: Instant) -> Vec<Open> {
-        self.connections
-            .extract_if(.., |open| now.saturating_duration_since(open.since) >= CONNECTION_AGE_MAX)
-            .collect()
-    }
+    idle: IdleConnections,
 }
 
 impl Pool {
@@ -78,7 +42,7 @@ impl Pool {
             dialect: server.server.into(),
             limit: server.timeout,
             permits: Semaphore::new(server.readers_max.max(1) as usize),
-            idle: Mutex::default(),
+            idle: IdleConnections::default(),
         })))
     }
 
@@ -115,10 +79,9 @@ impl Pool {
     /// Drops all connections, so that later reads connect again. To be called when another connection to the server is
     /// lost: the server may no longer be the primary.
     pub fn forget_connections(&self) {
-        let Pool::Server(pool) = self else { return };
-        let mut idle = pool.idle.lock();
-        idle.connections.clear();
-        idle.generation += 1;
+        if let Pool::Server(pool) = self {
+            pool.idle.forget();
+        }
     }
 
     pub async fn close(&self) {
@@ -126,10 +89,7 @@ impl Pool {
             Pool::Sqlite(readers) => readers.close().await,
             Pool::Server(pool) => {
                 pool.permits.close();
-                let idle = std::mem::take(&mut pool.idle.lock().connections);
-                for open in idle {
-                    open.connection.close().await;
-                }
+                pool.idle.close().await;
             }
         }
     }
@@ -139,35 +99,19 @@ impl ServerPool {
     async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         let closed = |_| sqlx::Error::Io(io::Error::other("the index was closed"));
         let _permit = self.permits.acquire().await.map_err(closed)?;
-        let (idle, generation) = self.take_idle();
-        if let Some(mut open) = idle {
+        if let Some(mut open) = self.idle.take(Instant::now()) {
             let outcome = open.connection.fetch_all(statement.clone()).await;
             if !open.connection.is_lost() {
-                self.idle.lock().keep(open, generation);
+                self.idle.keep(open);
                 return outcome;
             }
             // The other idle connections are as old.
-            self.idle.lock().connections.clear();
+            self.idle.clear();
         }
-        let generation = self.idle.lock().generation;
-        let since = Instant::now();
-        let mut connection = self.connector.connect(Purpose::Read).await?;
-        let outcome = connection.fetch_all(statement).await;
-        self.idle.lock().keep(Open { connection, since }, generation);
+        let mut open = self.idle.connect(&self.connector, Purpose::Read).await?;
+        let outcome = open.connection.fetch_all(statement).await;
+        self.idle.keep(open);
         outcome
-    }
-
-    /// An idle connection, if there is any, and its generation. Closes those that are too old.
-    fn take_idle(&self) -> (Option<Open>, u64) {
-        let (old, open, generation) = {
-            let mut idle = self.idle.lock();
-            (idle.remove_old(Instant::now()), idle.connections.pop(), idle.generation)
-        };
-        for old in old {
-            // Nobody waits for the server.
-            tokio::spawn(old.connection.close());
-        }
-        (open, generation)
     }
 }
 
@@ -176,40 +120,26 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::SqliteOptions;
+    use crate::{OpenConnection, SqliteOptions, idle::CONNECTION_AGE_MAX};
 
     #[tokio::test]
-    async fn a_connection_is_used_until_it_is_old() {
+    async fn a_connection_that_is_used_all_the_time_grows_old() {
         let folder = TempDir::new().unwrap();
         let options = SqliteOptions::new(folder.path().join("index"));
         let connector = Connector::new(&DatabaseOptions::from(&options));
         let start = Instant::now();
-        let mut idle = Idle::default();
-        for since in [start, start + CONNECTION_AGE_MAX / 2] {
-            let connection = connector.connect(Purpose::Read).await.unwrap();
-            idle.keep(Open { connection, since }, 0);
-        }
-        let mut left_at = |now: Instant| {
-            idle.remove_old(now);
-            idle.connections.len()
-        };
-        assert_eq!(left_at(start), 2);
-        assert_eq!(left_at(start + CONNECTION_AGE_MAX / 2), 2);
-        assert_eq!(left_at(start + CONNECTION_AGE_MAX), 1);
-        assert_eq!(left_at(start + CONNECTION_AGE_MAX * 2), 0);
-        // One that is used all the time grows old as well.
         let connection = connector.connect(Purpose::Read).await.unwrap();
         let pool = ServerPool {
             connector,
             dialect: Dialect::Sqlite,
             limit: Duration::from_secs(10),
             permits: Semaphore::new(1),
-            idle: Mutex::default(),
+            idle: IdleConnections::default(),
         };
         let since = start.checked_sub(CONNECTION_AGE_MAX).unwrap();
-        pool.idle.lock().keep(Open { connection, since }, 0);
+        pool.idle.keep(OpenConnection { connection, since, generation: 0 });
         pool.fetch_all(Statement::whole(Dialect::Sqlite, "SELECT 1")).await.unwrap();
-        let kept: Vec<Instant> = pool.idle.lock().connections.iter().map(|open| open.since).collect();
-        assert!(kept.len() == 1 && kept[0] >= start, "{kept:?}");
+        assert!(pool.idle.take(start).is_some_and(|open| open.since >= start));
+        assert!(pool.idle.take(start).is_none());
     }
 }

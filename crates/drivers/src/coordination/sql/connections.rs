@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gnudi_sql::{
-    CONNECTION_AGE_MAX, Class, Connection, Connector, DatabaseOptions, Dialect, Error, Purpose, Statement,
+    Class, Connection, Connector, DatabaseOptions, Dialect, Error, IdleConnections, Purpose, Statement,
     class, is_missing_table,
 };
-use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
@@ -36,8 +35,7 @@ pub(super) struct Connections {
     connector: Connector,
     place: String,
     deadline: Duration,
-    /// Each with the time at which it began to connect.
-    idle: Mutex<Vec<(Instant, Connection)>>,
+    idle: IdleConnections,
     places: Semaphore,
 }
 
@@ -47,7 +45,7 @@ impl Connections {
             connector: Connector::new(&DatabaseOptions::from(&options.database)),
             place: options.database.place(),
             deadline: options.database.timeout,
-            idle: Mutex::default(),
+            idle: IdleConnections::default(),
             places: Semaphore::new(options.connections_max.max(1)),
         }
     }
@@ -65,43 +63,26 @@ impl Connections {
     async fn run_patiently<O: Operation>(&self, operation: &O) -> Result<O::Answer, Error> {
         let _place = self.places.acquire().await.expect("the places are never closed");
         loop {
-            let idle = self.take_idle(Instant::now());
+            let idle = self.idle.take(Instant::now());
             let is_new = idle.is_none();
-            let (since, mut connection) = match idle {
-                Some(idle) => idle,
-                None => (Instant::now(), self.connect().await?),
+            let mut open = match idle {
+                Some(open) => open,
+                None => self.idle.connect(&self.connector, Purpose::Coordinate).await?,
             };
-            match operation.run(&mut connection).await {
+            match operation.run(&mut open.connection).await {
                 Ok(answer) => {
-                    self.idle.lock().push((since, connection));
+                    self.idle.keep(open);
                     return Ok(answer);
                 }
                 Err(error) if class(&error) == Class::Contended => sleep(CONFLICT_PAUSE).await,
                 Err(error) if is_missing_table(&error) => {
-                    schema::Create.run(&mut self.connect().await?).await?;
+                    schema::Create.run(&mut self.connector.connect(Purpose::Coordinate).await?).await?;
                 }
                 // All idle connections are probably lost.
-                Err(_) if !is_new && connection.is_lost() => self.idle.lock().clear(),
+                Err(_) if !is_new && open.connection.is_lost() => self.idle.clear(),
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// An idle connection, if there is any. Closes those that are too old: reads on one to a former primary succeed, and are
-    /// outdated.
-    fn take_idle(&self, now: Instant) -> Option<(Instant, Connection)> {
-        let mut idle = self.idle.lock();
-        let is_old =
-            |(since, _): &mut (Instant, Connection)| now.duration_since(*since) >= CONNECTION_AGE_MAX;
-        for (_, old) in idle.extract_if(.., is_old) {
-            // Nobody waits for the server.
-            tokio::spawn(old.close());
-        }
-        idle.pop()
-    }
-
-    async fn connect(&self) -> Result<Connection, Error> {
-        self.connector.connect(Purpose::Coordinate).await
     }
 }
 
@@ -140,36 +121,4 @@ pub(super) fn on_conflict_ignore(connection: &Connection, key: &str) -> String {
 
 pub(super) fn no_server() -> ! {
     unreachable!("only servers coordinate")
-}
-
-#[cfg(test)]
-mod tests {
-    use gnudi_sql::SqliteOptions;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_is_used_until_it_is_old() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = SqliteOptions::new(folder.path().join("index"));
-        let connector = Connector::new(&DatabaseOptions::from(&options));
-        let start = Instant::now();
-        let times = [start, start + CONNECTION_AGE_MAX / 2];
-        let mut idle = Vec::new();
-        for since in times {
-            idle.push((since, connector.connect(Purpose::Coordinate).await.unwrap()));
-        }
-        let connections = Connections {
-            connector,
-            place: String::new(),
-            deadline: Duration::from_secs(10),
-            idle: Mutex::new(idle),
-            places: Semaphore::new(1),
-        };
-        let taken = connections.take_idle(start + CONNECTION_AGE_MAX).unwrap();
-        assert_eq!(taken.0, times[1]);
-        assert!(connections.idle.lock().is_empty(), "the other one is too old");
-        connections.idle.lock().push(taken);
-        assert!(connections.take_idle(start + CONNECTION_AGE_MAX * 2).is_none());
-    }
 }
