@@ -1,6 +1,7 @@
 //! Resources: what metrics belong to, and what users search.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -18,6 +19,20 @@ pub enum AttributeValue {
     Number(f64),
     Bool(bool),
     Datetime(Timestamp),
+}
+
+impl AttributeValue {
+    /// As a text, for formats that have no other values; `None` if it is null.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        Some(match self {
+            AttributeValue::Null => return None,
+            AttributeValue::String(text) => text.as_str().into(),
+            AttributeValue::Uuid(id) => id.to_string().into(),
+            AttributeValue::Number(number) => number.to_string().into(),
+            AttributeValue::Bool(flag) => flag.to_string().into(),
+            AttributeValue::Datetime(time) => time.to_iso_micros().into(),
+        })
+    }
 }
 
 /// A resource in its current or an earlier revision. Times are whole microseconds.

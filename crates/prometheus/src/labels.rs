@@ -130,7 +130,7 @@ fn resource_labels<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Ve
     put("user", resource.user_id.as_deref());
     pairs.push((RESOURCE_ID.into(), resource.id.to_string().into()));
     for (name, value) in &resource.attributes {
-        let Some(value) = label_value(value) else { continue };
+        let Some(value) = value.text() else { continue };
         let mut label = Cow::from(name.as_str());
         while is_reserved(&label) || pairs.iter().any(|(taken, _)| *taken == label) {
             label = format!("attribute_{label}").into();
@@ -143,18 +143,6 @@ fn resource_labels<'a>(metric: &'a Metric, resource: Option<&'a Resource>) -> Ve
 /// Whether a label is set from something other than an attribute.
 fn is_reserved(label: &str) -> bool {
     [METRIC_NAME, "unit", "resource", RESOURCE_ID, "type", "project", "user", METRIC_ID].contains(&label)
-}
-
-/// An attribute's value as a label value; `None` if it is null.
-fn label_value(value: &AttributeValue) -> Option<Cow<'_, str>> {
-    Some(match value {
-        AttributeValue::Null => return None,
-        AttributeValue::String(text) => text.as_str().into(),
-        AttributeValue::Uuid(id) => id.to_string().into(),
-        AttributeValue::Number(number) => number.to_string().into(),
-        AttributeValue::Bool(flag) => flag.to_string().into(),
-        AttributeValue::Datetime(time) => time.to_iso_micros().into(),
-    })
 }
 
 /// The name that Ceilometer's exporters give a meter, without [`CEILOMETER_PREFIX`]: all characters other than ASCII

@@ -137,15 +137,7 @@ fn attributes(resources: &[Arc<Resource>], name: &str) -> Cells {
     if all!(AttributeValue::Datetime(_)) {
         return cells!(Cells::Times, AttributeValue::Datetime);
     }
-    let text = |value: &AttributeValue| match value {
-        AttributeValue::Null => None,
-        AttributeValue::String(text) => Some(text.to_string()),
-        AttributeValue::Uuid(id) => Some(id.to_string()),
-        AttributeValue::Number(number) => Some(number.to_string()),
-        AttributeValue::Bool(flag) => Some(flag.to_string()),
-        AttributeValue::Datetime(time) => Some(time.to_iso_micros()),
-    };
-    Cells::Texts(values().map(|value| value.and_then(text)).collect())
+    Cells::Texts(values().map(|value| Some(value?.text()?.into_owned())).collect())
 }
 
 #[cfg(test)]
