@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, process_status::ProcessKind};
 use gnudi_model::{Sack, Timestamp};
-use support::{Cluster, batch, delete, metric, options, sacks, store::Tapped, until};
+use support::{Cluster, batch, delete, metric, options, sacks, store::Tapped, wait::until};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(600);

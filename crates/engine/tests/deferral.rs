@@ -14,7 +14,9 @@ use gnudi_indexer::{ArchivePolicies as _, Metrics as _, NewMetric};
 use gnudi_model::{MetricId, Statistic, Timestamp};
 use gnudi_series::removal;
 use proptest::prelude::*;
-use support::{Process, batch_of, block_on, delete, indexer, metric, point, points_at, sacks, store::Tapped};
+use support::{
+    Process, batch_of, delete, indexer, metric, point, points_at, sacks, store::Tapped, wait::block_on,
+};
 use uuid::Uuid;
 
 const METRICS: usize = 4;

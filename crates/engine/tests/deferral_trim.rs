@@ -22,7 +22,7 @@ use support::{
     incoming::{Tap, TappedIncoming},
     indexer, metric, options, sacks,
     store::Tapped,
-    until,
+    wait::until,
 };
 
 const METRICS: u128 = 6;

@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use support::{
     batch,
     incoming::{Tap, TappedIncoming},
-    indexer, metric, options, until,
+    indexer, metric, options,
+    wait::until,
 };
 
 /// The sack without its acknowledgements.

@@ -13,7 +13,7 @@ use gnudi_indexer::{
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyItem, Measure, MetricId, Statistic, Timespan, Timestamp};
 use proptest::prelude::*;
-use support::{batch_of, block_on, indexer, metric, point, sacks, store::Tapped};
+use support::{batch_of, indexer, metric, point, sacks, store::Tapped, wait::block_on};
 
 /// Minutes, and one more granularity each, in seconds.
 const COARSE: [i64; 3] = [3600, 300, 7200];

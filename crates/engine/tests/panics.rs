@@ -17,7 +17,7 @@ use gnudi_drivers::{
 use gnudi_engine::{Engine, Metricd, MetricdOptions};
 use gnudi_model::{Fault, Measure, Timespan, Timestamp};
 use gnudi_series::head::{FoldOutcome, Head, Layout};
-use support::{batch_of, indexer, metric, point, sacks, store::Tapped, until};
+use support::{batch_of, indexer, metric, point, sacks, store::Tapped, wait::until};
 
 const BAD: f64 = 13.0;
 

@@ -14,8 +14,8 @@ use gnudi_model::{MetricId, Statistic, Timestamp};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use support::{
-    Process, batch_of, block_on, delete, indexer, indexer_of_sums, metric, point, points_at, sacks,
-    store::Tapped,
+    Process, batch_of, delete, indexer, indexer_of_sums, metric, point, points_at, sacks, store::Tapped,
+    wait::block_on,
 };
 
 const METRICS: usize = 3;

@@ -14,7 +14,7 @@ use support::{
     incoming::{Tap, TappedIncoming},
     indexer, indexer_of_sums, metric, options, point,
     store::Tapped,
-    until,
+    wait::until,
 };
 
 /// The number of calls by name.

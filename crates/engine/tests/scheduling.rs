@@ -10,7 +10,7 @@ use std::{
 use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
 use gnudi_engine::{Engine, Metricd, MetricdOptions};
 use gnudi_model::Timestamp;
-use support::{batch, indexer, sacks, until};
+use support::{batch, indexer, sacks, wait::until};
 
 const METRICS: u128 = 200;
 const ROUNDS: i64 = 5;

@@ -4,6 +4,8 @@
 
 pub mod incoming;
 pub mod store;
+#[path = "../../../drivers/tests/support/wait.rs"]
+pub mod wait;
 
 use std::{collections::BTreeMap, num::NonZeroU16, sync::Arc, time::Duration};
 
@@ -207,18 +209,4 @@ pub async fn delete(engine: &Engine, metrics: &[MetricId]) {
     for deleted in engine.indexer().delete_metrics(metrics).await {
         deleted.unwrap();
     }
-}
-
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-/// Waits until `holds` is true.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let holding = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), holding).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
