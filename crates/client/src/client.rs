@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gnudi_http::{
     Answer, ClientIdentity, HeaderMap, HttpClient, HttpOptions, Request, Trust, TrustError, Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK, RETRY_AFTER},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK},
 };
 use serde::de::DeserializeOwned;
 
@@ -215,11 +215,7 @@ impl Client {
         Err(ClientError::Refused {
             method: call.method,
             path: call.path.clone(),
-            refused: Refused {
-                status: answer.status.as_u16(),
-                message,
-                retry_after: retry_after(&answer.headers),
-            },
+            refused: Refused { status: answer.status.as_u16(), message, retry_after: answer.retry_after() },
         })
     }
 
@@ -306,10 +302,6 @@ fn next_query(headers: &HeaderMap) -> Option<String> {
         let (_, query) = url.split_once('?')?;
         rest.contains("rel=\"next\"").then(|| query.to_owned())
     })
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// The text of an error response: Gnocchi's errors are `{"code": ..., "title": ..., "description": ...}`; a description

@@ -68,6 +68,11 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// The pause that `Retry-After` asks for in seconds; `None` if missing, or a date.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+    }
+
     /// The status and the beginning of the body on one line, for messages.
     pub fn text(&self) -> String {
         const TEXT_BYTES_MAX: usize = 200;

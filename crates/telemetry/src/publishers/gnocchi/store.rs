@@ -282,9 +282,8 @@ struct AuthHeader {
 }
 
 fn retry_after(answer: &Answer) -> Option<Duration> {
-    let seconds = answer.header("retry-after")?.trim().parse().ok()?;
     // A store that asks for no pause is not asked again at once.
-    Some(Duration::from_secs(seconds).clamp(PAUSE_MIN, RETRY_AFTER_MAX))
+    Some(answer.retry_after()?.clamp(PAUSE_MIN, RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]
