@@ -12,7 +12,7 @@ use crate::{Connection, Connector, Purpose};
 /// Older connections are not used again: bounds how long reads go to a former primary. Connecting takes milliseconds.
 pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 
-/// A connection in use.
+/// An open connection, with what decides whether it is used again.
 #[derive(Debug)]
 pub struct OpenConnection {
     pub connection: Connection,

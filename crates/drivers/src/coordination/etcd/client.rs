@@ -188,32 +188,12 @@ pub(super) fn exists(key: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
-    };
-
     use super::*;
+    use crate::objects::http::tests::server;
 
     /// A client of a server that gives this answer to all requests.
     async fn client(status: &'static str, body: &'static str) -> Client {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("etcd3+http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                tokio::spawn(async move {
-                    let length = body.len();
-                    let head =
-                        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-                    // The requests are short: each comes in one piece.
-                    let _ = stream.read(&mut [0; 4096]).await;
-                    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-                    let _ = stream.shutdown().await;
-                    // Until the client closes: to be first would reset the connection.
-                    let _ = stream.read(&mut [0; 4096]).await;
-                });
-            }
-        });
+        let url = format!("etcd3+{}", server(status, body).await);
         let options = EtcdOptions::parse(&url).unwrap().with_deadline(Duration::from_secs(1));
         Client::new(&options).unwrap()
     }

@@ -177,30 +177,14 @@ fn is_for_later(status: StatusCode) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
-    };
-
     use super::*;
-    use crate::objects::Secret;
+    use crate::objects::{Secret, http::tests::server};
 
     /// A proxy that drops arguments of URLs: all pages are the first one.
     #[tokio::test]
     async fn a_listing_that_repeats_a_page_ends() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            // The requests are short: each comes in one piece.
-            while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
-                let body = r#"[{"name":"a"},{"name":"b"}]"#;
-                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            }
-        });
         let options = SwiftOptions {
-            url: Some(url),
+            url: Some(server("200 OK", r#"[{"name":"a"},{"name":"b"}]"#).await),
             preauthtoken: Some(Secret::new("tok")),
             ..SwiftOptions::default()
         };
