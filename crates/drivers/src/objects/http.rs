@@ -120,8 +120,7 @@ impl Tries {
     /// Waits before the next attempt; fails with `reason` if no time is left.
     pub(crate) async fn again(&mut self, place: &str, reason: &str) -> Result<(), ObjectError> {
         // A random delay in the upper half, so that clients which failed together do not retry together.
-        let jitter = uuid::Uuid::new_v4().as_u128() as u8;
-        let pause = self.pause.mul_f64(0.5 + f64::from(jitter) / 512.0);
+        let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         if self.left() <= pause {
             let deadline = self.deadline;
             return Err(ObjectError::Unavailable(format!(
