@@ -30,6 +30,7 @@ def test_exemplars_of_what_a_query_reads(gnudi):
     assert exemplars(client, "seconds_bucket", start=now + 1) == []
     both = exemplars(client, "seconds_bucket%2Bother")
     assert [len(one["exemplars"]) for one in both] == [1, 2]
+    client.get("/api/v1/query_exemplars?query=vector(1)").expect(204)
     for wrong in ["query=", "query=sum(", "query=up&start=never", f"query=up&start={now}&end={now - 1}"]:
         refused = client.get(f"/api/v1/query_exemplars?{wrong}").expect(400).json()
         assert (refused["status"], refused["errorType"]) == ("error", "bad_data")
@@ -48,3 +49,5 @@ def test_targets_are_what_others_scrape(gnudi):
         ({"instance": "a:9100", "job": "node"}, "node", "up"), ({"instance": "b:9100", "job": "node"}, "node", "down")]
     none = [client.get(f"/api/v1/targets?{query}").expect(200).json()["data"]["activeTargets"] for query in ["state=dropped", "scrapePool=x"]]
     assert none == [[], []]
+    shown = [client.get(f"/api/v1/targets?state={state}").expect(200).json()["data"] for state in ["ACTIVE", "any", "none"]]
+    assert [(len(one["activeTargets"]), one["droppedTargetCounts"]) for one in shown] == [(2, None), (2, {}), (0, None)]

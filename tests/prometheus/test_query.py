@@ -82,7 +82,12 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
     ("/api/v1/query", {}),
     ("/api/v1/query", {"query": "sum("}),
     ("/api/v1/query", {"query": "x", "time": "yesterday"}),
+    ("/api/v1/query", {"query": "x", "time": "\u200b"}),
     ("/api/v1/query", {"query": "x", "timeout": "soon"}),
+    ("/api/v1/query", {"query": "x", "timeout": "-1m"}),
+    ("/api/v1/query", {"query": "x", "lookback_delta": "-1m"}),
+    ("/api/v1/query", {"query": "x", "lookback_delta": "NaN"}),
+    ("/api/v1/query", {"query": "x", "limit": "9" * 20}),
     ("/api/v1/query", {"query": "{}"}),
     ("/api/v1/query", {"query": 'x{a=~"("}'}),
     ("/api/v1/query", {"query": "rate(x)"}),
@@ -103,7 +108,13 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
     ("/api/v1/series", {"match[]": "sum(x)"}),
     ("/api/v1/series", {"match[]": "{}"}),
     ("/api/v1/series", {"match[]": "x", "start": "x"}),
+    ("/api/v1/series", {"match[]": "{", "start": "x"}),
+    ("/api/v1/series", {"limit": "x"}),
     ("/api/v1/labels", {"match[]": "{"}),
+    ("/api/v1/labels", {"match[]": "{", "start": "x"}),
+    ("/api/v1/query_exemplars", {"query": "sum("}),
+    ("/api/v1/status/tsdb", {"limit": "x"}),
+    ("/api/v1/status/tsdb", {"limit": 0}),
     ("/api/v1/labels", {"start": 2, "end": 1}),
     ("/api/v1/label/job/values", {"match[]": "}"}),
     ("/api/v1/metadata", {"limit": "x"}),
@@ -115,6 +126,36 @@ def test_errors_are_the_same(server, prometheus, path, parameters):
     # The texts are those of Prometheus 3, where Go does not say in its own words what is wrong with a regular expression.
     if prometheus.is_current and "regexp" not in expected.get("error", ""):
         assert found.get("error") == expected.get("error")
+
+
+@pytest.mark.parametrize("path, parameters", [
+    ("/api/v1/query", {"query": "x", "timeout": 0}),
+    ("/api/v1/query", {"query": "x", "timeout": -90.5}),
+    ("/api/v1/query_range", {**RANGE, "timeout": "0s"}),
+    ("/api/v1/status/tsdb", {"limit": 10_001}),
+])
+def test_errors_of_newer_versions_are_the_same(server, prometheus, path, parameters):
+    if not prometheus.is_current:
+        pytest.skip("older versions accept it")
+    expected = ask(prometheus.port, path, parameters)
+    assert expected[0] == 400
+    assert ask(server.port, path, parameters) == expected
+
+
+def test_a_time_is_rounded_to_milliseconds_by_its_fraction(server, prometheus):
+    for time in ["1750000000.0015", "-1750000000.0015", "1750000000.9996"]:
+        parameters = {"query": "time()", "time": time}
+        assert ask(server.port, "/api/v1/query", parameters) == ask(prometheus.port, "/api/v1/query", parameters)
+
+
+def test_unknown_statistics_are_warned_of(server, prometheus):
+    parameters = {"query": "1", "time": 0, "stats": "some"}
+    found = ask(server.port, "/api/v1/query", parameters)[1]
+    assert found["warnings"] == [
+        'value "some" for parameter "stats" is deprecated and will be rejected in the next major release, use "true" or "all"']
+    if prometheus.is_current:
+        assert found["warnings"] == ask(prometheus.port, "/api/v1/query", parameters)[1]["warnings"]
+    assert "warnings" not in ask(server.port, "/api/v1/query", {**parameters, "stats": "all"})[1]
 
 
 @pytest.mark.parametrize("lookback", ["0", "0s", "-5"])

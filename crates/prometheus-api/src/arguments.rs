@@ -1,9 +1,11 @@
 //! The parameters of Prometheus' API, from the query string and a form, with Prometheus' formats and errors.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use gnudi_app::{ApiError, query::Query, request};
 use gnudi_engine::Engine;
 use gnudi_prometheus::times::{parse_duration, parse_time};
-use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector};
+use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector, quoted};
 use gnudi_server::RequestBody;
 use hyper::Method;
 
@@ -84,8 +86,15 @@ impl Arguments {
 
     /// An integer.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
-        let syntax = |text: &str| format!("strconv.Atoi: parsing {text:?}: invalid syntax");
-        self.parsed(name, |text| text.parse().map_err(|_| syntax(text)))
+        self.parsed(name, |text| {
+            text.parse::<i64>().map_err(|error: ParseIntError| {
+                let reason = match error.kind() {
+                    IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                    _ => "invalid syntax",
+                };
+                format!("strconv.Atoi: parsing {}: {reason}", quoted(text))
+            })
+        })
     }
 
     /// The matcher sets of `match[]`.
@@ -100,11 +109,16 @@ impl Arguments {
         long_work::on_expressions(engine, has_expressions, move || matchers(&texts)).await
     }
 
+    /// Refuses a request without `match[]`.
+    pub fn require_matchers(&self) -> Result<(), Failure> {
+        let mut texts = self.form.values("match[]").chain(self.address.values("match[]"));
+        texts.next().map(|_| ()).ok_or_else(|| Failure::bad_data("no match[] parameter provided"))
+    }
+
     /// The matcher sets of `match[]`, at least one.
     pub async fn required_matchers(&self, engine: &Engine) -> Result<Vec<Vec<Matcher>>, Failure> {
-        let sets = self.parsed_matchers(engine).await;
-        let sets = sets.map_err(|text| Failure::parameter("match[]", text))?;
-        if sets.is_empty() { Err(Failure::bad_data("no match[] parameter provided")) } else { Ok(sets) }
+        self.require_matchers()?;
+        self.parsed_matchers(engine).await.map_err(|text| Failure::parameter("match[]", text))
     }
 
     /// `start` and `end` in milliseconds.

@@ -130,11 +130,11 @@ async fn evaluate_until(
 }
 
 /// Parses a query, within the default limits.
-pub async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<Plan, Failure> {
+pub async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<Plan, gnudi_promql::Error> {
     let query = query.to_owned();
     let has_expressions = long_work::may_have_expressions(&query);
     let parse = move || parse(&query, times, &Limits::default());
-    Ok(long_work::on_expressions(call.app.engine(), has_expressions, parse).await?)
+    long_work::on_expressions(call.app.engine(), has_expressions, parse).await
 }
 
 /// Truncates the items of a response; returns a warning if there were more.

@@ -8,6 +8,9 @@ const FIXED: std::ops::Range<f64> = 1e-4..1e15;
 /// Within this range of magnitudes Prometheus writes no exponent.
 const PLAIN: std::ops::Range<f64> = 1e-6..1e21;
 
+/// The same in Prometheus' text format.
+const TEXT_PLAIN: std::ops::Range<f64> = 1e-4..1e6;
+
 /// Appends a sample's value as in Prometheus' JSON, without the quotes: `1.5`, `-0`, `1e-07`, `+Inf`, `NaN`.
 pub fn write_value(value: f64, out: &mut Vec<u8>) {
     let magnitude = value.abs();
@@ -26,14 +29,28 @@ pub fn write_value(value: f64, out: &mut Vec<u8>) {
     } else if PLAIN.contains(&magnitude) {
         write!(out, "{value}").expect("memory takes it");
     } else {
-        // Go's exponents have a sign and at least two digits.
-        let text = format!("{value:e}");
-        let (digits, exponent) = text.split_once('e').expect("it has an exponent");
-        let (sign, exponent) = match exponent.strip_prefix('-') {
-            Some(exponent) => ('-', exponent),
-            None => ('+', exponent),
-        };
-        write!(out, "{digits}e{sign}{exponent:0>2}").expect("memory takes it");
+        write_scientific(value, out);
+    }
+}
+
+/// Go's exponents have a sign and at least two digits.
+fn write_scientific(value: f64, out: &mut Vec<u8>) {
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').expect("it has an exponent");
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    write!(out, "{digits}e{sign}{exponent:0>2}").expect("memory takes it");
+}
+
+/// Appends a sample's value as in Prometheus' text format: as [`write_value`], but with an exponent from a million on and below a
+/// ten-thousandth, and zero has no sign.
+pub fn write_text_value(value: f64, out: &mut Vec<u8>) {
+    if value.is_finite() && value != 0.0 && !TEXT_PLAIN.contains(&value.abs()) {
+        write_scientific(value, out);
+    } else {
+        write_value(value + 0.0, out);
     }
 }
 
@@ -86,6 +103,24 @@ mod tests {
             (f64::NAN, "NaN"),
         ] {
             assert_eq!(value(number), text);
+        }
+    }
+
+    #[test]
+    fn values_of_texts_are_those_of_prometheus_client() {
+        for (number, text) in [
+            (-0.0, "0"),
+            (123_456.75, "123456.75"),
+            (-1_000_000.0, "-1e+06"),
+            (1_234_567.5, "1.2345675e+06"),
+            (0.0001, "0.0001"),
+            (0.000_012_5, "1.25e-05"),
+            (f64::NEG_INFINITY, "-Inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            let mut out = Vec::new();
+            write_text_value(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
         }
     }
 

@@ -2,7 +2,7 @@
 //! parameters of Prometheus' API.
 
 use gnudi_model::timestamp::{days_from_civil, days_in_month};
-use gnudi_promql::duration_ms;
+use gnudi_promql::{duration_ms, quoted};
 
 /// What Prometheus' clients send as the start of an unlimited range.
 const MIN_TIME: &str = "-292273086-05-16T16:47:06Z";
@@ -21,42 +21,74 @@ const MILLISECONDS_MAX: i64 = i64::MAX / 32;
 pub fn parse_time(text: &str) -> Result<i64, String> {
     let seconds = parse_float(text).filter(|seconds| seconds.is_finite());
     let milliseconds = match (seconds, text) {
-        (Some(seconds), _) => Some((seconds * 1000.0).round() as i64),
+        // The fraction alone: the product of all seconds would be rounded before.
+        (Some(seconds), _) => {
+            let fraction_ms = (seconds.fract() * 1000.0).round() as i64;
+            Some((seconds as i64).saturating_mul(1000).saturating_add(fraction_ms))
+        }
         (None, MIN_TIME) => Some(-MILLISECONDS_MAX),
         (None, MAX_TIME) => Some(MILLISECONDS_MAX),
         (None, _) => parse_rfc3339(text),
     };
-    let milliseconds = milliseconds.ok_or_else(|| format!("cannot parse {text:?} to a valid timestamp"))?;
+    let milliseconds =
+        milliseconds.ok_or_else(|| format!("cannot parse {} to a valid timestamp", quoted(text)))?;
     Ok(milliseconds.clamp(-MILLISECONDS_MAX, MILLISECONDS_MAX))
 }
 
-/// Parses a duration. Returns nanoseconds; they may be negative.
+/// Parses a duration. Returns nanoseconds; those of a number may be negative.
 ///
 /// # Errors
 /// Prometheus' error text, if it is not a valid duration or overflows.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
-    let cannot = || format!("cannot parse {text:?} to a valid duration");
+    let cannot = || format!("cannot parse {} to a valid duration", quoted(text));
     if let Some(seconds) = parse_float(text) {
         let nanoseconds = seconds * 1e9;
-        if nanoseconds.is_nan() {
-            return Err(cannot());
-        }
-        if nanoseconds.abs() >= i64::MAX as f64 {
+        // 2^63 itself is too much, -2^63 is not.
+        if !(i64::MIN as f64..-(i64::MIN as f64)).contains(&nanoseconds) {
             return Err(format!("{}. It overflows int64", cannot()));
         }
         return Ok(nanoseconds as i64);
     }
-    let (sign, rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text),
-    };
-    let milliseconds = duration_ms(rest).ok().filter(|_| !rest.is_empty()).ok_or_else(cannot)?;
-    Ok(sign * milliseconds * NANOSECONDS_PER_MILLISECOND)
+    let milliseconds = duration_ms(text).ok().filter(|_| !text.is_empty()).ok_or_else(cannot)?;
+    Ok(milliseconds * NANOSECONDS_PER_MILLISECOND)
 }
 
-/// Go's `ParseFloat`, without hexadecimal numbers.
+/// A duration as Go prints it: `-1m30s`, `1.5ms`, `0s`.
+pub fn duration_text(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let magnitude = nanoseconds.unsigned_abs();
+    let (unit, decimals) = match magnitude {
+        0 => ("s", 0),
+        1..1_000 => ("ns", 0),
+        1_000..1_000_000 => ("µs", 3),
+        1_000_000..1_000_000_000 => ("ms", 6),
+        _ => {
+            let seconds = decimal(magnitude % 60_000_000_000, 9);
+            let minutes = magnitude / 60_000_000_000;
+            return match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{sign}{seconds}s"),
+                (0, minutes) => format!("{sign}{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}s"),
+            };
+        }
+    };
+    format!("{sign}{}{unit}", decimal(magnitude, decimals))
+}
+
+/// A number with so many decimals, without the zeros at its end.
+fn decimal(number: u64, decimals: u32) -> String {
+    let unit = 10_u64.pow(decimals);
+    let (whole, fraction) = (number / unit, number % unit);
+    if fraction == 0 {
+        return whole.to_string();
+    }
+    let fraction = format!("{fraction:0width$}", width = decimals as usize);
+    format!("{whole}.{}", fraction.trim_end_matches('0'))
+}
+
+/// Go's `ParseFloat`, without hexadecimal numbers and underscores. NaN has no sign there.
 fn parse_float(text: &str) -> Option<f64> {
-    text.parse().ok()
+    text.parse().ok().filter(|number: &f64| !number.is_nan() || !text.starts_with(['+', '-']))
 }
 
 /// Parses `2006-01-02T15:04:05.999Z` or `...+07:00`. Returns milliseconds since the epoch.
@@ -115,6 +147,9 @@ mod tests {
             ("4", 4000),
             ("-1.5", -1500),
             ("1e3", 1_000_000),
+            // The nearest double is less.
+            ("1750000000.0015", 1_750_000_000_001),
+            ("-1750000000.0015", -1_750_000_000_001),
             ("2015-06-03T13:21:58.555Z", 1_433_337_718_555),
             ("2015-06-03T14:21:58.555+01:00", 1_433_337_718_555),
             ("2016-02-29T00:00:00Z", 1_456_704_000_000),
@@ -147,17 +182,49 @@ mod tests {
             ("0.5", 500_000_000),
             ("1h30m", 5_400_000_000_000),
             ("1ms", 1_000_000),
-            ("-1m", -60_000_000_000),
+            ("-60", -60_000_000_000),
             ("1e-9", 1),
+            ("-9223372036854775808e-9", i64::MIN),
         ] {
             assert_eq!(parse_duration(text), Ok(nanoseconds), "{text}");
         }
-        for text in
-            ["", "x", "1h1h", "1m1h", "1.5h", "NaN", "h", "99999999999999999999d", "9999999y", "-", "1é"]
-        {
+        for text in [
+            "",
+            "x",
+            "1h1h",
+            "1m1h",
+            "1.5h",
+            "-NaN",
+            "h",
+            "99999999999999999999d",
+            "9999999y",
+            "-",
+            "-1m",
+            "1é",
+        ] {
             assert_eq!(parse_duration(text), Err(format!("cannot parse {text:?} to a valid duration")));
         }
-        let text = "cannot parse \"1e300\" to a valid duration. It overflows int64";
-        assert_eq!(parse_duration("1e300"), Err(text.to_owned()));
+        for text in ["1e300", "-1e300", "NaN", "Inf", "9223372036854775808e-9"] {
+            let expected = format!("cannot parse {text:?} to a valid duration. It overflows int64");
+            assert_eq!(parse_duration(text), Err(expected));
+        }
+        let escaped = r#"cannot parse "\x01\u200b" to a valid duration"#;
+        assert_eq!(parse_duration("\u{1}\u{200b}"), Err(escaped.to_owned()));
+    }
+
+    #[test]
+    fn durations_are_printed_as_in_go() {
+        for (nanoseconds, text) in [
+            (0, "0s"),
+            (-1, "-1ns"),
+            (-1_500, "-1.5µs"),
+            (-2_000_000, "-2ms"),
+            (-5_000_000_000, "-5s"),
+            (-90_000_000_000, "-1m30s"),
+            (3_600_500_000_000, "1h0m0.5s"),
+            (i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(duration_text(nanoseconds), text);
+        }
     }
 }

@@ -30,6 +30,7 @@ pub use limits::Limits;
 pub use plan::{
     MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, Windows, parse, parse_selector,
 };
+pub use quoted::quoted;
 pub use series::{STALE_NAN_BITS, Series};
 pub use syntax::{duration_ms, format, syntax_tree};
 pub use value::{QueryResult, Sample, SampleSeries, Usage, Value};

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-pub(crate) fn quoted(text: &str) -> String {
+/// A text in quotes, with Go's escapes.
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

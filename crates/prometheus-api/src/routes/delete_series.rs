@@ -32,11 +32,12 @@ pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answe
 }
 
 async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScope>) -> Result<(), Failure> {
-    let sets = arguments.required_matchers(call.app.engine()).await?;
+    arguments.require_matchers()?;
     let (start_ms, end_ms) = arguments.times()?;
     if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {
         return Err(Failure::parameter("end", "end timestamp must not be before start time"));
     }
+    let sets = arguments.required_matchers(call.app.engine()).await?;
     let found = find_all(call, Rule::DeleteMetric, &label_matchers(&sets)?, seen).await?;
     let metrics: HashSet<MetricId> = found.into_iter().map(|series| series.metric).collect();
     if start_ms.is_none() && end_ms.is_none() {

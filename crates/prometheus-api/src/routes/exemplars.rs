@@ -11,7 +11,7 @@ use gnudi_prometheus::{
     number::{write_time, write_value},
     remote_write::names,
 };
-use gnudi_promql::{Labels, Matcher, Plan, QueryTimes};
+use gnudi_promql::{ErrorKind, Labels, Matcher, Plan, QueryTimes};
 use uuid::Uuid;
 
 use crate::{
@@ -29,7 +29,15 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         if times.is_empty() {
             return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
         }
-        let plan = parsed(call, arguments.get("query"), QueryTimes::instant(0)).await?;
+        let plan = parsed(call, arguments.get("query"), QueryTimes::instant(0)).await;
+        // Here Prometheus does not name the parameter.
+        let plan = plan.map_err(|error| match error.kind {
+            ErrorKind::BadData => Failure::bad_data(error.text),
+            _ => error.into(),
+        })?;
+        if plan.selections(0).is_empty() {
+            return Ok(reply::no_content());
+        }
         let found = call.api.exemplars.find(|exemplar| {
             times.contains(&exemplar.time_ms) && super::sees_creator(seen, &exemplar.creator)
         });

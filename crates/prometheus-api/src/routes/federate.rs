@@ -4,7 +4,7 @@ use std::io::Write;
 
 use gnudi_prometheus::{
     escaped::{escape, is_plain},
-    number::write_value,
+    number::write_text_value,
 };
 use gnudi_promql::{METRIC_NAME, Sample};
 use hyper::{
@@ -99,15 +99,15 @@ fn text(samples: &[Sample], escaping: Escaping) -> Vec<u8> {
         }
         let is_quoted = shown.starts_with('"');
         let mut labels: Vec<String> = if is_quoted { vec![shown.clone()] } else { Vec::new() };
+        let others = sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME);
+        labels.extend(others.map(|(label, value)| format!("{}={}", escaping.name(label), quoted(value))));
         if sample.labels.get(INSTANCE).is_empty() {
             // With `honor_labels` the scraper keeps the absence of the label.
             labels.push(format!("{INSTANCE}=\"\""));
         }
-        let others = sample.labels.iter().filter(|(label, _)| *label != METRIC_NAME);
-        labels.extend(others.map(|(label, value)| format!("{}={}", escaping.name(label), quoted(value))));
         let before = if is_quoted { "" } else { &shown };
         write!(out, "{before}{{{}}} ", labels.join(",")).expect("memory takes it");
-        write_value(sample.value, &mut out);
+        write_text_value(sample.value, &mut out);
         writeln!(out, " {}", sample.time_ms).expect("memory takes it");
     }
     out
@@ -115,4 +115,36 @@ fn text(samples: &[Sample], escaping: Escaping) -> Vec<u8> {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_promql::Labels;
+
+    use super::*;
+
+    #[test]
+    fn samples_have_prometheus_text_format() {
+        let sample = |labels: &[(&str, &str)], value| Sample {
+            labels: Labels::new(labels.iter().copied()),
+            time_ms: 1500,
+            value,
+        };
+        let samples = [
+            sample(&[("__name__", "a"), ("job", "j"), ("instance", "i")], -0.0),
+            sample(&[("__name__", "a"), ("job", "j"), ("zone", "\"")], 1_048_576.0),
+            sample(&[("__name__", "b.c"), ("d.e", "f")], f64::INFINITY),
+        ];
+        let shown = |escaping| String::from_utf8(text(&samples, escaping)).unwrap();
+        assert_eq!(
+            shown(Escaping::Underscores),
+            "# TYPE a untyped\n\
+             a{instance=\"i\",job=\"j\"} 0 1500\n\
+             a{job=\"j\",zone=\"\\\"\",instance=\"\"} 1.048576e+06 1500\n\
+             # TYPE b_c untyped\n\
+             b_c{d_e=\"f\",instance=\"\"} +Inf 1500\n"
+        );
+        let utf8 = "# TYPE \"b.c\" untyped\n{\"b.c\",\"d.e\"=\"f\",instance=\"\"} +Inf 1500\n";
+        assert!(shown(Escaping::None).ends_with(utf8));
+    }
 }

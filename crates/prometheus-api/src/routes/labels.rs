@@ -44,8 +44,8 @@ async fn list(
         return Err(Failure::bad_data("invalid label name: \"\""));
     }
     let limit = arguments.limit()?;
-    let sets = arguments.matchers(call.app.engine()).await?;
     arguments.times()?;
+    let sets = arguments.matchers(call.app.engine()).await?;
     let sets = label_matchers(&sets)?;
     let mut texts = texts(call, name, &sets, seen).await?;
     let (count, limit) = (texts.len(), limit.unwrap_or(usize::MAX));

@@ -1,8 +1,8 @@
 //! `/api/v1/query` and `/api/v1/query_range`.
 
 use gnudi_indexer::MetricScope;
-use gnudi_prometheus::answer::QueryPieces;
-use gnudi_promql::QueryTimes;
+use gnudi_prometheus::{answer::QueryPieces, times::duration_text};
+use gnudi_promql::{QueryTimes, quoted};
 use gnudi_server::ReplyBody;
 
 use crate::{
@@ -64,10 +64,20 @@ async fn respond(
     seen: Option<MetricScope>,
 ) -> Result<Response, Failure> {
     let timeout = arguments.duration("timeout")?;
+    if let Some(timeout) = timeout.filter(|timeout| *timeout <= 0) {
+        let reason = format!("timeout must be positive, got {}", duration_text(timeout));
+        return Err(Failure::parameter("timeout", reason));
+    }
     let lookback = arguments.lookback()?;
     let parameters = QueryParameters { query: arguments.get("query"), times, timeout, lookback, limit };
-    let evaluated = evaluation::evaluate(call, &parameters, seen.as_ref()).await?;
-    let stats = (!arguments.get("stats").is_empty()).then(|| evaluated.stats.write());
+    let mut evaluated = evaluation::evaluate(call, &parameters, seen.as_ref()).await?;
+    let asked = arguments.get("stats");
+    if !matches!(asked, "" | "true" | "all") {
+        let text = "is deprecated and will be rejected in the next major release, use \"true\" or \"all\"";
+        let warning = format!("value {} for parameter \"stats\" {text}", quoted(asked));
+        evaluated.result.warnings.push(warning);
+    }
+    let stats = (!asked.is_empty()).then(|| evaluated.stats.write());
     let samples = evaluation::samples_of(&evaluated.result.value);
     let mut pieces = QueryPieces::new(evaluated.result, stats.as_deref());
     if samples <= WHOLE_SAMPLES_MAX {

@@ -16,10 +16,11 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
+        arguments.require_matchers()?;
         let limit = arguments.limit()?;
-        let sets = arguments.required_matchers(call.app.engine()).await?;
         // Only validated: series are listed whatever the times of their samples.
         arguments.times()?;
+        let sets = arguments.required_matchers(call.app.engine()).await?;
         let series = find_all(call, Rule::ListMetric, &label_matchers(&sets)?, seen).await?;
         let (count, limit) = (series.len(), limit.unwrap_or(usize::MAX));
         let data = long_work::on_items(call.app.engine(), count, move || listed(series, limit)).await;

@@ -69,10 +69,13 @@ pub async fn tsdb(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
-    let limit = match arguments.number("limit")? {
-        None => CENSUS_DEFAULT,
-        Some(limit @ 1..=CENSUS_MAX) => limit as usize,
-        Some(_) => return Err(Failure::bad_data("limit must be a positive number up to 10000")),
+    let limit = match arguments.number("limit") {
+        Ok(None) => CENSUS_DEFAULT,
+        Ok(Some(limit @ 1..=CENSUS_MAX)) => limit as usize,
+        Ok(Some(limit)) if limit > CENSUS_MAX => {
+            return Err(Failure::bad_data(format!("limit must not exceed {CENSUS_MAX}")));
+        }
+        Ok(Some(_)) | Err(_) => return Err(Failure::bad_data("limit must be a positive number")),
     };
     let census = if call.app.options().policy.is_customised(Rule::ListMetric) {
         let series = find_all(call, Rule::ListMetric, &[Vec::new()], seen).await?;

@@ -21,12 +21,16 @@ pub async fn targets(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
         let pool = arguments.get("scrapePool");
-        let mut active =
-            if arguments.get("state") == "dropped" { Vec::new() } else { active(call, seen).await? };
+        let state = arguments.get("state").to_lowercase();
+        let shows = |kind: &str| matches!(state.as_str(), "" | "any") || state == kind;
+        let mut active = if shows("active") { active(call, seen).await? } else { Vec::new() };
         active.retain(|target| pool.is_empty() || target.labels.get("job") == pool);
         let mut data = b"{\"activeTargets\":".to_vec();
         write_list(&active, &mut data, Target::write);
-        data.extend_from_slice(b",\"droppedTargets\":[],\"droppedTargetCounts\":{}}");
+        let counts = if shows("dropped") { "{}" } else { "null" };
+        data.extend_from_slice(
+            format!(",\"droppedTargets\":[],\"droppedTargetCounts\":{counts}}}").as_bytes(),
+        );
         Ok(reply::ok(success(&data, &[], &[])))
     })
     .await

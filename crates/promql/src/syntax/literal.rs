@@ -59,8 +59,9 @@ pub fn duration_ms(text: &str) -> Result<i64, String> {
         let letters = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(letters);
         let (_, milliseconds) = units.find(|known| known.0 == unit).ok_or_else(invalid)?;
-        let count: Option<i64> = count.parse().ok();
-        let sum = count.and_then(|count| count.checked_mul(*milliseconds)?.checked_add(total));
+        let count: u64 = count.parse().map_err(|_| invalid())?;
+        let sum = i64::try_from(count).ok();
+        let sum = sum.and_then(|count| count.checked_mul(*milliseconds)?.checked_add(total));
         total = sum.filter(|sum| *sum <= DURATION_MAX_MS).ok_or("duration out of range")?;
         rest = behind;
     }
