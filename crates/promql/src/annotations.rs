@@ -7,6 +7,7 @@ use twox_hash::XxHash64;
 
 use crate::functions::{date, histogram::Forced};
 use crate::numbers::{general, general_below};
+use crate::quoted::quoted;
 use crate::syntax::Position;
 
 /// The maximum number of texts of each severity that are shown.
@@ -80,14 +81,14 @@ impl Annotations {
     }
 
     pub(crate) fn bad_bucket_label(&mut self, metric: &str, label: &str, at: usize) {
-        let text = format!("bucket label \"le\" is missing or has a malformed value of {label:?}");
+        let text = format!("bucket label \"le\" is missing or has a malformed value of {}", quoted(label));
         self.warn(&with_metric(text, metric), at);
     }
 
     pub(crate) fn possible_non_counter(&mut self, metric: &str, at: usize) {
         let text =
             "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
-        self.infos.add(format!("{text} {metric:?}"), at);
+        self.infos.add(format!("{text} {}", quoted(metric)), at);
     }
 
     pub(crate) fn forced_monotonicity(&mut self, metric: &str, forced: Forced, time: i64, at: usize) {
@@ -144,7 +145,7 @@ fn shortened(mut texts: Vec<String>, others: usize, severity: &str) -> Vec<Strin
 }
 
 fn with_metric(text: String, metric: &str) -> String {
-    if metric.is_empty() { text } else { format!("{text} for metric name {metric:?}") }
+    if metric.is_empty() { text } else { format!("{text} for metric name {}", quoted(metric)) }
 }
 
 /// A number as Go's `%.2g` prints it.

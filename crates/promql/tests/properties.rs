@@ -223,7 +223,7 @@ proptest! {
         step in 1..200_i64,
     ) {
         // An instant vector that is sorted decides which series come first; those of a range have no order.
-        let sorts = ["sort(", "topk(", "bottomk("].iter().any(|name| query.contains(name));
+        let sorts = ["sort(", "topk(", "bottomk(", "limit_ratio("].iter().any(|name| query.contains(name));
         prop_assume!(!(sorts && query.contains("limitk(")));
         // `start()` and `end()` are those of the whole query.
         let query = query.replace("@ end()", "@ 700").replace("@ start()", "@ 100");

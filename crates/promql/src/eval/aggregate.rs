@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Context, Meter};
 use crate::error::Result;
+use crate::functions::math;
 use crate::labels::Labels;
 use crate::numbers::{Mean, add_compensated, quantile};
 use crate::plan::{Aggregate, AggregateOp, Grouping, listed};
@@ -145,8 +146,9 @@ impl Context<'_> {
     /// Of invalid quantiles, the extremes are reported.
     fn check_quantiles(&self, qs: &[f64], at: usize) {
         let nan = qs.iter().copied().find(|q| q.is_nan());
-        let most = qs.iter().copied().reduce(f64::max).filter(|q| *q > 1.0);
-        let least = qs.iter().copied().reduce(f64::min).filter(|q| *q < 0.0);
+        // With NaN among them only an infinity is an extreme.
+        let most = qs.iter().copied().reduce(math::max).filter(|q| *q > 1.0);
+        let least = qs.iter().copied().reduce(math::min).filter(|q| *q < 0.0);
         for q in [nan, most, least].into_iter().flatten() {
             self.annotate(|annotations| annotations.quantile_out_of_range(q, at));
         }

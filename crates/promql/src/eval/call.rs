@@ -93,7 +93,8 @@ impl<'a> Context<'a> {
             return self.map(arg, grid, |seconds| part(&Civil::of_float(seconds)));
         }
         self.budget.columns(1, grid.steps)?;
-        let values = grid.times().map(|time| part(&Civil::new(time.div_euclid(1000)))).collect();
+        // As in Prometheus, times before 1970 are rounded up to seconds.
+        let values = grid.times().map(|time| part(&Civil::new(time / 1000))).collect();
         Ok(vec![VectorSeries { labels: Labels::empty(), drop_name: false, column: Column::full(values) }])
     }
 

@@ -160,6 +160,19 @@ impl Context<'_> {
 
 /// A number as the text format of `OpenMetrics` has it: `1.0` rather than `1`.
 fn quantile_text(q: f64) -> String {
-    let text = general(q);
+    // Zero has no sign.
+    let text = general(q + 0.0);
     if q.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_labels_of_open_metrics() {
+        for (q, text) in [(0.0, "0.0"), (-0.0, "0.0"), (1.0, "1.0"), (0.99, "0.99"), (f64::NAN, "NaN")] {
+            assert_eq!(quantile_text(q), text);
+        }
+    }
 }

@@ -15,11 +15,11 @@ fn check_ks(ks: &[f64]) -> Result<()> {
     if ks.iter().any(|k| k.is_nan()) {
         return Err(Error::execution("Parameter value is NaN"));
     }
-    if let Some(k) = ks.iter().find(|k| **k <= K_MIN) {
-        return Err(Error::execution(format!("Scalar value {} underflows int64", general(*k))));
+    if let Some(k) = ks.iter().copied().reduce(f64::min).filter(|k| *k <= K_MIN) {
+        return Err(Error::execution(format!("Scalar value {} underflows int64", general(k))));
     }
-    if let Some(k) = ks.iter().find(|k| **k >= K_MAX) {
-        return Err(Error::execution(format!("Scalar value {} overflows int64", general(*k))));
+    if let Some(k) = ks.iter().copied().reduce(f64::max).filter(|k| *k >= K_MAX) {
+        return Err(Error::execution(format!("Scalar value {} overflows int64", general(k))));
     }
     Ok(())
 }
@@ -49,6 +49,13 @@ impl Heap {
             self.entries.swap(at, parent);
             at = parent;
         }
+    }
+
+    /// The order in which Prometheus returns entries that it does not sort.
+    fn unsorted(entries: impl Iterator<Item = (f64, usize)>) -> Vec<usize> {
+        let mut heap = Heap { entries: Vec::new(), reversed: false };
+        entries.for_each(|entry| heap.push(entry));
+        heap.entries.into_iter().map(|entry| entry.1).collect()
     }
 
     /// Replaces the first entry if the new one is better.
@@ -100,17 +107,14 @@ fn selected(op: AggregateOp, group: &Group, vector: &[VectorSeries], param: f64,
         group.members.iter().filter_map(|at| vector[*at].column.get(step).map(|value| (value, *at)));
     if op == AggregateOp::LimitRatio {
         let ratio = param.clamp(-1.0, 1.0);
-        return entries
-            .map(|entry| entry.1)
-            .filter(|at| ratio != 0.0 && in_ratio(&vector[*at], ratio))
-            .collect();
+        return Heap::unsorted(entries.filter(|(_, at)| ratio != 0.0 && in_ratio(&vector[*at], ratio)));
     }
     if param < 1.0 {
         return Vec::new();
     }
     let k = (param as usize).min(vector.len());
     if op == AggregateOp::Limitk {
-        return entries.map(|entry| entry.1).take(k).collect();
+        return Heap::unsorted(entries.take(k));
     }
     let mut heap = Heap { entries: Vec::new(), reversed: op == AggregateOp::Bottomk };
     for entry in entries {

@@ -49,6 +49,9 @@ pub(crate) fn max(a: f64, b: f64) -> f64 {
         f64::INFINITY
     } else if a.is_nan() || b.is_nan() {
         f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        // `f64::max` and `f64::min` may choose either zero.
+        if a.is_sign_negative() { b } else { a }
     } else {
         a.max(b)
     }
@@ -60,7 +63,22 @@ pub(crate) fn min(a: f64, b: f64) -> f64 {
         f64::NEG_INFINITY
     } else if a.is_nan() || b.is_nan() {
         f64::NAN
+    } else if a == 0.0 && b == 0.0 {
+        if a.is_sign_negative() { a } else { b }
     } else {
         a.min(b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_ordered_by_sign() {
+        for (a, b) in [(0.0, -0.0), (-0.0, 0.0)] {
+            assert!(max(a, b).is_sign_positive() && min(a, b).is_sign_negative());
+        }
+        assert!(max(-0.0, -0.0).is_sign_negative() && min(0.0, 0.0).is_sign_positive());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{Answer, Samples};
 use crate::error::Error;
-use crate::numbers::add_compensated;
+use crate::numbers::{add_compensated, plain};
 
 #[derive(Default)]
 struct Sum(f64, f64);
@@ -59,10 +59,9 @@ pub(crate) fn double_exponential_smoothing(samples: &Samples<'_>, scalars: &[f64
     let (smoothing, trending) = (scalars[0], scalars[1]);
     for (factor, name) in [(smoothing, "smoothing"), (trending, "trend")] {
         if factor <= 0.0 || factor >= 1.0 {
-            return Err(Error::execution(format!(
-                "invalid {name} factor. Expected: 0 < {}f < 1, got: {factor:.6}",
-                &name[..1]
-            )));
+            let got = if factor.is_finite() { format!("{factor:.6}") } else { plain(factor) };
+            let expected = format!("0 < {}f < 1", &name[..1]);
+            return Err(Error::execution(format!("invalid {name} factor. Expected: {expected}, got: {got}")));
         }
     }
     let values = samples.values;
