@@ -86,9 +86,12 @@ fn decimal(number: u64, decimals: u32) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Go's `ParseFloat`, without hexadecimal numbers and underscores. NaN has no sign there.
+/// Go's `ParseFloat`, without hexadecimal numbers and underscores: NaN has no sign, and a number that is too large is no infinity.
 fn parse_float(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| !number.is_nan() || !text.starts_with(['+', '-']))
+    let number: f64 = text.parse().ok()?;
+    let is_signed_nan = number.is_nan() && text.starts_with(['+', '-']);
+    let overflows = number.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
+    (!is_signed_nan && !overflows).then_some(number)
 }
 
 /// Parses `2006-01-02T15:04:05.999Z` or `...+07:00`. Returns milliseconds since the epoch.
@@ -195,6 +198,7 @@ mod tests {
             "1m1h",
             "1.5h",
             "-NaN",
+            "1e999",
             "h",
             "99999999999999999999d",
             "9999999y",
