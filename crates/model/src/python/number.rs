@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 /// `float(text)`: surrounding whitespace, underscores between digits, digits of any script, `inf`, `infinity` and `nan`
-/// in any case; `None` if Python raises.
+/// in any case; `None` if Python raises. The whitespace is Unicode's: unlike `str.strip()`, without U+001C to U+001F.
 pub fn float_of_text(text: &str) -> Option<f64> {
-    let text = without_underscores(&with_ascii_digits(text.trim_matches(is_space)))?;
+    let text = without_underscores(&with_ascii_digits(text.trim()))?;
     // Rust accepts the same forms after that; it has no hexadecimal either.
     text.parse().ok()
 }
 
 /// `int(text)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int_of_text(text: &str) -> Option<i128> {
-    without_underscores(&with_ascii_digits(text.trim_matches(is_space)))?.parse().ok()
+    without_underscores(&with_ascii_digits(text.trim()))?.parse().ok()
 }
 
 /// The text with ASCII's digits in place of those of other scripts.
@@ -61,11 +61,6 @@ const ZEROS: &str = "\
     \u{118e0}\u{11950}\u{11c50}\u{11d50}\u{11da0}\u{16a60}\u{16ac0}\u{16b50}\u{1d7ce}\u{1d7d8}\u{1d7e2}\
     \u{1d7ec}\u{1d7f6}\u{1e140}\u{1e2f0}\u{1e950}\u{1fbf0}";
 
-/// The whitespace of `str.strip()`: Unicode's, and the separators U+001C to U+001F.
-pub(super) fn is_space(character: char) -> bool {
-    character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
-}
-
 /// The text without its underscores; `None` if one of them is not between digits.
 fn without_underscores(text: &str) -> Option<String> {
     if !text.contains('_') {
@@ -96,10 +91,14 @@ mod tests {
             ("\u{663}\u{66b}\u{665}", None),
             ("\u{66a}", None),
             ("\u{1fbfa}", None),
+            ("\u{a0}1\x0b", Some(1.0)),
+            ("\x1f1", None),
+            ("\u{a0}1\x1c", None),
         ] {
             assert_eq!(float_of_text(text), expected, "{text}");
         }
         assert_eq!(int_of_text("\u{663}_\u{661}"), Some(31));
+        assert_eq!((int_of_text("\u{a0}1\n"), int_of_text("1\x1f")), (Some(1), None));
         assert!(ZEROS.chars().is_sorted());
         for zero in ZEROS.chars() {
             assert_eq!((ascii_digit(zero), zero.is_numeric()), (Some('0'), true), "{zero:?}");

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::number::{is_space, with_ascii_digits};
+use super::number::with_ascii_digits;
 
 /// Python's `repr` of a string; characters outside ASCII count as printable.
 pub fn repr_str(text: &str) -> String {
@@ -38,6 +38,11 @@ pub fn bool_of_text(text: &str) -> Option<bool> {
     }
 }
 
+/// The whitespace of `str.strip()`: Unicode's, and the separators U+001C to U+001F.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
+}
+
 /// `uuid.UUID(text)`: a UUID with or without hyphens, braces and `urn:uuid:`, or else 32 characters that `int(text, 16)`
 /// accepts.
 pub fn parse_uuid(text: &str) -> Option<Uuid> {
@@ -51,7 +56,7 @@ pub fn parse_uuid(text: &str) -> Option<Uuid> {
 
 /// `int(text, 16)` of a text without hyphens; `None` if Python raises or the number does not fit.
 fn hexadecimal(text: &str) -> Option<u128> {
-    let text = with_ascii_digits(text.trim_matches(is_space));
+    let text = with_ascii_digits(text.trim());
     let unsigned = text.strip_prefix('+').unwrap_or(&text);
     let digits = match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
         Some(behind) => behind.strip_prefix('_').unwrap_or(behind),
@@ -141,6 +146,7 @@ mod tests {
             "0x__fe182a51d24122b90bdf0f215b73",
             "++dfe182a51d24122b90bdf0f215b736",
             "5dfe 82a51d24122b90bdf0f215b736e",
+            "\x1fdfe182a51d24122b90bdf0f215b736e",
             "\u{e9}dfe182a51d24122b90bdf0f215b736e",
         ] {
             assert_eq!(parse_uuid(text), None, "{text}");
