@@ -11,7 +11,7 @@ fuzz_target!(|datagram: &[u8]| {
     let mut aggregator = Aggregator::new(LIMITS);
     // Twice, with a flush in between, which keeps the levels of gauges.
     for second in 1..=2 {
-        let _ = aggregator.take(datagram, Timestamp(second * 1_000_000_000));
+        let _ = aggregator.add_datagram(datagram, Timestamp(second * 1_000_000_000));
         let (metrics, taken) = aggregator.flush();
         assert!(metrics.len() <= LIMITS.metrics_max);
         assert!(taken.values + taken.malformed + taken.excess <= 2 * datagram.len() as u64 + 2);
