@@ -1,11 +1,14 @@
 """statsd by a real client (PyPI's `statsd`) over UDP: to `gnudi statsd` beside a server, and within `gnudi serve`."""
 
+import contextlib
+import math
 import socket
 import time
 
 import pytest
 import statsd
-from inputs.stored import points, values, wait_for_metrics
+from gnocchi import statsd as gnocchis
+from inputs.stored import metrics_of, points, values, wait_for_metrics
 from support import gnudi as program
 from support.http import create_policy_with_rule
 from support.http_stand_in import HttpStandIn
@@ -117,13 +120,60 @@ def test_within_serve(gnudi, ports):
 
 def test_malformed_datagrams_cost_nothing_else(server, collector, ports):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for datagram in (b"", b"\n", b"\xff\xfe", b"x" * 9000, b"a:1", b"a|c", b"a:x|c", b"a:1|c|@7", b"a:1|zz",
-                         b":1|c", b"a:nan|g", b"a:1|c|@0.5|#tag", b"a:b:c:d", b"bad\nok:1|c\nbad:2"):
+        for datagram in (b"", b"\n", b"\xff\xfe", b"x" * 9000, b"a:1", b"a|c", b"a:x|c", b"a:1|c|@-7", b"a:1|zz",
+                         b"|c", b"a:nan|g", b"a:1|c|@0.5|#tag", b"a:b:c:d", b"bad\nok:1|c\nbad:2"):
             sender.sendto(datagram, ("127.0.0.1", ports))
     metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["ok|c"])
     assert set(metrics) == {"ok|c"}
     wait_until(lambda: "values were dropped" in collector.log(), 30, "a line in the log")
     assert collector.running()
+
+
+def read_by_gnocchi(datagrams):
+    """{metric: value} of Gnocchi's own statsd for one flush, whose stores are left out."""
+    stats = object.__new__(gnocchis.Stats)
+    stats.gauges, stats.counters, stats.times = {}, {}, {}
+    for datagram in datagrams:
+        # asyncio logs what it raises.
+        with contextlib.suppress(Exception):
+            gnocchis.StatsdServer(stats).datagram_received(datagram, None)
+    kinds = (stats.gauges, stats.counters, stats.times)
+    return {name: measure.value for kind in kinds for name, measure in kind.items()}
+
+
+def read_by_gnudi(server, port, datagrams):
+    """The same of gnudi. The last datagram is the metric `last|g`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for datagram in (*datagrams, b"last:1|g"):
+            sender.sendto(datagram, ("127.0.0.1", port))
+    metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["last|g"])
+    wait_until(lambda: values(server.client(), metrics["last|g"]) == [1.0], 10, "the measure")
+    metrics = metrics_of(server.client(), "generic", RESOURCE)
+    measured = lambda metric: wait_until(lambda: values(server.client(), metric), 10, "a measure")[0]
+    return {name: measured(metric) for name, metric in metrics.items() if name != "last|g"}
+
+
+def test_lines_are_read_as_by_gnocchi(server, collector, ports):
+    datagrams = (b"underscores:1_0|c", "script:\u0661\u0662|g".encode(), b"blanks: 7 |c|@ 0.5 ", b"above:3|c|@2.5", b" before:1|c",
+                 b":1|c", b"exponent:1e3|ms", b"point:.5|g", b"signed:-2|c|@0.1", "n\u00e4me:1|c".encode(), b"double:1__0|c", b"hex:0x1|c",
+                 b"zero:1|c|@0", b"kind:1|C", b"rate:1|c|", b"parts:1|c|@1|x", b"a|b:1|c", b"separator:\x1f1|c")
+    read = read_by_gnudi(server, ports, datagrams)
+    assert read == read_by_gnocchi(datagrams)
+    assert (read["above|c"], read["|c"], read[" before|c"]) == (3 * (1 / 2.5), 1.0, 1.0)
+
+
+def test_a_line_costs_no_other(server, collector, ports):
+    datagrams = (b"a:1|c\nb:x|c\nc:1|c", b"d:1|c\nb:1|c|@x\ne:1|c", b"f:1|c\n\xff:1|c\ng:1|c", b"h:1|c\r\ni:1|c\r\n")
+    assert set(read_by_gnocchi(datagrams)) == {"a|c", "d|c"}
+    assert read_by_gnudi(server, ports, datagrams) == dict.fromkeys(("a|c", "c|c", "d|c", "e|c", "f|c", "g|c", "h|c", "i|c"), 1.0)
+
+
+def test_what_is_no_number(server, collector, ports):
+    datagrams = (b"a:1|c\na:nan|c\na:2|c", b"b:inf|g", b"c:1|c|@-2", b"d:1|c|@inf", b"e:1|c|x0.5")
+    expected = read_by_gnocchi(datagrams)
+    assert math.isnan(expected.pop("a|c"))
+    assert expected == {"b|g": math.inf, "c|c": -0.5, "d|c": 0.0, "e|c": 2.0}
+    assert read_by_gnudi(server, ports, datagrams) == {"a|c": 3.0}
 
 
 def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports):

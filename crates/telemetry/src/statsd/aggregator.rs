@@ -75,7 +75,8 @@ impl Aggregator {
     pub fn add_datagram(&mut self, datagram: &[u8], now: Timestamp) -> Option<MalformedLine> {
         let mut fault = None;
         for line in datagram.split(|byte| *byte == b'\n') {
-            let line = line.trim_ascii();
+            // Blanks before the name are part of it, as in Gnocchi.
+            let line = line.trim_ascii_end();
             if line.is_empty() {
                 continue;
             }

@@ -1,18 +1,20 @@
 //! Parses a line of a datagram: `name:value|type|@rate`; several values of one name are separated by colons.
 
+use gnudi_model::python;
+
 /// Maximum characters of a metric's name, type included.
 const NAME_CHARACTERS_MAX: usize = 255;
 
 /// Why a line or a value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedLine {
-    #[error("no name, or one that is too long")]
+    #[error("a name that is too long, or holds | or NUL")]
     Name,
     #[error("not of the form name:value|type")]
     Form,
     #[error("not a number")]
     Number,
-    #[error("no rate above 0 up to 1")]
+    #[error("no rate above 0")]
     Rate,
     #[error("an unknown type")]
     Type,
@@ -26,7 +28,7 @@ pub enum StatsdValue<'a> {
     /// `g`: a level; with a sign, a relative change.
     Level(f64),
     Change(f64),
-    /// `c`: an increment, scaled up by the sampling rate.
+    /// `c`: an increment, divided by the sampling rate.
     Count(f64),
     /// `s`: a member of a set; the measure is the set's size.
     Member(&'a str),
@@ -56,8 +58,8 @@ impl StatsdMessage<'_> {
 pub fn read(line: &str) -> impl Iterator<Item = Result<StatsdMessage<'_>, MalformedLine>> {
     let (name, values) = line.split_once(':').unwrap_or((line, ""));
     let characters_max = NAME_CHARACTERS_MAX - "|ms".len();
-    let is_name = !name.is_empty()
-        && !name.contains(['|', '\0'])
+    // As in Gnocchi, a name may be empty.
+    let is_name = !name.contains(['|', '\0'])
         && (name.len() <= characters_max || name.chars().count() <= characters_max);
     values.split(':').map(move |value| {
         let name = Some(name).filter(|_| is_name).ok_or(MalformedLine::Name)?;
@@ -89,11 +91,11 @@ fn read_value(text: &str) -> Result<StatsdValue<'_>, MalformedLine> {
 
 fn read_rate(text: &str) -> Result<f64, MalformedLine> {
     let rate = text.strip_prefix('@').and_then(|rate| number(rate).ok());
-    rate.filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(MalformedLine::Rate)
+    rate.filter(|rate| *rate > 0.0).ok_or(MalformedLine::Rate)
 }
 
 fn number(text: &str) -> Result<f64, MalformedLine> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(MalformedLine::Number)
+    python::float_of_text(text).filter(|number| number.is_finite()).ok_or(MalformedLine::Number)
 }
 
 #[cfg(test)]
@@ -114,6 +116,11 @@ mod tests {
             ("a:1|c", "a|c", StatsdValue::Count(1.0)),
             ("a:3|c|@0.1", "a|c", StatsdValue::Count(30.0)),
             ("a:-2|c", "a|c", StatsdValue::Count(-2.0)),
+            ("a:3|c|@2", "a|c", StatsdValue::Count(1.5)),
+            ("a: 1_0 |c|@ 0.5 ", "a|c", StatsdValue::Count(20.0)),
+            (":1|c", "|c", StatsdValue::Count(1.0)),
+            ("a:333|g|@0.1", "a|g", StatsdValue::Level(333.0)),
+            ("a:\u{663}|g", "a|g", StatsdValue::Level(3.0)),
             ("a:333|g", "a|g", StatsdValue::Level(333.0)),
             ("a:-3.5|g", "a|g", StatsdValue::Change(-3.5)),
             ("a:+3e2|g", "a|g", StatsdValue::Change(300.0)),
@@ -130,8 +137,8 @@ mod tests {
     #[test]
     fn what_means_nothing_is_told() {
         for (line, error) in [
-            ("", MalformedLine::Name),
-            (":1|c", MalformedLine::Name),
+            ("", MalformedLine::Form),
+            ("|c", MalformedLine::Name),
             ("a|b:1|c", MalformedLine::Name),
             ("a", MalformedLine::Form),
             ("a:", MalformedLine::Form),
@@ -145,8 +152,10 @@ mod tests {
             ("a:inf|c", MalformedLine::Number),
             ("a:1e308|c|@0.0001", MalformedLine::Number),
             ("a:--1|g", MalformedLine::Number),
+            ("a:1__0|c", MalformedLine::Number),
             ("a:1|c|@0", MalformedLine::Rate),
-            ("a:1|c|@2", MalformedLine::Rate),
+            ("a:1|c|@-2", MalformedLine::Rate),
+            ("a:1|c|@inf", MalformedLine::Rate),
             ("a:1|c|0.1", MalformedLine::Rate),
             ("a:1|c|@", MalformedLine::Rate),
             ("a:|s", MalformedLine::Form),
