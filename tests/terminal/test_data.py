@@ -17,6 +17,9 @@ COMMANDS = [
     ["metric", "show", "--resource-id", HOST, "cpu"],
     ["measures", "show", "--utc", "ROOM"],
     ["measures", "show", "ROOM", "--granularity", "60", "--aggregation", "max", "--start", f"{HOUR}:10", "--stop", f"{HOUR}:12:00"],
+    # Digits are a date, not seconds since 1970.
+    ["measures", "show", "ROOM", "--granularity", "60", "--start", "20261121", "--stop", "20261121T100500,5"],
+    ["measures", "show", "ROOM", "--granularity", "60", "--start", "2026", "--stop", "2026-11-21 10:7"],
     ["measures", "show", "-r", HOST, "cpu", "--resample", "600", "--granularity", "300"],
     ["resource", "list"],
     ["resource", "list", "--type", "host", "--limit", "1", "--details"],
@@ -53,7 +56,7 @@ def test_json_is_gnocchis(server, gnudi_prints, gnocchi_prints, command):
         assert [list(row) for row in printed] == [list(row) for row in expected], "columns in their order"
 
 
-FORMS = [(COMMANDS[number], form) for number in (0, 2, 7, 10, 11, 14) for form in ("table", "csv", "value")
+FORMS = [(COMMANDS[number], form) for number in (0, 2, 9, 12, 13, 16) for form in ("table", "csv", "value")
          # The client has no CSV of a single thing.
          if not (form == "csv" and "show" in COMMANDS[number])]
 
@@ -148,6 +151,9 @@ def test_measures_are_added(gnudi_prints):
     gnudi_prints("measures", "add", "added", "-m", "2015-03-06T14:33:57@43.1", "--measure", "2015-03-06T14:34:12@12")
     shown = gnudi_prints("measures", "show", "added", "--granularity", "300", "--refresh", "--aggregation", "max", "-f", "value")
     assert shown == "2015-03-06T14:30:00+00:00 300.0 43.1\n"
+    gnudi_prints("measures", "add", "added", "-m", "20150307@7")
+    shown = gnudi_prints("measures", "show", "added", "--granularity", "300", "--refresh", "--start", "20150307", "-f", "value")
+    assert shown == "2015-03-07T00:00:00+00:00 300.0 7.0\n"
     assert "is no number" in gnudi_prints("measures", "add", "added", "-m", "now@much", fails=2)
     refused = gnudi_prints("measures", "add", "added", "-m", "soon@1", fails=1)
     assert "Unable to convert timestamps" in refused and "(HTTP 400)" in refused

@@ -186,8 +186,8 @@ impl Show {
     fn path(&self, metric: &str) -> String {
         let mut query = Query::new(&format!("{metric}/measures"));
         query.add_some("aggregation", self.aggregation.as_deref());
-        query.add_some("start", self.start.as_deref());
-        query.add_some("stop", self.stop.as_deref());
+        query.add_some("start", self.start.as_deref().map(python::normal_date).as_deref());
+        query.add_some("stop", self.stop.as_deref().map(python::normal_date).as_deref());
         query.add_some("granularity", self.granularity.as_deref());
         query.add_some("resample", self.resample.as_deref());
         if self.refresh {
@@ -223,13 +223,9 @@ fn add_wait_figures(
 /// A time in whole seconds: a date with optional hours, UTC without a zone; seconds since 1970; or relative to now.
 fn seconds_of(text: &str, now: i64) -> Option<i64> {
     let now = Timestamp::from_secs(now);
-    let text = text.trim();
-    // As in gnocchiclient, eight digits are a date.
-    let is_date = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let dashed = is_date.then(|| format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]));
-    let text = dashed.as_deref().unwrap_or(text);
-    let date = python::nanoseconds_of_date(text, now).ok().and_then(|time| python::after_epoch(time).ok());
-    date.or_else(|| python::timestamp_of_text(text, now).ok()).map(Timestamp::secs)
+    let text = python::normal_date(text.trim());
+    let date = python::nanoseconds_of_date(&text, now).ok().and_then(|time| python::after_epoch(time).ok());
+    date.or_else(|| python::timestamp_of_text(&text, now).ok()).map(Timestamp::secs)
 }
 
 /// `[{"timestamp":1420070400,"value":-12345},...]` with 33-bit values, as in gnocchiclient.

@@ -4,6 +4,7 @@
 
 mod date;
 pub mod fnmatch;
+mod iso8601;
 mod number;
 mod text;
 mod url;
@@ -12,6 +13,7 @@ pub use date::{
     NotTimestamps, after_epoch, datetime, nanoseconds_of_date, nanoseconds_of_seconds, nanoseconds_relative,
     timestamp_of_seconds, timestamp_of_text,
 };
+pub use iso8601::normal_date;
 pub(crate) use number::with_ascii_digits;
 pub use number::{float_of_text, int_of_float, int_of_text, text_of_float};
 pub use text::{bool_of_text, expand_tabs, parse_uuid, repr_str};

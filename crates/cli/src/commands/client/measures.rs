@@ -46,6 +46,13 @@ fn span(text: &str) -> Result<Timespan, String> {
 }
 
 impl Period {
+    /// With dates as Gnocchi's client reads them: it passes on times of `aggregates` only.
+    fn with_normal_dates(&self) -> Self {
+        let normal =
+            |text: &Option<String>| text.as_deref().map(|text| python::normal_date(text).into_owned());
+        Period { start: normal(&self.start), stop: normal(&self.stop), last: self.last }
+    }
+
     pub fn add_to(&self, now: Timestamp, query: &mut Query) {
         let last = self.last.map(|span| Timestamp(now.0.saturating_sub(span.0)).to_iso_micros());
         query.add_some("start", self.start.as_deref().or(last.as_deref()));
@@ -102,7 +109,7 @@ struct Measure {
 fn measure(text: &str) -> Result<Measure, String> {
     let (timestamp, value) = text.rsplit_once('@').ok_or("not a time and a value such as now@21.5")?;
     let value = python::float_of_text(value).ok_or_else(|| format!("{value:?} is no number"))?;
-    Ok(Measure { timestamp: timestamp.to_owned(), value })
+    Ok(Measure { timestamp: python::normal_date(timestamp).into_owned(), value })
 }
 
 pub fn run(command: &MeasuresCommand) -> Result<()> {
@@ -127,7 +134,7 @@ fn body(measures: &[Measure]) -> String {
 async fn show(client: &Client, args: &Show) -> Result<()> {
     let path = args.metric.path(client).await?;
     let mut query = Query::new(&(path + "/measures"));
-    args.period.add_to(crate::commands::now(), &mut query);
+    args.period.with_normal_dates().add_to(crate::commands::now(), &mut query);
     query.add_some("aggregation", args.aggregation.as_deref());
     query.add_some("granularity", args.granularity.as_deref());
     query.add_some("resample", args.resample.as_deref());
@@ -231,6 +238,7 @@ mod tests {
         assert_eq!(read("now@21.5").unwrap(), r#"[{"timestamp": "now", "value": 21.5}]"#);
         assert_eq!(read("a@b@nan").unwrap(), r#"[{"timestamp": "a@b", "value": NaN}]"#);
         assert_eq!(read("\"@-inf").unwrap(), r#"[{"timestamp": "\"", "value": -Infinity}]"#);
+        assert_eq!(read("20261121@1").unwrap(), r#"[{"timestamp": "2026-11-21", "value": 1.0}]"#);
         for text in ["", "now", "now@", "now@x"] {
             assert!(read(text).is_err(), "{text}");
         }
