@@ -256,7 +256,7 @@ mod tests {
 
     fn run(endpoint: &str, count: u64) -> Finished {
         let server =
-            ServerArgs { endpoint: Some(endpoint.to_owned()), timeout: Some(5), ..ServerArgs::default() };
+            ServerArgs { endpoint: Some(endpoint.to_owned()), timeout: Some(5.0), ..ServerArgs::default() };
         let options = LoadOptions { server, workers: Some(4), threads: 1, no_calibration: false };
         let target = Target::open(&options.server).unwrap();
         let requests = Requests::listed(vec![Headers::new("h", "").bare("GET", "/v1/metric/x")]);

@@ -2,7 +2,11 @@
 //!
 //! The arguments of each command are in `args` and beside the commands.
 
-use std::{ffi::OsString, fmt::Write as _, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    fmt::Write as _,
+    path::PathBuf,
+};
 
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _};
 
@@ -108,29 +112,74 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// How much Gnocchi's client logs. Those commands of gnudi's that are the client's log nothing.
-const VERBOSITY: [&str; 5] = ["-v", "--verbose", "-q", "--quiet", "--debug"];
+/// How much Gnocchi's client logs, besides `-v`, `-vv` and so on. Those commands of gnudi's that are the client's log
+/// nothing.
+const VERBOSITY: [&str; 4] = ["--verbose", "-q", "--quiet", "--debug"];
+
+/// Options of Gnocchi's client for the version of the API, which has one.
+const VERSIONS: [&str; 3] = ["--gnocchi-api-version", "--os-metric-api-version", "--os-api-version"];
 
 /// The commands of Gnocchi's client.
 const OF_THE_CLIENT: [&str; 4] = ["metric", "measures", "resource", "aggregates"];
 
+/// Arranges a command line of Gnocchi's client for this one.
+pub fn arranged(words: Vec<OsString>) -> Vec<OsString> {
+    without_ignored(options_behind_command(words))
+}
+
+/// The number of words of an option of the client that changes nothing here; 0 for other words.
+fn ignored_words(word: &OsStr) -> usize {
+    let Some(text) = word.to_str() else { return 0 };
+    match VERSIONS.iter().find_map(|option| text.strip_prefix(*option)) {
+        Some("") => 2,
+        Some(value) if value.starts_with('=') => 1,
+        _ => {
+            let more = text.strip_prefix("-v");
+            let is_verbose = more.is_some_and(|more| more.bytes().all(|byte| byte == b'v'));
+            usize::from(is_verbose || VERBOSITY.contains(&text))
+        }
+    }
+}
+
+/// The client accepts these options anywhere on the line: removes them from its commands.
+fn without_ignored(words: Vec<OsString>) -> Vec<OsString> {
+    let command = words.get(1).and_then(|word| word.to_str());
+    if !command.is_some_and(|command| OF_THE_CLIENT.contains(&command)) {
+        return words;
+    }
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut kept = Vec::with_capacity(words.len());
+    let mut ignored = 0;
+    for (at, word) in words.into_iter().enumerate() {
+        if ignored == 0 {
+            ignored = ignored_words(&word);
+        }
+        if ignored == 0 || at >= end {
+            kept.push(word);
+        } else {
+            ignored -= 1;
+        }
+    }
+    kept
+}
+
 /// Gnocchi's client accepts server options before the command (`gnocchi --endpoint URL metric list`): moves them after
 /// it, before its own options, so that the last one on the line still applies.
-pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
+fn options_behind_command(mut words: Vec<OsString>) -> Vec<OsString> {
     const FIRST: usize = 1;
     let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-'));
     if !words.get(FIRST).is_some_and(is_option) {
         return words;
     }
-    let is_verbosity = |word: &OsString| word.to_str().is_some_and(|word| VERBOSITY.contains(&word));
     let options = ServerArgs::augment_args(clap::Command::new(NAME));
     let mut end = FIRST;
-    while let Some(text) = words.get(end).and_then(|word| word.to_str()) {
-        if VERBOSITY.contains(&text) {
-            end += 1;
+    while let Some(word) = words.get(end) {
+        let ignored = ignored_words(word);
+        if ignored > 0 {
+            end += ignored;
             continue;
         }
-        let Some(text) = text.strip_prefix("--") else { break };
+        let Some(text) = word.to_str().and_then(|text| text.strip_prefix("--")) else { break };
         let (name, has_value) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
         let is_called = |option: &&clap::Arg| {
             let aliases = option.get_all_aliases().unwrap_or_default();
@@ -140,11 +189,7 @@ pub fn arranged(mut words: Vec<OsString>) -> Vec<OsString> {
         let takes_next = option.get_action().takes_values() && !has_value;
         end += if takes_next { 2 } else { 1 };
     }
-    let mut leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
-    let command = words.get(FIRST).and_then(|word| word.to_str());
-    if command.is_some_and(|command| OF_THE_CLIENT.contains(&command)) {
-        leading.retain(|word| !is_verbosity(word));
-    }
+    let leading: Vec<OsString> = words.drain(FIRST..end.min(words.len())).collect();
     let place = match command_end(&words) {
         FIRST => words.iter().position(|word| word == "--").unwrap_or(words.len()),
         end => end,
@@ -319,6 +364,12 @@ mod tests {
             ("gnudi --user a fly", "gnudi fly --user a"),
             ("gnudi --debug -v --user a -q metric list", "gnudi metric list --user a"),
             ("gnudi --debug status", "gnudi status --debug"),
+            ("gnudi -vv metric list --debug -f json -q -- -v", "gnudi metric list -f json -- -v"),
+            ("gnudi --gnocchi-api-version 1 --user a metric list", "gnudi metric list --user a"),
+            ("gnudi metric list --os-metric-api-version=1 -c id", "gnudi metric list -c id"),
+            ("gnudi metric list --gnocchi-api-version 1", "gnudi metric list"),
+            ("gnudi metric list --os-api-version --", "gnudi metric list --"),
+            ("gnudi status -v", "gnudi status -v"),
             ("gnudi -v", "gnudi -v"),
             ("gnudi -V", "gnudi -V"),
             ("gnudi -h", "gnudi -h"),

@@ -1,5 +1,4 @@
-//! Options and environment variables that name the server and the credentials. An option takes precedence over its
-//! variable.
+//! Options of the server and the credentials, and their environment variables, over which options take precedence.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +8,7 @@ use gnudi_client::{AssertedIdentity, Client, ClientIdentity, ClientOptions, Trus
 use gnudi_keystone::{
     Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef,
 };
-use gnudi_model::Secret;
+use gnudi_model::{Secret, python};
 use tokio::runtime::Builder;
 
 /// The default server.
@@ -19,15 +18,19 @@ pub const ENDPOINT: &str = "http://127.0.0.1:8041";
 const USER: &str = "admin";
 
 /// The default timeout of a request.
-const TIMEOUT_SECONDS: u64 = 60;
+const TIMEOUT_SECONDS: f64 = 60.0;
 
 /// The type of the server's service in Keystone's catalogue.
 const SERVICE_TYPE: &str = "metric";
 
-/// Headings of the options in `--help`. Set per option: a heading on the struct would also apply to later options of
-/// the command.
+/// Headings of the options in `--help`, set per option: those of a struct also apply to the command's later options.
 const SERVER: &str = "Server";
 const KEYSTONE: &str = "Keystone (each is also a variable, such as OS_AUTH_URL)";
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = python::float_of_text(text).filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "not a number of seconds from 0.001 to 86400".to_owned())
+}
 
 /// The server, and the credentials.
 #[derive(Clone, Debug, Default, Args)]
@@ -54,8 +57,8 @@ pub struct ServerArgs {
     #[arg(long, help_heading = SERVER, hide_short_help = true)]
     pub insecure: bool,
     /// Timeout of a request [default: 60].
-    #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub timeout: Option<u64>,
+    #[arg(long, help_heading = SERVER, value_name = "SECONDS", hide_short_help = true, value_parser = seconds)]
+    pub timeout: Option<f64>,
     #[command(flatten)]
     pub keystone: KeystoneArgs,
 }
@@ -219,7 +222,7 @@ impl ServerArgs {
 
     /// The request timeout.
     pub fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS))
+        Duration::from_secs_f64(self.timeout.unwrap_or(TIMEOUT_SECONDS))
     }
 
     /// The server given by an option or in the environment.
