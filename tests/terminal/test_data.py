@@ -90,6 +90,26 @@ def test_how_much_the_client_logs_is_no_matter(server, gnudi_prints):
     assert gnudi_prints("--debug", "-v", "--quiet", "metric", "show", server.room, "-f", "value", "-c", "name") == "room.temperature\n"
 
 
+def test_global_options_of_the_client(server, gnudi_prints, gnocchi_prints):
+    for asked in (["--gnocchi-api-version", "1", "metric", "list", "--timeout", "20.5", "-f", "csv"],
+                  ["metric", "list", "-f", "csv", "-q", "--gnocchi-api-version=1"]):
+        assert gnudi_prints(*asked) == gnocchi_prints(*asked)
+    for timeout in ("0", "-1", "nan", "x", "100000"):
+        assert "not a number of seconds" in gnudi_prints("metric", "list", f"--timeout={timeout}", fails=2)
+
+
+def test_numbers_are_printed_as_by_python(server, gnudi_prints, gnocchi_prints):
+    client = server.client()
+    number = {"type": "number", "required": False}
+    client.post("/v1/resource_type", {"name": "scale", "attributes": {"small": number, "large": number}}).expect(201)
+    client.post("/v1/resource/scale", {"id": "scale-1", "small": 1e-5, "large": 1e16}).expect(201)
+    for form in (["json"], ["json", "--noindent"], ["value"], ["table"]):
+        asked = ["resource", "show", "-t", "scale", "scale-1", "-f", *form]
+        assert gnudi_prints(*asked) == gnocchi_prints(*asked)
+    client.request("DELETE", "/v1/resource/generic/scale-1").expect(204)
+    client.request("DELETE", "/v1/resource_type/scale").expect(204)
+
+
 def test_columns_are_chosen(server, gnudi_prints, gnocchi_prints):
     asked = ["metric", "list", "-c", "name", "--column", "id", "-f", "value"]
     assert gnudi_prints(*asked) == gnocchi_prints(*asked)

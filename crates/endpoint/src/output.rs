@@ -110,6 +110,7 @@ impl Cell {
             Cell::Float(number) if number.is_infinite() && *number > 0.0 => "Infinity".to_owned(),
             Cell::Float(number) if number.is_infinite() => "-Infinity".to_owned(),
             Cell::Float(number) => python::text_of_float(*number),
+            Cell::Json(number @ Value::Number(_)) => repr(number),
             Cell::Json(value) => format!("{value:#}").replace('\n', &format!("\n{indent}")),
         }
     }
@@ -181,6 +182,7 @@ fn on_a_line(value: &Value) -> String {
             let entries = entries.iter().map(|(name, value)| (name.as_str(), on_a_line(value)));
             object_on_a_line(entries)
         }
+        Value::Number(_) => repr(value),
         other => other.to_string(),
     }
 }
