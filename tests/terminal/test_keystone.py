@@ -43,6 +43,9 @@ def test_the_usual_variables_are_enough(stub):
     assert body["auth"]["identity"]["password"]["user"]["name"] == "demo"
     assert body["auth"]["scope"]["project"]["name"] == "demo"
     assert (path, token) == ("/metric/v1/metric", "gAAA-token")
+    deprecated = {**variables, "OS_USERNAME": "", "OS_USER_NAME": "another"}
+    program.run("metric", "list", env=deprecated)
+    assert stub.asked[-2][1]["auth"]["identity"]["password"]["user"]["name"] == "another"
     program.run("metric", "list", "--os-interface", "internal", "--os-region-name", "R1", env=variables)
     assert stub.asked[-1][0] == "/inside/v1/metric"
     program.run("metric", "list", "--os-auth-type", "token", "--os-token", "other", "--endpoint", f"{stub.url}/named", env=variables)

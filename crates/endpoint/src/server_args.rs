@@ -74,7 +74,7 @@ pub struct KeystoneArgs {
     #[arg(long, help_heading = KEYSTONE, value_name = "URL", hide_short_help = true)]
     os_auth_url: Option<String>,
     /// User name.
-    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "NAME", alias = "os-user-name", hide_short_help = true)]
     os_username: Option<String>,
     /// User id.
     #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
@@ -397,7 +397,7 @@ impl KeystoneArgs {
         Ok(match of(&self.os_user_id, "OS_USER_ID") {
             Some(id) => UserRef::Id(id),
             None => UserRef::Name {
-                name: of(&self.os_username, "OS_USERNAME")
+                name: first(self.os_username.as_ref(), &["OS_USERNAME", "OS_USER_NAME"], variables)
                     .context("OS_USERNAME is needed to log in at Keystone")?,
                 domain: self.domain(
                     of(&self.os_user_domain_id, "OS_USER_DOMAIN_ID"),
