@@ -53,22 +53,22 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
 pub struct Ids<F> {
     role: Role,
     id_of: F,
-    ids: Numbered<Uuid>,
+    numbered: Numbered<Uuid>,
     /// The spelling in the first row; `None` if it was binary.
     texts: Vec<Option<String>>,
 }
 
 impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
     pub fn new(role: Role, max: usize, id_of: F) -> Self {
-        Ids { role, id_of, ids: Numbered::new(max), texts: Vec::new() }
+        Ids { role, id_of, numbered: Numbered::new(max), texts: Vec::new() }
     }
 
     pub fn id(&self, code: u32) -> Uuid {
-        self.ids.values[code as usize]
+        self.numbered.values[code as usize]
     }
 
     pub fn into_named(self) -> Vec<NamedResource> {
-        let named = self.ids.values.into_iter().zip(self.texts);
+        let named = self.numbered.values.into_iter().zip(self.texts);
         let original = |(id, text): (Uuid, Option<String>)| NamedResource {
             id,
             original_id: text.unwrap_or_else(|| id.to_string()),
@@ -77,7 +77,7 @@ impl<F: FnMut(&str) -> std::result::Result<Uuid, String>> Ids<F> {
     }
 
     fn code(&mut self, id: Uuid, text: Option<&str>) -> Result<u32> {
-        self.ids.code(&id, || {
+        self.numbered.code(&id, || {
             self.texts.push(text.map(str::to_owned));
             id
         })

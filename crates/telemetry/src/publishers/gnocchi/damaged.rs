@@ -24,12 +24,13 @@ pub type MetricKey<'a> = (&'a str, u16);
 pub struct DamagedMetrics(Mutex<HashMap<u64, Instant>>);
 
 impl DamagedMetrics {
-    /// Forgets expired metrics. Returns whether a metric is one of the others, which stay locked; `None` if there are none.
+    /// Forgets expired metrics. Returns whether a metric is one of the others, which stay
+    /// locked; `None` if there are none.
     pub fn known(&self, now: Instant) -> Option<impl Fn(MetricKey<'_>) -> bool> {
         let mut metrics = self.0.lock();
         metrics.retain(|_, expiry| *expiry > now);
         let has_metrics = !metrics.is_empty();
-        has_metrics.then(|| move |metric: MetricKey<'_>| metrics.contains_key(&hash(metric)))
+        has_metrics.then_some(move |metric: MetricKey<'_>| metrics.contains_key(&hash(metric)))
     }
 
     /// Remembers a metric, or remembers it for longer.
