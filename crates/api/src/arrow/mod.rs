@@ -58,6 +58,8 @@ fn unreadable(error: ReadError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::CONTENT_TYPE;
+
     use super::*;
 
     fn parts(accept: &str, content_type: &str) -> Parts {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::options::Kind;
 
 /// About a century.
-const SPAN_MAX: Duration = Duration::from_secs(3_000_000_000);
+const SPAN_MAX: Duration = Duration::from_mins(50_000_000);
 
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

@@ -129,7 +129,9 @@ impl Deployment {
     /// The same; logs the warnings.
     pub fn warned_of(config: &Config, data_dir: Option<&Path>) -> Result<Self> {
         let (deployment, warnings) = Deployment::of(config, data_dir)?;
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
         Ok(deployment)
     }
 }
