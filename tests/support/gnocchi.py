@@ -54,7 +54,7 @@ class Forked(Process):
 
     def __init__(self, python, arguments, log_path, env):  # pylint: disable=super-init-not-called
         self.command, self.log_path = [str(python), "-m", "support.gnocchi_app"], str(log_path)
-        if python not in self.parents:
+        if python not in self.parents or self.parents[python].poll() is not None:
             with open(self.log_path, "ab") as log:
                 self.parents[python] = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                                                         cwd=TESTS, env={**os.environ, **env}, start_new_session=True)
