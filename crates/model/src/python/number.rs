@@ -5,14 +5,15 @@ use std::borrow::Cow;
 /// `float(text)`: surrounding whitespace, underscores between digits, digits of any script, `inf`, `infinity` and `nan`
 /// in any case; `None` if Python raises. The whitespace is Unicode's: unlike `str.strip()`, without U+001C to U+001F.
 pub fn float_of_text(text: &str) -> Option<f64> {
-    let text = without_underscores(&with_ascii_digits(text.trim()))?;
+    let digits = with_ascii_digits(text.trim());
     // Rust accepts the same forms after that; it has no hexadecimal either.
-    text.parse().ok()
+    without_underscores(&digits)?.parse().ok()
 }
 
 /// `int(text)`; `None` if Python raises or the number does not fit an `i128`.
 pub fn int_of_text(text: &str) -> Option<i128> {
-    without_underscores(&with_ascii_digits(text.trim()))?.parse().ok()
+    let digits = with_ascii_digits(text.trim());
+    without_underscores(&digits)?.parse().ok()
 }
 
 /// The text with ASCII's digits in place of those of other scripts.
@@ -62,16 +63,16 @@ const ZEROS: &str = "\
     \u{1d7ec}\u{1d7f6}\u{1e140}\u{1e2f0}\u{1e950}\u{1fbf0}";
 
 /// The text without its underscores; `None` if one of them is not between digits.
-fn without_underscores(text: &str) -> Option<String> {
+fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('_') {
-        return Some(text.to_owned());
+        return Some(Cow::Borrowed(text));
     }
     let bytes = text.as_bytes();
     let between_digits = |at: usize| {
         at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
     };
     let is_valid = bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || between_digits(at));
-    is_valid.then(|| text.replace('_', ""))
+    is_valid.then(|| Cow::Owned(text.replace('_', "")))
 }
 
 #[cfg(test)]
