@@ -38,13 +38,16 @@ impl<'t> DateReader<'t> {
             return None;
         }
         let hour = self.digits(2, 2)?;
-        let minute = self.behind_colon(2).unwrap_or("00");
-        let second = self.behind_colon(1);
+        let (mut minute, mut second) = (self.behind_colon(2), self.behind_colon(1));
+        if second.is_none() && self.rest.starts_with(['.', ',']) {
+            // Only seconds have a fraction.
+            (minute, second) = (None, minute);
+        }
         let fraction = match second {
             Some(_) if self.skip(&['.', ',']) => format!(".{}", self.digits(1, usize::MAX)?),
             _ => String::new(),
         };
-        let (second, zone) = (second.unwrap_or("00"), self.zone()?);
+        let (minute, second, zone) = (minute.unwrap_or("00"), second.unwrap_or("00"), self.zone()?);
         Some(format!("T{hour}:{minute}:{second:0>2}{fraction}{zone}"))
     }
 
@@ -57,9 +60,10 @@ impl<'t> DateReader<'t> {
             return None;
         }
         let hour = self.digits(2, 2)?;
-        let minute = self.behind_colon(2).unwrap_or("00");
-        // The colon may end it.
-        (self.rest.is_empty() || self.rest == ":").then(|| format!("{sign}{hour}:{minute}"))
+        let minute = self.behind_colon(2);
+        // A colon without minutes may end it.
+        let is_end = self.rest.is_empty() || minute.is_none() && self.rest == ":";
+        is_end.then(|| format!("{sign}{hour}:{}", minute.unwrap_or("00")))
     }
 
     /// Up to two digits, with or without a colon before them.
@@ -107,6 +111,7 @@ mod tests {
             ("2015-03-06 14", "2015-03-06T14:00:00"),
             ("2015-03-06T14:33", "2015-03-06T14:33:00"),
             ("2015-03-06T143", "2015-03-06T14:00:03"),
+            ("2015-03-06T14:33.5", "2015-03-06T14:00:33.5"),
             ("2015-03-06T14:33:7,25Z", "2015-03-06T14:33:07.25Z"),
             ("2015-03-06T14:33:57.123456789+0900", "2015-03-06T14:33:57.123456789+09:00"),
             ("20150306 14-09", "2015-03-06T14:00:00-09:00"),
@@ -127,6 +132,8 @@ mod tests {
             "2015-03-06T14:33 Z",
             "2015-03-06T14:33*09",
             "2015-03-06T14:33+9",
+            "2015-03-06T14:33+09:00:",
+            "2015-03-06T14.5",
             " 2015",
             "150306",
             "999999999",
