@@ -92,7 +92,8 @@ def test_how_much_the_client_logs_is_no_matter(server, gnudi_prints):
 
 def test_global_options_of_the_client(server, gnudi_prints, gnocchi_prints):
     for asked in (["--gnocchi-api-version", "1", "metric", "list", "--timeout", "20.5", "-f", "csv"],
-                  ["metric", "list", "-f", "csv", "-q", "--gnocchi-api-version=1"]):
+                  ["metric", "list", "-f", "csv", "-q", "--gnocchi-api-version=1"],
+                  ["--log-file", "/dev/null", "metric", "list", "-f", "csv", "--collect-timing"]):
         assert gnudi_prints(*asked) == gnocchi_prints(*asked)
     for timeout in ("0", "-1", "nan", "x", "100000"):
         assert "not a number of seconds" in gnudi_prints("metric", "list", f"--timeout={timeout}", fails=2)

@@ -46,6 +46,9 @@ def test_the_usual_variables_are_enough(stub):
     deprecated = {**variables, "OS_USERNAME": "", "OS_USER_NAME": "another"}
     program.run("metric", "list", env=deprecated)
     assert stub.asked[-2][1]["auth"]["identity"]["password"]["user"]["name"] == "another"
+    for asked, more in ((["--os-auth-plugin", "v3kerberos"], {}), ([], {"OS_AUTH_PLUGIN": "v3kerberos"})):
+        refused = program.run("metric", "list", *asked, env={**variables, **more})
+        assert "OS_AUTH_TYPE v3kerberos" in refused.stderr, refused.stderr
     program.run("metric", "list", "--os-interface", "internal", "--os-region-name", "R1", env=variables)
     assert stub.asked[-1][0] == "/inside/v1/metric"
     program.run("metric", "list", "--os-auth-type", "token", "--os-token", "other", "--endpoint", f"{stub.url}/named", env=variables)

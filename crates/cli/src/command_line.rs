@@ -112,12 +112,12 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// How much Gnocchi's client logs, besides `-v`, `-vv` and so on. Those commands of gnudi's that are the client's log
-/// nothing.
-const VERBOSITY: [&str; 4] = ["--verbose", "-q", "--quiet", "--debug"];
+/// What Gnocchi's client logs, besides `-v`, `-vv` and so on. Those commands of gnudi's that are the client's log nothing.
+const LOGGED: [&str; 5] = ["--verbose", "-q", "--quiet", "--debug", "--collect-timing"];
 
-/// Options of Gnocchi's client for the version of the API, which has one.
-const VERSIONS: [&str; 3] = ["--gnocchi-api-version", "--os-metric-api-version", "--os-api-version"];
+/// Options of Gnocchi's client whose value changes nothing here: the API has one version, and nothing is logged.
+const WITH_VALUE: [&str; 4] =
+    ["--gnocchi-api-version", "--os-metric-api-version", "--os-api-version", "--log-file"];
 
 /// The commands of Gnocchi's client.
 const OF_THE_CLIENT: [&str; 4] = ["metric", "measures", "resource", "aggregates"];
@@ -130,13 +130,13 @@ pub fn arranged(words: Vec<OsString>) -> Vec<OsString> {
 /// The number of words of an option of the client that changes nothing here; 0 for other words.
 fn ignored_words(word: &OsStr) -> usize {
     let Some(text) = word.to_str() else { return 0 };
-    match VERSIONS.iter().find_map(|option| text.strip_prefix(*option)) {
+    match WITH_VALUE.iter().find_map(|option| text.strip_prefix(*option)) {
         Some("") => 2,
         Some(value) if value.starts_with('=') => 1,
         _ => {
             let more = text.strip_prefix("-v");
             let is_verbose = more.is_some_and(|more| more.bytes().all(|byte| byte == b'v'));
-            usize::from(is_verbose || VERBOSITY.contains(&text))
+            usize::from(is_verbose || LOGGED.contains(&text))
         }
     }
 }
@@ -369,6 +369,7 @@ mod tests {
             ("gnudi metric list --os-metric-api-version=1 -c id", "gnudi metric list -c id"),
             ("gnudi metric list --gnocchi-api-version 1", "gnudi metric list"),
             ("gnudi metric list --os-api-version --", "gnudi metric list --"),
+            ("gnudi --log-file /tmp/log metric list --collect-timing", "gnudi metric list"),
             ("gnudi status -v", "gnudi status -v"),
             ("gnudi -v", "gnudi -v"),
             ("gnudi -V", "gnudi -V"),

@@ -68,7 +68,7 @@ pub struct ServerArgs {
 pub struct KeystoneArgs {
     /// password, v3applicationcredential, token, gnocchi-basic or gnocchi-noauth [default: implied by the other
     /// options].
-    #[arg(long, help_heading = KEYSTONE, value_name = "TYPE", alias = "auth-type", hide_short_help = true)]
+    #[arg(long, help_heading = KEYSTONE, value_name = "TYPE", aliases = ["auth-type", "os-auth-plugin"], hide_short_help = true)]
     os_auth_type: Option<String>,
     /// Keystone's URL.
     #[arg(long, help_heading = KEYSTONE, value_name = "URL", hide_short_help = true)]
@@ -295,7 +295,7 @@ impl ServerArgs {
     fn kind(&self, variables: Variables<'_>) -> String {
         let keystone = &self.keystone;
         let of = |option: &Option<String>, name: &str| first(option.as_ref(), &[name], variables);
-        match of(&keystone.os_auth_type, "OS_AUTH_TYPE") {
+        match first(keystone.os_auth_type.as_ref(), &["OS_AUTH_TYPE", "OS_AUTH_PLUGIN"], variables) {
             _ if self.user.is_some() => "gnocchi-basic".to_owned(),
             Some(kind) => kind,
             None if of(&keystone.os_token, "OS_TOKEN").is_some() => "token".to_owned(),
