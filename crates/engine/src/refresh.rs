@@ -5,10 +5,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::Arc,
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use gnudi_drivers::incoming::{Consume, IncomingError, Position, Positions};
 use gnudi_model::{Numbering, Sack};
 use parking_lot::Mutex;
@@ -51,10 +53,22 @@ impl Watcher {
             if !state.asking {
                 state.asking = true;
                 let own = self.clone();
-                tokio::spawn(async move { own.ask().await });
+                tokio::spawn(async move {
+                    if let Err(panic) = AssertUnwindSafe(own.ask()).catch_unwind().await {
+                        own.give_up();
+                        resume_unwind(panic);
+                    }
+                });
             }
         }
         answer.await.unwrap_or_else(|_| Err(IncomingError::Unavailable("the process is stopping".to_owned())))
+    }
+
+    /// After a panic of the polling task: fails the callers that it has not seen. The next caller starts it again.
+    fn give_up(&self) {
+        let mut state = self.state.lock();
+        state.asking = false;
+        state.new.clear();
     }
 
     async fn ask(&self) {
@@ -122,20 +136,68 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use gnudi_drivers::incoming::Pending;
     use gnudi_model::{SackCount, SackId};
 
     use super::*;
 
+    fn count() -> SackCount {
+        SackCount(2.try_into().unwrap())
+    }
+
+    /// Panics at its first poll.
+    struct PanicsOnce(AtomicBool);
+
+    #[async_trait]
+    impl Consume for PanicsOnce {
+        fn numbering(&self) -> Numbering {
+            Numbering::settled(count())
+        }
+
+        async fn pending(&self, _: Sack, _: Position, _: usize) -> Result<Pending, IncomingError> {
+            unreachable!("only positions are read")
+        }
+
+        async fn acknowledge(&self, _: Sack, _: Position) -> Result<(), IncomingError> {
+            unreachable!("only positions are read")
+        }
+
+        async fn trim(&self, _: &[(Sack, Position)]) -> Result<(), IncomingError> {
+            unreachable!("only positions are read")
+        }
+
+        async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
+            assert!(self.0.swap(true, Ordering::Relaxed), "a defect of a driver");
+            Ok(vec![Positions::default(); sacks.len()])
+        }
+
+        async fn arrivals(&self) -> Vec<Sack> {
+            unreachable!("only positions are read")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_after_a_panic_are_served() {
+        let watcher = Watcher::new(Arc::new(PanicsOnce(AtomicBool::new(false))));
+        let sack = Sack { count: count(), id: SackId(0) };
+        for succeeds in [false, true] {
+            let processed = tokio::time::timeout(Duration::from_mins(1), watcher.processed(vec![sack])).await;
+            assert_eq!(processed.unwrap().is_ok(), succeeds);
+        }
+    }
+
     /// In a cluster of Redis.
     #[test]
     fn a_server_that_is_down_fails_only_those_who_wait_for_its_sacks() {
-        let count = SackCount(2.try_into().unwrap());
-        let [up, down] = [0, 1].map(|id| Sack { count, id: SackId(id) });
+        let [up, down] = [0, 1].map(|id| Sack { count: count(), id: SackId(id) });
         let positions = HashMap::from([(up, Positions::default())]);
         let succeeded = [up, down].map(|sack| {
             let (done, mut answer) = oneshot::channel();
             let wait = Wait { sacks: vec![(sack, None)], done };
-            assert!(wait.after(&positions, Numbering::settled(count)).is_none());
+            assert!(wait.after(&positions, Numbering::settled(count())).is_none());
             answer.try_recv().unwrap().is_ok()
         });
         assert_eq!(succeeded, [true, false]);
