@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gnudi_drivers::incoming::{Append, Backlog};
+use gnudi_drivers::incoming::{Append, Backlog, IncomingError};
 use gnudi_model::MetricId;
 use tokio::sync::Mutex;
 
@@ -64,7 +64,16 @@ impl StatusCache {
                 *cached = Some(counted(&*incoming, backlog).await?);
                 Ok::<_, EngineError>(cached)
             });
-            cached = counting.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
+            cached = match counting.await {
+                Ok(cached) => cached?,
+                Err(error) => {
+                    if let Ok(panic) = error.try_into_panic() {
+                        resume_unwind(panic);
+                    }
+                    // The runtime has cancelled it.
+                    return Err(IncomingError::Unavailable("the process is stopping".to_owned()).into());
+                }
+            };
         }
         let by_metric = &cached.as_ref().expect("filled above").by_metric;
         Ok(ProcessingStatus {
@@ -87,10 +96,14 @@ async fn counted(incoming: &dyn Append, backlog: Backlog) -> Result<Counted> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicU64, Ordering},
+    };
 
     use async_trait::async_trait;
-    use gnudi_drivers::incoming::{Batch, IncomingError};
+    use futures_util::FutureExt as _;
+    use gnudi_drivers::incoming::Batch;
     use tokio::{sync::Semaphore, time::timeout};
     use uuid::Uuid;
 
@@ -131,5 +144,19 @@ mod tests {
         let status = cache.status(incoming.clone(), true).await.unwrap();
         assert_eq!((status.metrics_waiting, status.measures_waiting), (1, 5));
         assert_eq!(incoming.counts.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_count_that_the_runtime_cancels_is_an_error() {
+        let incoming = Arc::new(Slow { counts: AtomicU64::new(0), permits: Semaphore::new(0) });
+        let cache = StatusCache::default();
+        let mut status = pin!(cache.status(incoming, false));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        {
+            let _within = runtime.enter();
+            assert!(status.as_mut().now_or_never().is_none());
+        }
+        drop(runtime);
+        assert!(status.now_or_never().unwrap().is_err());
     }
 }
