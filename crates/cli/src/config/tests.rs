@@ -42,7 +42,13 @@ fn each_option_is_there_once() {
 fn a_bad_value_names_file_section_and_option() {
     let error = load("[api]\nmax_limit = many\n").unwrap_err().to_string();
     assert!(error.contains(":2: [api] max_limit = many: must be a whole number"), "{error}");
-    for text in ["[api]\nport = 70000\n", "[metricd]\ngreedy = maybe\n", "[storage]\ndriver = tape\n"] {
+    for text in [
+        "[api]\nport = 70000\n",
+        "[DEFAULT]\nparallel_operations = 1025\n",
+        "[metricd]\nworkers = 100000\n",
+        "[metricd]\ngreedy = maybe\n",
+        "[storage]\ndriver = tape\n",
+    ] {
         assert!(load(text).is_err(), "{text}");
     }
 }
@@ -61,7 +67,7 @@ fn all_bad_values_are_told() {
     let error = error.unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().collect();
     let expected = [
-        "0.conf:2: [notification] workers = 0: must be at least 1",
+        "0.conf:2: [notification] workers = 0: must be from 1 to 1024",
         "0.conf:4: [polling] batch_size = few: must be a whole number",
         "0.conf:5: [polling] jitter = -1: must be a number of seconds, or 0",
         "1.conf: line 1: a section name without a closing bracket",

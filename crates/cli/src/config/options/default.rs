@@ -1,12 +1,12 @@
 //! `[DEFAULT]`: options of all programs.
 
-use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, POSITIVE, Spec, WATCH_LOG_FILE};
+use super::{ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, Spec, THREADS, WATCH_LOG_FILE};
 
 pub const OPTIONS: &[Spec] = &options! {
     [DEFAULT]
     option debug(Kind::Bool, "false", "Log at level debug.");
     option verbose(Kind::Bool, "true", "Log at level info; otherwise only warnings and errors.");
-    option parallel_operations(POSITIVE, "", "Threads that serve requests. Unset: one for each processor.")
+    option parallel_operations(THREADS, "", "Threads that serve requests. Unset: one for each processor.")
         { formerly: &[("storage", "aggregation_workers_number")] };
     option graceful_shutdown_timeout(ANY, "60",
         "Grace period in seconds for running requests when the program is stopped. 0: unlimited.");

@@ -1,10 +1,10 @@
 //! `[metricd]`: the workers.
 
-use super::{ANY, Kind, POSITIVE, Spec};
+use super::{ANY, Kind, POSITIVE, Spec, THREADS};
 
 pub const OPTIONS: &[Spec] = &options! {
     [metricd]
-    option workers(POSITIVE, "",
+    option workers(THREADS, "",
         "Sacks processed at the same time, and four times as many on shared engines, where they mostly wait for \
          responses. Unset: one for each processor.");
     option metric_processing_delay(ANY, "60", "Seconds between passes over all sacks if greedy is off; 0 is 1.")

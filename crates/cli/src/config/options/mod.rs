@@ -125,6 +125,8 @@ const fn inheriting<const N: usize>(specs: &[Spec], section: &'static str, first
 const ANY: Kind = Kind::Int { min: 0, max: i64::MAX };
 const POSITIVE: Kind = Kind::Int { min: 1, max: i64::MAX };
 const PORT: Kind = Kind::Int { min: 0, max: 65_535 };
+/// Number of threads. systemd and containers often allow a few thousand tasks.
+const THREADS: Kind = Kind::Int { min: 1, max: 1024 };
 
 const LOGS: &str = "logs go to standard error, or to log_file";
 const LOG_FILE: &str =

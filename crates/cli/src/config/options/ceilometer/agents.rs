@@ -1,7 +1,7 @@
 //! Options of the notification and polling agents: `[notification]`, `[agent]`, `[meter]`, `[event]`, `[publisher]`,
 //! `[polling]`, `[compute]`, `[ipmi]`, `[coordination]`, `[cache]`.
 
-use super::{ANY, Kind, POSITIVE, Spec};
+use super::{ANY, Kind, POSITIVE, Spec, THREADS};
 
 /// Ceilometer's default exchanges.
 const EXCHANGES: &str = "nova\nglance\nneutron\ncinder\nheat\nkeystone\ntrove\nzaqar\nswift\nceilometer\nmagnum\ndns\nironic\naodh";
@@ -13,7 +13,7 @@ const EXPIRATION: Kind = Kind::Int { min: 0, max: 4_294_967 };
 
 pub const OPTIONS: &[Spec] = &options! {
     [notification]
-    option workers(POSITIVE, "",
+    option workers(THREADS, "",
         "Threads that process notifications. Unset: one per processor.")
         { formerly: &[("DEFAULT", "notification_workers")] };
     secret messaging_urls(Kind::Lines, "Brokers to consume from, one per line. Unset: transport_url.");

@@ -6,7 +6,8 @@ mod default;
 mod messaging;
 
 use super::{
-    ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, PORT, POSITIVE, Spec, WATCH_LOG_FILE, inheriting,
+    ANY, Kind, LOG_DATE_FORMAT, LOG_DIR, LOG_FILE, LOGS, PORT, POSITIVE, Spec, THREADS, WATCH_LOG_FILE,
+    inheriting,
 };
 
 /// All options by section, in the order of `gnudi config --ceilometer`.
