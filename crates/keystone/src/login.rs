@@ -130,7 +130,8 @@ fn matching_types(wanted: &str) -> Vec<&str> {
 }
 
 /// The endpoints in a catalogue of a service, by its type, its name or both; in the region if given. Only those of the
-/// first matching type: a cloud may list one service under two types.
+/// first matching type: a cloud may list one service under two types. As in keystoneauth, services without a name have
+/// any.
 pub fn find_endpoints<'a>(
     catalog: &'a [Endpoint],
     service_type: Option<&str>,
@@ -138,10 +139,14 @@ pub fn find_endpoints<'a>(
     interface: Interface,
     region: Option<&str>,
 ) -> Vec<&'a Endpoint> {
+    let is_named = |endpoint: &Endpoint| {
+        let own = endpoint.service_name.as_deref().filter(|own| !own.is_empty());
+        name.is_none_or(|name| own.is_none_or(|own| own == name))
+    };
     let of_type = |service_type: Option<&str>| -> Vec<&'a Endpoint> {
         let endpoints = catalog.iter().filter(|endpoint| {
             service_type.is_none_or(|service_type| &*endpoint.service_type == service_type)
-                && name.is_none_or(|name| endpoint.service_name.as_deref() == Some(name))
+                && is_named(endpoint)
                 && &*endpoint.interface == interface.name()
                 && region.is_none_or(|region| endpoint.region.as_deref() == Some(region))
         });
@@ -297,5 +302,7 @@ mod tests {
         assert_eq!(find(&catalog, "sharev2"), ["share"], "the official type of an alias");
         assert_eq!(find(&catalog[..1], "volumev3"), [""; 0], "no other alias");
         assert_eq!(find(&catalog, "unknown"), [""; 0]);
+        let named = find_endpoints(&catalog, Some("sharev2"), Some("manila"), Interface::Public, None);
+        assert_eq!(named.len(), 1, "a service without a name has any");
     }
 }
