@@ -56,12 +56,7 @@ async fn captured(
         }
         let values = [captured.clone().into(), by_name.clone().into(), sample.clone()];
         let names: Map<String, Value> = EXTRA_NAMES.map(str::to_owned).into_iter().zip(values).collect();
-        let found = asked(gatherer, extra, &names).await.unwrap_or_else(|error| {
-            let (meter, extra) = (&definition.name, &extra.definition.name);
-            tracing::warn!(%error, meter, extra, "a request for extra metadata failed");
-            Vec::new()
-        });
-        for (reading, metadata) in found {
+        for (reading, metadata) in asked(gatherer, &definition.name, extra, &names).await {
             captured.insert(reading.name.clone(), reading.volume.clone());
             for (key, value) in &metadata {
                 if !value.is_null() || !captured.contains_key(key) {
@@ -74,17 +69,37 @@ async fn captured(
     captured
 }
 
+/// What the requests find at all endpoints of their service. Those that fail are logged.
 async fn asked(
+    gatherer: &Gatherer,
+    meter: &str,
+    extra: &ExtraMetadata,
+    names: &Map<String, Value>,
+) -> Vec<(EntryValue, Map<String, Value>)> {
+    let endpoints = match &extra.definition.source {
+        ResponseSource::Endpoint { service, .. } => gatherer.endpoints(service).await,
+        ResponseSource::Command(_) => Ok(vec!["".into()]),
+    };
+    let failed = |error: &PollError| {
+        let extra = &extra.definition.name;
+        tracing::warn!(%error, meter, extra, "a request for extra metadata failed");
+    };
+    let mut all = Vec::new();
+    for endpoint in endpoints.inspect_err(failed).unwrap_or_default() {
+        let found = asked_at(gatherer, extra, names, &endpoint).await;
+        all.extend(found.inspect_err(failed).unwrap_or_default());
+    }
+    all
+}
+
+async fn asked_at(
     gatherer: &Gatherer,
     extra: &ExtraMetadata,
     names: &Map<String, Value>,
+    endpoint: &str,
 ) -> Result<Vec<(EntryValue, Map<String, Value>)>, PollError> {
     let definition = &extra.definition;
-    let endpoint = match &definition.source {
-        ResponseSource::Endpoint { service, .. } => gatherer.endpoint(service).await?,
-        ResponseSource::Command(_) => "".into(),
-    };
-    let mut pages = gatherer.pages(definition, names, &endpoint, extra.lifetime)?;
+    let mut pages = gatherer.pages(definition, names, endpoint, extra.lifetime)?;
     let mut found = Vec::new();
     while let Some(entries) = pages.next().await? {
         for entry in entries {
@@ -115,7 +130,58 @@ fn matches(skip: &Value, entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{path::Path, time::Duration};
+
+    use gnudi_http::Trust;
+    use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
+
+    use super::{super::file::parse, *};
+    use crate::{polling::cloud::Cloud, test_server::serve};
+
+    /// A cloud whose catalogue has these endpoints of the service `identity`.
+    async fn cloud(endpoints: &[String]) -> Cloud {
+        let endpoints: Vec<Value> =
+            endpoints.iter().map(|url| json!({ "interface": "public", "url": url })).collect();
+        let token = json!({ "token": {
+            "issued_at": "2026-01-01T00:00:00Z",
+            "expires_at": "2026-01-02T00:00:00Z",
+            "catalog": [{ "type": "identity", "endpoints": endpoints }],
+        } });
+        let answer: &'static str = token.to_string().leak();
+        let keystone = serve(move |_, _| ("201 Created", answer)).await;
+        let options = KeystoneOptions {
+            auth_url: format!("{keystone}/v3"),
+            credentials: Credentials::Password {
+                user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
+                password: "p".into(),
+                scope: None,
+            },
+            region_name: None,
+            interface: Interface::Public,
+            trust: Trust::Anyone,
+            identity: None,
+            timeout: Duration::from_mins(1),
+        };
+        Cloud::new(options, 1).unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_endpoints_of_a_service_are_asked() {
+        let service = serve(|request, _| match request {
+            "GET /a/things HTTP/1.1" => ("200 OK", r#"[{"list": [{"kind": "a", "v": 1}]}]"#),
+            "GET /c/things HTTP/1.1" => ("200 OK", r#"[{"list": [{"kind": "c", "v": 3}]}]"#),
+            _ => ("404 Not Found", ""),
+        });
+        let service = service.await;
+        let cloud = cloud(&["a", "b", "c"].map(|path| format!("{service}/{path}"))).await;
+        let text = "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: date\n\
+                    \x20 extra_metadata_fields:\n\
+                    \x20   - {name: 'found.{kind}', endpoint_type: identity, url_path: things, value: '[list].v'}\n";
+        let definition = parse(Path::new("p.yaml"), text).unwrap().remove(0).unwrap();
+        let gatherer = Gatherer::new(Some(cloud));
+        let found = captured(&gatherer, &definition, json!({ "id": "e" }), &Map::new()).await;
+        assert_eq!(Value::Object(found), json!({ "found.a": 1, "found.c": 3 }));
+    }
 
     #[test]
     fn entries_agree_with_what_is_left_out() {

@@ -74,9 +74,9 @@ impl Gatherer {
         Gatherer { cloud, answers: Mutex::default() }
     }
 
-    /// The URL of a service in the catalogue.
-    pub async fn endpoint(&self, service: &str) -> Result<Arc<str>, PollError> {
-        Ok(self.cloud()?.endpoint(service).await?)
+    /// The URLs of a service in the catalogue, at least one.
+    pub async fn endpoints(&self, service: &str) -> Result<Vec<Arc<str>>, PollError> {
+        Ok(self.cloud()?.endpoints(Some(service), None).await?)
     }
 
     fn cloud(&self) -> Result<&Cloud, PollError> {
