@@ -189,7 +189,9 @@ impl<'a> Entry<'a> {
         let (text, at) = self.value_text()?;
         let key = "value_attribute";
         let last = name.rsplit('.').next().unwrap_or_default();
-        let Some(attribute) = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+        let braced = last.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        // As for Ceilometer, braces around a name with a hyphen are a part of a single meter's name.
+        let Some(attribute) = braced.filter(|attribute| !attribute.contains('-')) else {
             return Ok((self.parsed(at, key, text)?, None));
         };
         let wrong = || self.error(at, key, "should be [LIST].ATTRIBUTE, as the name ends with {...}");
@@ -409,6 +411,8 @@ mod tests {
         .unwrap();
         assert_eq!(several.value, ValuePath::parse("x.y").unwrap());
         assert_eq!(several.several.unwrap().attribute, "kind");
+        let single = one(&GOOD.replace("a.b\n  sample", "a.{some-kind}\n  sample")).unwrap();
+        assert_eq!((&*single.name, single.several), ("a.{some-kind}", None));
     }
 
     #[test]
