@@ -73,11 +73,15 @@ impl Discovery for LocalNode {
     }
 }
 
-/// `name`, or `name:parameter`, or `name://parameter`.
-pub fn split_url(url: &str) -> (&str, Option<&str>) {
+/// `name`, or `name:parameter`, or `name://parameter`. It is a URL, as for Ceilometer: what is before the colon is in
+/// lower case, a query does not count.
+pub fn split_url(url: &str) -> (Cow<'_, str>, Option<&str>) {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once(':') {
-        Some((name, parameter)) => (name, Some(parameter.strip_prefix("//").unwrap_or(parameter))),
-        None => (url, None),
+        Some((name, parameter)) => {
+            (name.to_ascii_lowercase().into(), Some(parameter.strip_prefix("//").unwrap_or(parameter)))
+        }
+        None => (url.into(), None),
     }
 }
 
@@ -87,8 +91,14 @@ mod tests {
 
     #[test]
     fn parameters_stand_behind_a_colon() {
-        assert_eq!(split_url("tenant"), ("tenant", None));
-        assert_eq!(split_url("endpoint:volume"), ("endpoint", Some("volume")));
-        assert_eq!(split_url("endpoint://volume"), ("endpoint", Some("volume")));
+        for (url, name, parameter) in [
+            ("tenant", "tenant", None),
+            ("tenant?x=y", "tenant", None),
+            ("endpoint:volume", "endpoint", Some("volume")),
+            ("endpoint://volume", "endpoint", Some("volume")),
+            ("Endpoint:Volume?x=y#z", "endpoint", Some("Volume")),
+        ] {
+            assert_eq!(split_url(url), (name.into(), parameter), "{url}");
+        }
     }
 }
