@@ -194,11 +194,15 @@ fn vnic_part(instance: &Resource, vnic: &Vnic, volume: i64) -> Part {
         ("parameters".to_owned(), Value::Object(vnic.parameters.clone())),
         ("vnic_name".to_owned(), vnic_name.as_str().into()),
     ]);
-    let id = vnic.filter.clone().unwrap_or_else(|| {
-        let name = instance.text("OS-EXT-SRV-ATTR:instance_name").unwrap_or("None");
-        format!("{name}-{}-{}", instance.id, vnic.name)
-    });
-    (Some(id), volume.into(), more)
+    let id = match &vnic.filter {
+        // As for Ceilometer, an empty name of a filter is no id.
+        Some(filter) => Some(filter.clone()).filter(|filter| !filter.is_empty()),
+        None => {
+            let name = instance.text("OS-EXT-SRV-ATTR:instance_name").unwrap_or("None");
+            Some(format!("{name}-{}-{}", instance.id, vnic.name))
+        }
+    };
+    (id, volume.into(), more)
 }
 
 #[async_trait]
@@ -243,5 +247,25 @@ impl Pollster for InstancePollster {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn interfaces_have_the_id_of_their_filter_if_it_is_named() {
+        let instance =
+            Resource::new("i".to_owned(), json!({ "OS-EXT-SRV-ATTR:instance_name": "instance-1" }));
+        for (filter, expected) in
+            [(None, Some("instance-1-i-tap0")), (Some("f"), Some("f")), (Some(""), None)]
+        {
+            let filter = filter.map(str::to_owned);
+            let vnic = Vnic { name: "tap0".to_owned(), filter, ..Vnic::default() };
+            assert_eq!(vnic_part(&instance, &vnic, 1).0.as_deref(), expected);
+        }
     }
 }
