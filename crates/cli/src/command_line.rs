@@ -368,6 +368,7 @@ mod tests {
             ("gnudi --gnocchi-api-version 1 --user a metric list", "gnudi metric list --user a"),
             ("gnudi metric list --os-metric-api-version=1 -c id", "gnudi metric list -c id"),
             ("gnudi metric list --gnocchi-api-version 1", "gnudi metric list"),
+            ("gnudi --log-file x serve", "gnudi serve --log-file x"),
             ("gnudi metric list --os-api-version --", "gnudi metric list --"),
             ("gnudi --log-file /tmp/log metric list --collect-timing", "gnudi metric list"),
             ("gnudi status -v", "gnudi status -v"),
