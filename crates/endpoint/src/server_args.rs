@@ -109,6 +109,9 @@ pub struct KeystoneArgs {
     /// Scope of the token instead of a project: all, the cloud as a whole.
     #[arg(long, help_heading = KEYSTONE, value_name = "SCOPE", hide_short_help = true)]
     os_system_scope: Option<String>,
+    /// Scope of the token instead of a project: what this trust delegates.
+    #[arg(long, help_heading = KEYSTONE, value_name = "ID", hide_short_help = true)]
+    os_trust_id: Option<String>,
     /// Default domain of user and project.
     #[arg(long, help_heading = KEYSTONE, value_name = "NAME", hide_short_help = true)]
     os_default_domain_name: Option<String>,
@@ -369,12 +372,12 @@ impl KeystoneArgs {
             }
             "token" | "v3token" => Credentials::Token {
                 token: Secret::new(needed(&self.os_token, "OS_TOKEN")?),
-                scope: self.scope(variables),
+                scope: self.scope(variables)?,
             },
             _ => Credentials::Password {
                 user: self.user(variables)?,
                 password: Secret::new(needed(&self.os_password, "OS_PASSWORD")?),
-                scope: self.scope(variables),
+                scope: self.scope(variables)?,
             },
         };
         let names = ["OS_METRIC_INTERFACE", "OS_INTERFACE"];
@@ -408,8 +411,8 @@ impl KeystoneArgs {
         })
     }
 
-    /// The project of the token, its domain, or the cloud as a whole.
-    fn scope(&self, variables: Variables<'_>) -> Option<Scope> {
+    /// The project of the token, its domain, the cloud as a whole, or what a trust delegates.
+    fn scope(&self, variables: Variables<'_>) -> Result<Option<Scope>> {
         let named = |option: &Option<String>, names: &[&str]| first(option.as_ref(), names, variables);
         let project = match named(&self.os_project_id, &["OS_PROJECT_ID", "OS_TENANT_ID"]) {
             Some(id) => Some(ProjectRef::Id(id)),
@@ -425,7 +428,15 @@ impl KeystoneArgs {
         let domain = named(&self.os_domain_id, &["OS_DOMAIN_ID"]).map(DomainRef::Id);
         let domain = domain.or_else(|| named(&self.os_domain_name, &["OS_DOMAIN_NAME"]).map(DomainRef::Name));
         let system = named(&self.os_system_scope, &["OS_SYSTEM_SCOPE"]).filter(|scope| scope == "all");
-        project.map(Scope::Project).or(domain.map(Scope::Domain)).or(system.map(|_| Scope::System))
+        let scope =
+            project.map(Scope::Project).or(domain.map(Scope::Domain)).or(system.map(|_| Scope::System));
+        match (named(&self.os_trust_id, &["OS_TRUST_ID"]), scope) {
+            (Some(trust), None) => Ok(Some(Scope::Trust(trust))),
+            (None, scope) => Ok(scope),
+            (Some(_), Some(_)) => {
+                bail!("OS_TRUST_ID beside a project, a domain or OS_SYSTEM_SCOPE: a token has one scope")
+            }
+        }
     }
 
     /// The domain with this id or name, else the default one. As for keystoneauth, the default one's id counts before the

@@ -78,6 +78,7 @@ fn scoped(identity: &Value, scope: Option<&Scope>) -> Value {
             }
             Scope::Domain(named) => json!({ "domain": domain(named) }),
             Scope::System => json!({ "system": { "all": true } }),
+            Scope::Trust(id) => json!({ "OS-TRUST:trust": { "id": id } }),
         };
     }
     json!({ "auth": auth })
@@ -216,6 +217,7 @@ mod tests {
         for (scope, expected) in [
             (Scope::System, json!({"system": {"all": true}})),
             (Scope::Domain(DomainRef::Name("Users".into())), json!({"domain": {"name": "Users"}})),
+            (Scope::Trust("t".into()), json!({"OS-TRUST:trust": {"id": "t"}})),
         ] {
             let user = UserRef::Id("u".into());
             let wider = Credentials::Password { user, password: "hunter22".into(), scope: Some(scope) };

@@ -31,6 +31,8 @@ pub enum Scope {
     Domain(DomainRef),
     /// The cloud as a whole: `system_scope = all`.
     System,
+    /// What the trust with this id delegates to the user.
+    Trust(String),
 }
 
 /// Credentials of a login.

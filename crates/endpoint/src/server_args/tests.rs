@@ -61,6 +61,7 @@ fn the_usual_variables_log_in() {
     for (variable, expected) in [
         (("OS_SYSTEM_SCOPE", "all"), Scope::System),
         (("OS_DOMAIN_ID", "d"), Scope::Domain(DomainRef::Id("d".to_owned()))),
+        (("OS_TRUST_ID", "t"), Scope::Trust("t".to_owned())),
     ] {
         let mut wider = variables;
         wider[3] = variable;
@@ -68,6 +69,8 @@ fn the_usual_variables_log_in() {
         let Credentials::Password { scope, .. } = login.credentials else { panic!("a password") };
         assert_eq!(scope, Some(expected));
     }
+    let two = [&variables[..], &[("OS_TRUST_ID", "t")]].concat();
+    assert!(caller(&nobody, &two).is_err(), "a project and a trust");
     let credential = [
         ("OS_AUTH_TYPE", "v3applicationcredential"),
         ("OS_APPLICATION_CREDENTIAL_SECRET", "s"),
