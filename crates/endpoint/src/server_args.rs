@@ -301,9 +301,10 @@ impl ServerArgs {
         match first(keystone.os_auth_type.as_ref(), &["OS_AUTH_TYPE", "OS_AUTH_PLUGIN"], variables) {
             _ if self.user.is_some() => "gnocchi-basic".to_owned(),
             Some(kind) => kind,
-            None if of(&keystone.os_token, "OS_TOKEN").is_some() => "token".to_owned(),
-            // As in Gnocchi's client, an OpenStack password implies a login with it.
+            None if keystone.os_token.as_ref().is_some_and(|token| !token.is_empty()) => "token".to_owned(),
+            // As in Gnocchi's client, an OpenStack password implies a login with it, also beside OS_TOKEN.
             None if of(&keystone.os_password, "OS_PASSWORD").is_some() => "password".to_owned(),
+            None if of(&keystone.os_token, "OS_TOKEN").is_some() => "token".to_owned(),
             None => "gnocchi-basic".to_owned(),
         }
     }

@@ -95,8 +95,14 @@ fn the_usual_variables_log_in() {
         odder.push(odd);
         assert!(caller(&nobody, &odder).is_err(), "{odd:?}");
     }
-    let token = [("OS_TOKEN", "gAAA"), ("OS_PASSWORD", "secret")];
-    assert_eq!(caller(&nobody, &token).unwrap(), Caller::Token("gAAA".to_owned()));
+    let both = [&variables[..], &[("OS_TOKEN", "gAAA")]].concat();
+    let Caller::Keystone(login) = caller(&nobody, &both).unwrap() else { panic!("a login") };
+    assert!(matches!(login.credentials, Credentials::Password { .. }), "as in Gnocchi's client");
+    let token = Caller::Token("gAAA".to_owned());
+    assert_eq!(caller(&nobody, &[("OS_TOKEN", "gAAA")]).unwrap(), token);
+    let keystone = KeystoneArgs { os_token: Some("gAAA".to_owned()), ..KeystoneArgs::default() };
+    let args = ServerArgs { keystone, ..ServerArgs::default() };
+    assert_eq!(caller(&args, &[("OS_PASSWORD", "secret")]).unwrap(), token, "an option");
 }
 
 #[test]
