@@ -70,9 +70,10 @@ impl ArchivePolicyItem {
         }
         let points = match (points, timespan) {
             (Some(points), _) => Some(points),
-            (None, Some(timespan)) => match timespan.0 / granularity.0 {
+            // Gnocchi divides doubles: from 104 days on, a timespan just below a multiple may be rounded up to it.
+            (None, Some(timespan)) => match (timespan.0 as f64 / granularity.0 as f64) as u64 {
                 0 => return Err(InvalidPolicy::NoPoints),
-                points => Some(points as u64),
+                points => Some(points),
             },
             (None, None) => None,
         };
@@ -299,6 +300,9 @@ mod tests {
             ArchivePolicyItem::new(span(60), Some(9), span(600)),
             Err(InvalidPolicy::TimespanMismatch)
         );
+        let year = Timespan::from_secs(365 * 86_400);
+        let shorter = ArchivePolicyItem::new(span(1), None, Some(Timespan(year.0 - 1))).unwrap();
+        assert_eq!((shorter.points, shorter.timespan), (Some(365 * 86_400), Some(year)), "as in Gnocchi");
         assert_eq!(ArchivePolicyItem::new(None, Some(9), None), Err(InvalidPolicy::TooFewParts));
         assert_eq!(ArchivePolicyItem::new(span(60), None, span(59)), Err(InvalidPolicy::NoPoints));
     }
