@@ -53,7 +53,8 @@ pub fn read(message: &[u8], now: Timestamp) -> Result<Vec<CollectdValue>, NotCol
     }
     let mut readings = Vec::new();
     for list in &lists {
-        if list.dsnames.len() < list.values.len() {
+        // As for Gnocchi, a single name is not read.
+        if list.dsnames.len() > 1 && list.dsnames.len() < list.values.len() {
             return Err(NotCollectd::Names);
         }
         let timestamp = list.time.and_then(from_seconds).unwrap_or(now);
@@ -134,6 +135,18 @@ mod tests {
     }
 
     #[test]
+    fn values_without_names_of_their_own_are_of_one_metric() {
+        for names in ["[]", r#"["v"]"#] {
+            let message = format!(
+                r#"[{{"values": [1, 2], "dsnames": {names}, "host": "h", "plugin": "p", "type": "t"}}]"#
+            );
+            let named: Vec<(String, f64)> =
+                values(&message).into_iter().map(|(_, metric, _, value)| (metric, value)).collect();
+            assert_eq!(named, [("p@t".to_owned(), 1.0), ("p@t".to_owned(), 2.0)], "{names}");
+        }
+    }
+
+    #[test]
     fn other_messages_are_refused() {
         for message in [
             "",
@@ -143,7 +156,7 @@ mod tests {
             "[{}]",
             "\u{fffd}",
             r#"[{"values": ["x"], "dsnames": ["v"], "host": "h", "plugin": "p", "type": "t"}]"#,
-            r#"[{"values": [1, 2], "dsnames": ["v"], "host": "h", "plugin": "p", "type": "t"}]"#,
+            r#"[{"values": [1, 2, 3], "dsnames": ["v", "w"], "host": "h", "plugin": "p", "type": "t"}]"#,
             r#"[{"values": [1], "dsnames": ["v"], "plugin": "p", "type": "t"}]"#,
         ] {
             assert!(read(message.as_bytes(), NOW).is_err(), "{message}");
