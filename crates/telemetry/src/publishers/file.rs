@@ -42,7 +42,7 @@ impl FilePublisher {
         if url.path.is_empty() {
             return Err(OpenError("names no file; write file:///path".to_owned()));
         }
-        let limits = (url.query.integer("max_bytes")?, url.query.integer("backup_count")?);
+        let limits = (url.query.first_integer("max_bytes")?, url.query.first_integer("backup_count")?);
         let (bytes_max, backups) = match limits {
             (Some(bytes), Some(backups)) => (bytes.max(0) as u64, backups.max(0) as usize),
             _ => (0, 0),

@@ -125,10 +125,10 @@ impl NotifierPublisher {
             topics.push(default_topic.clone());
         }
         let is_per_meter = query.integer("per_meter_topic")?.unwrap_or(0) != 0;
-        for ours in ["topic", "per_meter_topic", "policy", "max_queue_length", "max_retry"] {
+        let driver = query.first("driver").unwrap_or("rabbit").to_owned();
+        for ours in ["topic", "per_meter_topic", "policy", "max_queue_length", "max_retry", "driver"] {
             query.take(ours);
         }
-        let driver = query.take("driver").unwrap_or_else(|| "rabbit".to_owned());
         let transport = (!url.netloc.is_empty())
             .then(|| format!("{driver}://{}{}?{}", url.netloc, url.path, query.encoded()));
         let shared = Arc::new(NotifierState {

@@ -120,9 +120,14 @@ impl UrlQuery {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The effective value of a repeated name: the last.
+    /// The effective value of most repeated names: the last.
     pub fn last(&self, name: &str) -> Option<&str> {
         self.all(name).last()
+    }
+
+    /// The effective value of the other repeated names.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
     }
 
     /// Removes a name and returns its last value.
@@ -134,10 +139,12 @@ impl UrlQuery {
 
     /// The last value as an integer; `None` if missing.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, OpenError> {
-        let read = |text: &str| {
-            text.trim().parse().map_err(|_| OpenError(format!("option {name}: {text} is no whole number")))
-        };
-        self.last(name).map(read).transpose()
+        integer(name, self.last(name))
+    }
+
+    /// The first value as an integer; `None` if missing.
+    pub fn first_integer(&self, name: &str) -> Result<Option<i64>, OpenError> {
+        integer(name, self.first(name))
     }
 
     /// As Python's `urlencode` writes it: grouped by name, empty values removed.
@@ -158,6 +165,13 @@ impl UrlQuery {
     }
 }
 
+fn integer(name: &str, text: Option<&str>) -> Result<Option<i64>, OpenError> {
+    let read = |text: &str| {
+        text.trim().parse().map_err(|_| OpenError(format!("option {name}: {text} is no whole number")))
+    };
+    text.map(read).transpose()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +182,7 @@ mod tests {
         assert_eq!((url.scheme.as_str(), url.host(), url.port()), ("http", "h", Ok(Some(80))));
         assert_eq!((url.login(), url.path.as_str()), (Some(("u", "p%40")), "/a/b"));
         assert_eq!((url.query.last("x"), url.query.last("s")), (Some("2"), Some("a b&")));
+        assert_eq!((url.query.integer("x"), url.query.first_integer("x")), (Ok(Some(2)), Ok(Some(1))));
         assert!(url.query.has("json") && url.query.last("json").is_none() && url.query.last("e").is_none());
         assert_eq!(url.query.encoded(), "x=1&x=2&s=a+b%26");
         assert_eq!(url.to_string(), "http://h:80/a/b");

@@ -47,9 +47,7 @@ struct Queue {
 impl ZaqarPublisher {
     /// `keystone` is the login that posts.
     pub fn open(url: &PublisherUrl, keystone: &KeystoneOptions, counts: PublisherCounts) -> Opened {
-        let ttl_s = url.query.integer("ttl")?.unwrap_or(TTL_S);
-        let name = url.query.last("queue");
-        let name = name.ok_or_else(|| OpenError("names no queue: zaqar://?queue=NAME".to_owned()))?;
+        let (name, ttl_s) = queue(url)?;
         let cloud = Cloud::new(keystone.clone(), POSTS_MAX);
         Ok(Arc::new(ZaqarPublisher(Arc::new(Queue {
             cloud: cloud.map_err(|error| OpenError(error.to_string()))?,
@@ -133,9 +131,25 @@ impl Publisher for ZaqarPublisher {
     }
 }
 
+/// The queue's name, and the lifetime of messages in seconds. As for Ceilometer, of repeated options the first counts.
+fn queue(url: &PublisherUrl) -> Result<(&str, i64), OpenError> {
+    let ttl_s = url.query.first_integer("ttl")?.unwrap_or(TTL_S);
+    let name = url.query.first("queue");
+    let name = name.ok_or_else(|| OpenError("names no queue: zaqar://?queue=NAME".to_owned()))?;
+    Ok((name, ttl_s))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_repeated_options_the_first_counts() {
+        let url = |query: &str| PublisherUrl::parse(&format!("zaqar://?{query}")).unwrap();
+        assert_eq!(queue(&url("queue=a&queue=b&ttl=1&ttl=2")), Ok(("a", 1)));
+        assert_eq!(queue(&url("queue=a")), Ok(("a", TTL_S)));
+        assert!(queue(&url("ttl=1")).is_err());
+    }
 
     #[test]
     fn posts_are_no_larger_than_zaqar_takes() {
