@@ -29,6 +29,16 @@ pub struct Pagination {
     sorts: Vec<String>,
 }
 
+/// `int(text)`, or the nearest `i128`.
+fn whole(text: &str) -> Option<i128> {
+    let beyond = || {
+        let has_digits_only = !text.contains(['.', 'e', 'E', 'i', 'I', 'n', 'N']);
+        let number = python::float_of_text(text).filter(|_| has_digits_only)?;
+        Some(if number < 0.0 { i128::MIN } else { i128::MAX })
+    };
+    python::int(&Value::from(text)).or_else(beyond)
+}
+
 impl Pagination {
     /// Parses the arguments; the limit is capped at `max_limit`.
     ///
@@ -46,8 +56,7 @@ impl Pagination {
         for name in query.names() {
             match (name, query.get(name)) {
                 ("limit", Some(Argument::One(text))) => {
-                    let limit =
-                        python::int(&Value::from(text)).ok_or_else(|| refuse(name, "expected int"))?;
+                    let limit = whole(text).ok_or_else(|| refuse(name, "expected int"))?;
                     if limit < 1 {
                         return Err(refuse(name, "value must be at least 1"));
                     }
@@ -176,6 +185,8 @@ mod tests {
         assert_eq!(of("").unwrap().limit, 7);
         assert_eq!(of("limit=3").unwrap().limit, 3);
         assert_eq!(of("limit=99999999999999999999").unwrap().limit, 7);
+        assert_eq!(of(&format!("limit={}", "9".repeat(40))).unwrap().limit, 7);
+        assert!(of(&format!("limit=-{}", "9".repeat(40))).is_err() && of("limit=1e40").is_err());
         for (text, reason) in [
             ("limit=0", "value must be at least 1 for dictionary value @ data['limit']"),
             ("limit=x", "expected int for dictionary value @ data['limit']"),
