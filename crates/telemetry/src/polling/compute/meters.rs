@@ -194,14 +194,12 @@ fn vnic_part(instance: &Resource, vnic: &Vnic, volume: i64) -> Part {
         ("parameters".to_owned(), Value::Object(vnic.parameters.clone())),
         ("vnic_name".to_owned(), vnic_name.as_str().into()),
     ]);
-    let id = match &vnic.filter {
-        // As for Ceilometer, an empty name of a filter is no id.
-        Some(filter) => Some(filter.clone()).filter(|filter| !filter.is_empty()),
-        None => {
-            let name = instance.text("OS-EXT-SRV-ATTR:instance_name").unwrap_or("None");
-            Some(format!("{name}-{}-{}", instance.id, vnic.name))
-        }
-    };
+    let id = vnic.filter.clone().unwrap_or_else(|| {
+        let name = instance.text("OS-EXT-SRV-ATTR:instance_name").unwrap_or("None");
+        format!("{name}-{}-{}", instance.id, vnic.name)
+    });
+    // As for Ceilometer, an empty name of a filter is no id.
+    let id = Some(id).filter(|id| !id.is_empty());
     (id, volume.into(), more)
 }
 
