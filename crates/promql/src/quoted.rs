@@ -1,35 +1,56 @@
-//! Quotes texts like Go's `%q`, which is valid in the language.
+//! Prints texts and characters like Go's `%q`, which is valid in the language, and `%#U`.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// A text in quotes, with Go's escapes.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {
-        let code = u32::from(c);
-        let _ = match c {
-            '"' | '\\' => write!(quoted, "\\{c}"),
-            '\x07' => write!(quoted, "\\a"),
-            '\x08' => write!(quoted, "\\b"),
-            '\x0c' => write!(quoted, "\\f"),
-            '\n' => write!(quoted, "\\n"),
-            '\r' => write!(quoted, "\\r"),
-            '\t' => write!(quoted, "\\t"),
-            '\x0b' => write!(quoted, "\\v"),
-            ' '..='~' => write!(quoted, "{c}"),
-            '\0'..='\x7f' => write!(quoted, "\\x{code:02x}"),
-            _ if is_printable(c) => write!(quoted, "{c}"),
-            _ if code < 0x10000 => write!(quoted, "\\u{code:04x}"),
-            _ => write!(quoted, "\\U{code:08x}"),
-        };
+        // Writing to a String cannot fail.
+        let _ = escape(c, '"', &mut quoted);
     }
     quoted.push('"');
     quoted
 }
 
-/// Whether a character beyond ASCII is printable. Combining marks at the beginning of a text would be escaped.
+/// A character in quotes, with Go's escapes.
+pub(crate) fn quoted_char(c: char) -> String {
+    let mut quoted = String::from("'");
+    let _ = escape(c, '\'', &mut quoted);
+    quoted.push('\'');
+    quoted
+}
+
+/// A character's number; behind it the character, if it is printable.
+pub(crate) fn code_point(c: char) -> String {
+    let code = format!("U+{:04X}", u32::from(c));
+    if is_printable(c) { format!("{code} '{c}'") } else { code }
+}
+
+fn escape(c: char, quote: char, out: &mut String) -> fmt::Result {
+    let code = u32::from(c);
+    match c {
+        _ if c == quote || c == '\\' => write!(out, "\\{c}"),
+        '\x07' => out.write_str("\\a"),
+        '\x08' => out.write_str("\\b"),
+        '\x0c' => out.write_str("\\f"),
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        '\x0b' => out.write_str("\\v"),
+        _ if is_printable(c) => out.write_char(c),
+        '\0'..='\x7f' => write!(out, "\\x{code:02x}"),
+        _ if code < 0x10000 => write!(out, "\\u{code:04x}"),
+        _ => write!(out, "\\U{code:08x}"),
+    }
+}
+
+/// Whether Go prints a character as it is. Combining marks at the beginning of a text would be escaped.
 fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return matches!(c, ' '..='~');
+    }
     ['a', c].iter().collect::<String>().escape_debug().count() == 2
 }
 
@@ -48,5 +69,21 @@ mod tests {
         ] {
             assert_eq!(quoted(text), expected);
         }
+    }
+
+    #[test]
+    fn characters_are_quoted_as_in_go() {
+        for (c, expected) in [
+            ('a', "'a'"),
+            ('\'', r"'\''"),
+            ('"', "'\"'"),
+            ('\x01', r"'\x01'"),
+            ('\0', r"'\x00'"),
+            ('\u{301}', "'\u{301}'"),
+            ('\u{200b}', r"'\u200b'"),
+        ] {
+            assert_eq!(quoted_char(c), expected);
+        }
+        assert_eq!((code_point('g').as_str(), code_point('\n').as_str()), ("U+0067 'g'", "U+000A"));
     }
 }

@@ -9,7 +9,7 @@ use super::{
     ValueKind, Window,
 };
 use crate::error::{Error, Result};
-use crate::functions::Kind;
+use crate::functions::{Kind, math};
 use crate::labels::METRIC_NAME;
 use crate::plan::MatchKind;
 use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, Shift, Span};
@@ -147,8 +147,9 @@ impl Lowering {
                     LengthOp::Mod if right == 0.0 => return Err(fault(length, "modulo by zero")),
                     LengthOp::Mod => left % right,
                     LengthOp::Pow => left.powf(right),
-                    LengthOp::MinOf => left.min(right),
-                    LengthOp::MaxOf => left.max(right),
+                    // NaN is the result if one of them is NaN.
+                    LengthOp::MinOf => math::min(left, right),
+                    LengthOp::MaxOf => math::max(left, right),
                 }
             }
         })

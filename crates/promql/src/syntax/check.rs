@@ -5,6 +5,7 @@ use super::{Parsed, fault};
 use crate::functions::{Function, Kind};
 use crate::labels::METRIC_NAME;
 use crate::plan::{Cardinality, ValueKind};
+use crate::quoted::quoted;
 
 /// Checks an expression and all within it.
 pub(super) fn check(expr: &Expr) -> Parsed<()> {
@@ -57,7 +58,8 @@ fn check_selector(selector: &Selector, at: usize) -> Parsed<()> {
         let other = selector.matchers.iter().find(|matcher| matcher.name == METRIC_NAME);
         return match other {
             Some(other) => {
-                fault(at, format!("metric name must not be set twice: {name:?} or {:?}", other.value))
+                let (name, other) = (quoted(name), quoted(&other.value));
+                fault(at, format!("metric name must not be set twice: {name} or {other}"))
             }
             None => Ok(()),
         };
@@ -98,7 +100,7 @@ fn check_binary(binary: &Binary, left: ValueKind, right: ValueKind, at: usize) -
     if matching.on
         && let Some(label) = matching.labels.iter().find(|label| matching.include.contains(label))
     {
-        let text = format!("label {label:?} must not occur in ON and GROUP clause at once");
+        let text = format!("label {} must not occur in ON and GROUP clause at once", quoted(label));
         return fault(binary.op_at, text);
     }
     for (kind, operand) in [(left, &binary.left), (right, &binary.right)] {
@@ -156,11 +158,11 @@ fn check_call(function: &Function, args: &[Expr], at: usize) -> Parsed<()> {
     if let Some(wanted) = wanted {
         return fault(at, format!("expected {wanted} argument(s) in call to {name:?}, got {given}"));
     }
-    for (place, arg) in args.iter().enumerate() {
-        if matches!(function.kind, Kind::Info) && place == 1 {
-            check_label_selector(arg, at)?;
-            continue;
-        }
+    let is_info = matches!(function.kind, Kind::Info);
+    if is_info && let Some(arg) = args.get(1) {
+        check_label_selector(arg, at)?;
+    }
+    for (place, arg) in args.iter().enumerate().filter(|(place, _)| !is_info || *place != 1) {
         let kind = function.args[place.min(function.args.len() - 1)];
         expect(arg, kind, &format!("call to function {name:?}"))?;
         check_literal(arg, kind, name)?;

@@ -60,6 +60,12 @@ impl Parser<'_> {
         match self.sign() {
             Some(minus) => {
                 let operand = self.length_operand()?;
+                if !minus && !operand.wrapped && operand.literal_seconds().is_none() {
+                    // Here, Prometheus' tree keeps the sign of a call.
+                    let span = Span { start, end: operand.span.end };
+                    let kind = LengthKind::Unary { minus, length: Box::new(operand) };
+                    return Ok(Length { kind, span, wrapped: false });
+                }
                 Ok(unary(minus, start, operand))
             }
             // Arithmetic goes on behind parentheses.

@@ -2,6 +2,7 @@
 //! outside.
 
 use super::token::{Kind, Token, word};
+use crate::quoted::{code_point, quoted_char};
 
 /// The context of the next token.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Lexer<'_> {
             '.' if self.peek().is_some_and(|c| c.is_ascii_digit()) => self.number(),
             ':' if self.in_brackets => self.colon(),
             _ if self.in_brackets && is_name_start(first) => {
-                let unexpected = || format!("unexpected character: {first:?}, expected ':'");
+                let unexpected = || format!("unexpected character: {}, expected ':'", quoted_char(first));
                 self.time_word().ok_or_else(unexpected)
             }
             _ if is_name_start(first) || first == ':' => Ok(self.word()),
@@ -170,9 +171,9 @@ impl Lexer<'_> {
             ('=', _) => Ok(Kind::Assign),
             ('!', other) => {
                 let other = other.unwrap_or(char::REPLACEMENT_CHARACTER);
-                Err(format!("unexpected character after '!': {other:?}"))
+                Err(format!("unexpected character after '!': {}", quoted_char(other)))
             }
-            _ => Err(format!("unexpected character: {first:?}")),
+            _ => Err(format!("unexpected character: {}", quoted_char(first))),
         }
     }
 
@@ -191,14 +192,14 @@ impl Lexer<'_> {
             '!' if self.accept("=") => Ok(Kind::Operator("!=")),
             '!' => {
                 let after = self.next().unwrap_or(char::REPLACEMENT_CHARACTER);
-                Err(format!("unexpected character after '!' inside braces: {after:?}"))
+                Err(format!("unexpected character after '!' inside braces: {}", quoted_char(after)))
             }
             '{' => Err(format!("unexpected left brace {first:?}")),
             '}' => {
                 self.place = Place::Usual;
                 Ok(Kind::RightBrace)
             }
-            _ => Err(format!("unexpected character inside braces: {first:?}")),
+            _ => Err(format!("unexpected character inside braces: {}", quoted_char(first))),
         }
     }
 
@@ -207,15 +208,18 @@ impl Lexer<'_> {
         let Some(first) = self.next() else {
             return Err("unexpected end of input in duration expression".to_owned());
         };
-        let unexpected = Err(format!("unexpected character in duration expression: {first:?}"));
+        let unexpected = Err(format!("unexpected character in duration expression: {}", quoted_char(first)));
         match first {
             ']' => {
                 self.in_brackets = false;
                 self.place = Place::Usual;
                 Ok(Kind::RightBracket)
             }
-            ':' if !self.had_duration => {
-                Err("unexpected colon before duration in duration expression".to_owned())
+            ':' if !self.had_duration || self.had_colon => {
+                // The position of this error is behind the colon.
+                self.start = self.at;
+                let what = if self.had_duration { "repeated colon" } else { "colon before duration" };
+                Err(format!("unexpected {what} in duration expression"))
             }
             ':' => self.colon(),
             '(' | ')' => self.paren(first),
@@ -289,18 +293,16 @@ impl Lexer<'_> {
         let is_hexadecimal = digits.len() > 10;
         self.accept(".");
         self.accept(digits);
-        let (mut had_dot, mut had_exponent) = (self.text[self.start..self.at].contains('.'), false);
-        while let Some(c) = self.peek() {
-            if digits.contains(c) {
-                self.next();
-            } else if c == '.' {
-                self.next();
-                if had_dot || is_hexadecimal || self.accept("_.") {
+        // As in Prometheus, a point before the first digit does not count yet, and an e behind the first digit begins an exponent
+        // even in hexadecimal numbers: `.5.5` and `0x1e+5` are refused as one number.
+        let (mut had_dot, mut had_exponent) = (false, false);
+        loop {
+            if self.accept(".") {
+                if had_dot || self.accept("_.") || is_hexadecimal {
                     return false;
                 }
                 had_dot = true;
-            } else if c == 'e' || c == 'E' {
-                self.next();
+            } else if self.accept("eE") {
                 if had_exponent {
                     return false;
                 }
@@ -309,11 +311,12 @@ impl Lexer<'_> {
                 if self.accept("._eE") || self.peek().is_none() {
                     return false;
                 }
-            } else if c == '_' {
-                self.next();
+            } else if self.accept("_") {
                 if self.accept("._eE") || self.peek().is_none() {
                     return false;
                 }
+            } else if self.accept(digits) {
+                self.skip_while(|c| digits.contains(c));
             } else {
                 break;
             }
@@ -348,6 +351,8 @@ impl Lexer<'_> {
                 None if quote == '`' => return Err("unterminated raw string".to_owned()),
                 None => return Err("unterminated quoted string".to_owned()),
                 Some('\n') if quote != '`' => return Err("unterminated quoted string".to_owned()),
+                // What stands for invalid bytes; escaped, it is valid.
+                Some(char::REPLACEMENT_CHARACTER) => return Err("invalid UTF-8 rune".to_owned()),
                 Some('\\') if quote != '`' => self.escape(quote)?,
                 Some(c) if c == quote => return Ok(Kind::Text),
                 Some(_) => {}
@@ -383,9 +388,4 @@ impl Lexer<'_> {
         }
         Ok(())
     }
-}
-
-/// As Go prints a character with its number.
-fn code_point(c: char) -> String {
-    format!("U+{:04X} '{c}'", u32::from(c))
 }

@@ -1,5 +1,7 @@
 //! Values of literals: numbers, durations, texts in quotes. The lexer has checked their form.
 
+use crate::quoted::quoted;
+
 /// A number as Go reads it: decimal, hexadecimal (`0x1f`), octal (`017`), with underscores between digits.
 pub(super) fn number(text: &str) -> Result<f64, String> {
     let invalid = |reason| format!("error parsing number: strconv.ParseFloat: parsing {text:?}: {reason}");
@@ -49,19 +51,25 @@ const DURATION_MAX_MS: i64 = i64::MAX / 1_000_000;
 /// # Errors
 /// Prometheus' error text, if it is not a valid duration or too long.
 pub fn duration_ms(text: &str) -> Result<i64, String> {
-    let invalid = || format!("not a valid duration string: {text:?}");
+    let invalid = || format!("not a valid duration string: {}", quoted(text));
     let mut rest = text;
-    let mut units = UNITS.iter();
+    // The first unit that may come next.
+    let mut next = 0;
     let mut total = 0_i64;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
         let (count, behind) = rest.split_at(digits);
+        let count: u64 = count.parse().map_err(|_| invalid())?;
         let letters = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(letters);
-        let (_, milliseconds) = units.find(|known| known.0 == unit).ok_or_else(invalid)?;
-        let count: u64 = count.parse().map_err(|_| invalid())?;
+        let unknown = || format!("unknown unit {} in duration {}", quoted(unit), quoted(text));
+        let place = UNITS.iter().position(|known| known.0 == unit).ok_or_else(unknown)?;
+        if place < next {
+            return Err(invalid());
+        }
+        next = place + 1;
         let sum = i64::try_from(count).ok();
-        let sum = sum.and_then(|count| count.checked_mul(*milliseconds)?.checked_add(total));
+        let sum = sum.and_then(|count| count.checked_mul(UNITS[place].1)?.checked_add(total));
         total = sum.filter(|sum| *sum <= DURATION_MAX_MS).ok_or("duration out of range")?;
         rest = behind;
     }
@@ -164,9 +172,11 @@ mod tests {
             assert_eq!(duration_text(milliseconds), printed);
         }
         assert_eq!(duration_text(-5000), "-5s");
-        for text in ["1m1h", "1s1s", "1hs", "300y", "99999999999999999999s"] {
-            assert!(duration_ms(text).is_err(), "{text}");
+        for text in ["1m1h", "1s1s", "99999999999999999999s", "1m99999999999999999999hs"] {
+            assert_eq!(duration_ms(text), Err(format!("not a valid duration string: {text:?}")));
         }
+        assert_eq!(duration_ms("300y"), Err("duration out of range".to_owned()));
+        assert_eq!(duration_ms("1hs"), Err(r#"unknown unit "hs" in duration "1hs""#.to_owned()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::parser::Parser;
 use super::token::Kind;
 use super::tree::{Expr, ExprKind, Shift, Span, Subquery};
 use super::{Parsed, fault};
+use crate::numbers::plain;
 use crate::plan::{At, Extension};
 
 /// Beyond it, sums of a few times would overflow.
@@ -20,7 +21,9 @@ impl Parser<'_> {
             } else if token.is_keyword("offset") {
                 self.next();
                 let length = self.offset_length()?;
-                self.shift(&mut expr, "offset", "offset", |shift| shift.offset.replace(length).is_some())?;
+                self.shift(&mut expr, "offset", "offset", |shift| {
+                    shift.offset.replace(length).is_some_and(|before| !before.is_zero())
+                })?;
             } else if token.is_operator("@") {
                 self.next();
                 self.at_modifier(&mut expr)?;
@@ -63,7 +66,7 @@ impl Parser<'_> {
         let ExprKind::Vector(selector) = expr.kind else {
             return fault(bracket, "ranges only allowed for vector selectors");
         };
-        if selector.shift.offset.is_some() {
+        if selector.shift.offset.as_ref().is_some_and(|offset| !offset.is_zero()) {
             return fault(bracket, "no offset modifiers allowed before range");
         }
         if selector.shift.at.is_some() {
@@ -81,7 +84,8 @@ impl Parser<'_> {
         } else {
             let seconds = self.signed_number("@", "timestamp")?;
             if !seconds.is_finite() || seconds.abs() >= AT_MAX_SECONDS {
-                let text = format!("timestamp out of bounds for @ modifier: {seconds:.6}");
+                let printed = if seconds.is_finite() { format!("{seconds:.6}") } else { plain(seconds) };
+                let text = format!("timestamp out of bounds for @ modifier: {printed}");
                 return fault(expr.span.start, text);
             }
             At::Time((seconds * 1000.0).round() as i64)

@@ -8,6 +8,7 @@ use super::tree::{Aggregate, Binary, Expr, ExprKind, Matching, Selector, Shift, 
 use super::{Parsed, fault, literal};
 use crate::functions::{Function, Kind as FunctionKind};
 use crate::plan::{AggregateOp, BinaryOp, Cardinality, MatchKind, Matcher, RegexStates};
+use crate::quoted::quoted;
 
 /// Maximum operators in a query: a chain of them makes a tree as deep as it is long.
 const OPERATORS_MAX: usize = 1000;
@@ -28,6 +29,14 @@ pub(super) struct Parser<'t> {
     aggregations: usize,
     /// Where a duration is being parsed, and what is valid there.
     pub(super) length_expected: (&'static str, &'static str),
+}
+
+/// Whether a keyword is a metric's name where nothing else is valid.
+fn is_name(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "by" | "fill" | "fill_left" | "fill_right" | "offset" | "without" | "anchored" | "smoothed"
+    )
 }
 
 /// A selector and nothing else.
@@ -288,9 +297,28 @@ impl<'t> Parser<'t> {
                 return Ok(args);
             }
             let comma = self.expect(&Kind::Comma, "", "")?;
-            if self.peek().kind == Kind::RightParen {
+            if !self.begins_expression() {
                 return fault(comma.start, "trailing commas not allowed in function call args");
             }
+        }
+    }
+
+    /// Whether an expression may begin with the next token, or why there is none.
+    fn begins_expression(&self) -> bool {
+        match self.peek().kind {
+            Kind::Fault(_)
+            | Kind::LeftParen
+            | Kind::LeftBrace
+            | Kind::Identifier
+            | Kind::MetricIdentifier
+            | Kind::Number
+            | Kind::Duration
+            | Kind::Text
+            | Kind::Aggregator(_)
+            | Kind::Time(_)
+            | Kind::Operator("and" | "or" | "unless" | "+" | "-") => true,
+            Kind::Keyword(name) => is_name(name),
+            _ => false,
         }
     }
 
@@ -301,7 +329,7 @@ impl<'t> Parser<'t> {
                 self.count_replaced(function, &args)?;
                 Ok(ExprKind::Call { function, args })
             }
-            None => fault(name.start, format!("unknown function with name {:?}", name.text)),
+            None => fault(name.start, format!("unknown function with name {}", quoted(name.text))),
         }
     }
 
@@ -376,10 +404,8 @@ impl<'t> Parser<'t> {
             | Kind::MetricIdentifier
             | Kind::Aggregator(_)
             | Kind::Time(_)
-            | Kind::Operator("and" | "or" | "unless")
-            | Kind::Keyword(
-                "by" | "fill" | "fill_left" | "fill_right" | "offset" | "without" | "anchored" | "smoothed",
-            ) => Some(self.next().text.to_owned()),
+            | Kind::Operator("and" | "or" | "unless") => Some(self.next().text.to_owned()),
+            Kind::Keyword(name) if is_name(name) => Some(self.next().text.to_owned()),
             _ => return Err(self.unexpected("", "")),
         };
         let mut matchers = Vec::new();

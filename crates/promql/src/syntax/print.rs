@@ -93,7 +93,7 @@ fn write_line(expr: &Expr, out: &mut impl Write) -> fmt::Result {
             out.write_str(&duration_text((value * 1e9) as i64 / 1_000_000))
         }
         ExprKind::Number { value, is_duration: false } => out.write_str(&plain(*value)),
-        ExprKind::Text(text) => out.write_str(&quoted(text)),
+        ExprKind::Text(text) => out.write_str(&literal(text)),
         ExprKind::Paren(inner) => {
             out.write_char('(')?;
             write_line(inner, out)?;
@@ -155,11 +155,16 @@ fn selected(selector: &Selector) -> String {
 }
 
 fn matcher(matcher: &Matcher) -> String {
-    format!("{}{}{}", label(&matcher.name), matcher.operator(), quoted(&matcher.value))
+    format!("{}{}{}", label(&matcher.name), matcher.operator(), literal(&matcher.value))
 }
 
 fn label(name: &str) -> String {
-    if name == METRIC_NAME || is_plain_name(name) { name.to_owned() } else { quoted(name) }
+    if name == METRIC_NAME || is_plain_name(name) { name.to_owned() } else { literal(name) }
+}
+
+/// A text in quotes. The character that stands for invalid bytes is valid only as an escape.
+fn literal(text: &str) -> String {
+    quoted(text).replace(char::REPLACEMENT_CHARACTER, "\\ufffd")
 }
 
 fn labels(names: &[String]) -> String {

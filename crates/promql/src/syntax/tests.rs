@@ -31,11 +31,47 @@ fn queries_are_formatted() {
         ("x offset -(2m-range())", "x offset -(2m - range())"),
         ("x offset min_of(1m, 2)", "x offset min_of(1m, 2)"),
         ("x offset 1 + 2", "x offset 1s + 2"),
+        ("x offset +step()", "x offset step()"),
+        // Zero is no offset.
+        ("x offset 0s offset 5m", "x offset 5m"),
+        ("x offset 0s [5m]", "x[5m]"),
+        (r"'\ufffd'", r#""\ufffd""#),
         ("rate(x[5m])[1h:]", "rate(x[5m])[1h:]"),
         ("x[1h:90s]", "x[1h:1m30s]"),
         ("http.requests{service.name='a'}", "http.requests{\"service.name\"=\"a\"}"),
     ] {
         assert_eq!(formatted(query), expected, "{query}");
+    }
+}
+
+#[test]
+fn errors_are_those_of_prometheus() {
+    for (query, expected) in [
+        ("x[:5m]", "1:4: parse error: unexpected colon before duration in duration expression"),
+        ("x[step()::]", "1:11: parse error: unexpected repeated colon in duration expression"),
+        ("x[5m::]", "1:6: parse error: unexpected colon ':'"),
+        ("x[1hs]", r#"1:3: parse error: unknown unit "hs" in duration "1hs""#),
+        ("0x1e", r#"1:1: parse error: bad number or duration syntax: "0x1e""#),
+        (
+            "0x1e+5",
+            r#"1:1: parse error: error parsing number: strconv.ParseFloat: parsing "0x1e+5": invalid syntax"#,
+        ),
+        (
+            "0.5.5",
+            r#"1:1: parse error: error parsing number: strconv.ParseFloat: parsing "0.5.5": invalid syntax"#,
+        ),
+        ("\u{1}", r"1:1: parse error: unexpected character: '\x01'"),
+        ("x\u{200b}", r"1:2: parse error: unexpected character: '\u200b'"),
+        ("'\\\n'", "1:1: parse error: unknown escape sequence U+000A"),
+        ("{a='\u{fffd}'}", "1:4: parse error: invalid UTF-8 rune"),
+        (r"x{__name__='\x01'}", r#"1:1: parse error: metric name must not be set twice: "x" or "\x01""#),
+        ("rate(x,,y)", "1:7: parse error: trailing commas not allowed in function call args"),
+        ("x @ Inf", "1:1: parse error: timestamp out of bounds for @ modifier: +Inf"),
+        ("x offset 5m offset 0s", "1:1: parse error: offset may not be set multiple times"),
+        ("info(1, x)", "1:9: parse error: expected label selectors only, got vector selector instead"),
+    ] {
+        let error = format(query, &Limits::default()).expect_err(query);
+        assert_eq!(error.text, expected, "{query}");
     }
 }
 
@@ -107,6 +143,12 @@ fn queries_are_documents() {
     let selector = &tree["args"][0];
     assert_eq!((&selector["type"], &selector["range"]), (&"matrixSelector".into(), &300_000.into()));
     assert_eq!(selector["offsetExpr"]["op"], "step");
+    let signed = syntax_tree("x offset +step()", &Limits::default()).expect("a query");
+    let signed: serde_json::Value = serde_json::from_str(&signed).expect("a document");
+    assert_eq!(
+        (&signed["offsetExpr"]["op"], &signed["offsetExpr"]["rhs"]["op"]),
+        (&"+".into(), &"step".into())
+    );
     assert_eq!(selector["matchers"][1]["value"], "x");
 }
 

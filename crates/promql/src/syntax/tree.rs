@@ -110,7 +110,7 @@ pub(crate) enum LengthKind {
     Step,
     /// From the query's start to its end.
     Range,
-    /// Without a minus, a literal in parentheses.
+    /// Without a minus, a literal in parentheses, or what follows `offset +`.
     Unary {
         minus: bool,
         length: Box<Length>,
@@ -161,6 +161,11 @@ impl Length {
             LengthKind::Seconds { value, .. } => Some(value),
             _ => None,
         }
+    }
+
+    /// Whether it is a literal of zero nanoseconds, which as an offset counts as none.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.literal_seconds().is_some_and(|seconds| (seconds * 1e9).round() == 0.0)
     }
 
     /// Milliseconds of a literal, validated by the parser; 0 for arithmetic.
