@@ -15,6 +15,7 @@ mod error;
 mod eval;
 mod functions;
 mod labels;
+mod letters;
 mod limits;
 mod numbers;
 mod plan;

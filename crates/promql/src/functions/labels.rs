@@ -6,6 +6,7 @@ use regex::{Captures, Regex};
 
 use crate::error::{Error, Result};
 use crate::labels::Labels;
+use crate::letters::{is_digit, is_letter};
 use crate::plan::{expression_states, takes_long, whole};
 
 /// Any non-empty text is a label name.
@@ -92,7 +93,7 @@ fn expanded(template: &str, captures: &Captures<'_>) -> String {
 fn reference(text: &str) -> Option<(&str, &str)> {
     let unbraced = text.strip_prefix('{');
     let named = unbraced.unwrap_or(text);
-    let end = named.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(named.len());
+    let end = named.find(|c: char| c != '_' && !is_letter(c) && !is_digit(c)).unwrap_or(named.len());
     let (name, after) = named.split_at(end);
     let after = if unbraced.is_some() { after.strip_prefix('}')? } else { after };
     (!name.is_empty()).then_some((name, after))
@@ -152,6 +153,8 @@ mod tests {
             ("${1}x$n${n}", "axbb"),
             // Letters of all scripts belong to a name.
             ("<$1x><$1é><$é>", "<><><>"),
+            // Powers do not.
+            ("$1²", "a²"),
             ("<$0><$00><$01>", "<ab><><>"),
             ("$$1 $ $- ${ ${} ${1 ${1-} $", "$1 $ $- ${ ${} ${1 ${1-} $"),
         ] {

@@ -2,6 +2,7 @@
 //! outside.
 
 use super::token::{Kind, Token, word};
+use crate::letters::is_letter;
 use crate::quoted::{code_point, quoted_char};
 
 /// The context of the next token.
@@ -54,7 +55,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 fn is_name_start(c: char) -> bool {
-    c == '_' || c.is_ascii_alphabetic() || !c.is_ascii() && c.is_alphabetic()
+    c == '_' || is_letter(c)
 }
 
 fn is_name_part(c: char) -> bool {

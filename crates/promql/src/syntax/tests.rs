@@ -62,6 +62,7 @@ fn errors_are_those_of_prometheus() {
         ),
         ("\u{1}", r"1:1: parse error: unexpected character: '\x01'"),
         ("x\u{200b}", r"1:2: parse error: unexpected character: '\u200b'"),
+        ("x \u{2167}", "1:3: parse error: unexpected character: '\u{2167}'"),
         ("'\\\n'", "1:1: parse error: unknown escape sequence U+000A"),
         ("{a='\u{fffd}'}", "1:4: parse error: invalid UTF-8 rune"),
         (r"x{__name__='\x01'}", r#"1:1: parse error: metric name must not be set twice: "x" or "\x01""#),
