@@ -35,6 +35,12 @@ impl Argument<'_> {
     }
 }
 
+impl FromIterator<(String, String)> for Query {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Query(pairs.into_iter().collect())
+    }
+}
+
 impl Query {
     /// Decodes `a=1&b=2`. Invalid UTF-8 becomes replacement characters, which fail the argument's own
     /// validation.

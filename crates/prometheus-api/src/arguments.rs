@@ -9,36 +9,54 @@ use gnudi_promql::{Limits, Matcher, RegexStates, parse_selector, quoted};
 use gnudi_server::RequestBody;
 use hyper::Method;
 
-use crate::{api::Call, failure::Failure, long_work};
+use crate::{api::Call, failure::Failure, long_work, multipart};
 
-/// The parameters of a request. A form's come before those of the query string.
+/// The parameters of a request. A form's come before those of the query string; those of a form in parts, behind them.
 #[derive(Debug)]
 pub struct Arguments {
-    form: Query,
-    address: Query,
+    first: Query,
+    last: Query,
+    /// Why some were left out.
+    fault: Option<String>,
 }
 
 impl Arguments {
     pub async fn read(call: &Call<'_>, body: &mut RequestBody<'_>) -> Result<Self, Failure> {
-        // A semicolon, which separates Gnocchi's arguments, does not separate Prometheus'.
-        let address = Query::parse(call.parts.uri.query());
-        if call.parts.method == Method::GET || !request::is_form(call.parts) {
-            return Ok(Arguments { form: Query::default(), address });
+        let (address, fault) = readable(call.parts.uri.query().unwrap_or_default());
+        let boundary = multipart::boundary(&call.parts.headers);
+        let has_form = request::is_form(call.parts) || boundary.is_some();
+        if call.parts.method == Method::GET || !has_form {
+            return Ok(Arguments { first: address, last: Query::default(), fault });
         }
         let form = body.read_small().await.map_err(ApiError::from)?;
         let form = std::str::from_utf8(&form)
             .map_err(|_| Failure::bad_data("error parsing form values: it is not UTF-8"))?;
+        let fields = boundary.map(|boundary| multipart::fields(form, &boundary));
+        let separators = || form.bytes().filter(|byte| *byte == b'&').count();
+        let count = fields.as_ref().map_or_else(|| separators() + 1, Vec::len);
         let arguments_max = call.app.options().limits.query_arguments_max;
-        if form.bytes().filter(|byte| *byte == b'&').count() >= arguments_max {
+        if count > arguments_max {
             let text = format!("error parsing form values: there are more than {arguments_max}");
             return Err(Failure::bad_data(text));
         }
-        Ok(Arguments { form: Query::parse(Some(form)), address })
+        if let Some(fields) = fields {
+            return Ok(Arguments { first: address, last: fields.into_iter().collect(), fault });
+        }
+        let (form, fault_of_form) = readable(form);
+        Ok(Arguments { first: form, last: address, fault: fault_of_form.or(fault) })
+    }
+
+    /// Refuses a request of which parameters were left out, where Prometheus does.
+    pub fn require_readable(&self) -> Result<(), Failure> {
+        match &self.fault {
+            Some(fault) => Err(Failure::bad_data(format!("error parsing form values: {fault}"))),
+            None => Ok(()),
+        }
     }
 
     /// The first value of a parameter; "" if absent.
     pub fn get(&self, name: &str) -> &str {
-        let mut values = self.form.values(name).chain(self.address.values(name));
+        let mut values = self.first.values(name).chain(self.last.values(name));
         values.next().unwrap_or("")
     }
 
@@ -88,11 +106,7 @@ impl Arguments {
     pub fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
         self.parsed(name, |text| {
             text.parse::<i64>().map_err(|error: ParseIntError| {
-                let reason = match error.kind() {
-                    IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-                    _ => "invalid syntax",
-                };
-                format!("strconv.Atoi: parsing {}: {reason}", quoted(text))
+                format!("strconv.Atoi: parsing {}: {}", quoted(text), integer_fault(&error))
             })
         })
     }
@@ -103,7 +117,7 @@ impl Arguments {
     }
 
     async fn parsed_matchers(&self, engine: &Engine) -> Result<Vec<Vec<Matcher>>, String> {
-        let texts = self.form.values("match[]").chain(self.address.values("match[]"));
+        let texts = self.first.values("match[]").chain(self.last.values("match[]"));
         let texts: Vec<String> = texts.map(str::to_owned).collect();
         let has_expressions = texts.iter().any(|text| long_work::may_have_expressions(text));
         long_work::on_expressions(engine, has_expressions, move || matchers(&texts)).await
@@ -111,7 +125,7 @@ impl Arguments {
 
     /// Refuses a request without `match[]`.
     pub fn require_matchers(&self) -> Result<(), Failure> {
-        let mut texts = self.form.values("match[]").chain(self.address.values("match[]"));
+        let mut texts = self.first.values("match[]").chain(self.last.values("match[]"));
         texts.next().map(|_| ()).ok_or_else(|| Failure::bad_data("no match[] parameter provided"))
     }
 
@@ -127,6 +141,39 @@ impl Arguments {
     }
 }
 
+/// Go's reason why a text is no integer.
+pub fn integer_fault(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
+}
+
+/// The parameters that Go's parser takes, and its error about the others.
+fn readable(text: &str) -> (Query, Option<String>) {
+    // A semicolon, which separates Gnocchi's arguments, is refused.
+    let (mut taken, mut fault) = (Vec::new(), None);
+    for pair in text.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if pair.contains(';') {
+            fault = Some("invalid semicolon separator in query".to_owned());
+        } else if let Some(escape) = invalid_escape(name).or_else(|| invalid_escape(value)) {
+            fault.get_or_insert_with(|| format!("invalid URL escape {}", quoted(&escape)));
+        } else {
+            taken.push(pair);
+        }
+    }
+    (Query::parse(Some(&taken.join("&"))), fault)
+}
+
+/// The first percent sign without two hexadecimal digits behind it, and what stands there.
+fn invalid_escape(text: &str) -> Option<String> {
+    let digits = |at: usize| text.as_bytes().get(at + 1..at + 3);
+    let is_valid = |at: usize| digits(at).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let (at, _) = text.match_indices('%').find(|(at, _)| !is_valid(*at))?;
+    Some(text[at..].chars().take(3).collect())
+}
+
 /// Parses selectors, each with a matcher that an absent label does not match.
 fn matchers(texts: &[String]) -> Result<Vec<Vec<Matcher>>, String> {
     let limits = Limits::default();
@@ -140,4 +187,26 @@ fn matchers(texts: &[String]) -> Result<Vec<Vec<Matcher>>, String> {
         Ok(matchers)
     };
     texts.iter().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_as_by_go() {
+        for (text, value, fault) in [
+            ("a=1&b=2", "1", None),
+            ("b;a=1&a=2", "2", Some("invalid semicolon separator in query")),
+            ("a=%zz&a=2", "2", Some(r#"invalid URL escape "%zz""#)),
+            ("%=1&a=2", "2", Some(r#"invalid URL escape "%""#)),
+            ("a=1%4&a=2", "2", Some(r#"invalid URL escape "%4""#)),
+            ("a=%25;&a=%&a=%41%2b+", "A+ ", Some("invalid semicolon separator in query")),
+            ("", "", None),
+        ] {
+            let (query, found) = readable(text);
+            let arguments = Arguments { first: query, last: Query::default(), fault: found };
+            assert_eq!((arguments.get("a"), arguments.fault.as_deref()), (value, fault), "{text}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod gathering;
 mod known_series;
 mod long_work;
 mod metadata_store;
+mod multipart;
 mod place;
 mod router;
 mod routes;

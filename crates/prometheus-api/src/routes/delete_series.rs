@@ -32,6 +32,7 @@ pub async fn clean_tombstones(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answe
 }
 
 async fn delete(call: &Call<'_>, arguments: &Arguments, seen: Option<&MetricScope>) -> Result<(), Failure> {
+    arguments.require_readable()?;
     arguments.require_matchers()?;
     let (start_ms, end_ms) = arguments.times()?;
     if start_ms.zip(end_ms).is_some_and(|(start_ms, end_ms)| end_ms < start_ms) {

@@ -67,6 +67,7 @@ pub async fn federate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_allowed(Rule::GetMeasures)?;
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
+        arguments.require_readable()?;
         let sets = arguments.matchers(call.app.engine()).await?;
         let accept = call.parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
         let escaping = Escaping::of(accept);

@@ -16,6 +16,7 @@ pub async fn series(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let seen = call.metrics_seen(Rule::ListMetric)?;
     let seen = seen.as_ref();
     super::respond(call, body, async |arguments| {
+        arguments.require_readable()?;
         arguments.require_matchers()?;
         let limit = arguments.limit()?;
         // Only validated: series are listed whatever the times of their samples.

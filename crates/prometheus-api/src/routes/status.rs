@@ -4,7 +4,15 @@ use std::sync::Arc;
 
 use gnudi_prometheus::answer::{success, write_list, write_text};
 
-use crate::{catalogue::Census, failure::Failure, routes::prelude::*, selected::find_all};
+use gnudi_promql::quoted;
+
+use crate::{
+    arguments::{Arguments, integer_fault},
+    catalogue::Census,
+    failure::Failure,
+    routes::prelude::*,
+    selected::find_all,
+};
 
 /// The emulated version of Prometheus: clients check it.
 const PROMETHEUS_VERSION: &str = "3.5.0";
@@ -54,9 +62,45 @@ pub async fn config(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     fixed(call, "{\"yaml\":\"\"}")
 }
 
-/// `GET /api/v1/rules`: empty.
-pub async fn rules(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
-    fixed(call, "{\"groups\":[]}")
+/// `GET /api/v1/rules`: empty. Its arguments are checked.
+pub async fn rules(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    call.has_no_items(Rule::ListMetric);
+    super::respond(call, body, async |arguments| {
+        arguments.require_readable()?;
+        arguments.matchers(call.app.engine()).await?;
+        check_rules(&arguments)?;
+        Ok(reply::ok(success(b"{\"groups\":[]}", &[], &[])))
+    })
+    .await
+}
+
+/// The arguments that select rules, in the order in which Prometheus checks them.
+fn check_rules(arguments: &Arguments) -> Result<(), Failure> {
+    let kind = arguments.get("type").to_lowercase();
+    if !matches!(kind.as_str(), "" | "alert" | "record") {
+        return Err(Failure::parameter("type", format!("not supported value {}", quoted(&kind))));
+    }
+    let excludes = arguments.get("exclude_alerts").to_lowercase();
+    if !matches!(excludes.as_str(), "" | "1" | "t" | "true" | "0" | "f" | "false") {
+        let parsing = format!("strconv.ParseBool: parsing {}: invalid syntax", quoted(&excludes));
+        let text = format!("error converting exclude_alerts: {parsing}");
+        return Err(Failure::parameter("exclude_alerts", text));
+    }
+    let limit = arguments.get("group_limit");
+    if limit.is_empty() && !arguments.get("group_next_token").is_empty() {
+        let text = "group_limit needs to be present in order to paginate over the groups";
+        return Err(Failure::parameter("group_next_token", text));
+    }
+    let text = match limit.parse::<i32>() {
+        _ if limit.is_empty() => return Ok(()),
+        Ok(1..) => return Ok(()),
+        Ok(_) => "group_limit needs to be greater than 0".to_owned(),
+        Err(error) => {
+            let parsing = format!("strconv.ParseInt: parsing {}: {}", quoted(limit), integer_fault(&error));
+            format!("group_limit needs to be a valid number: {parsing}")
+        }
+    };
+    Err(Failure::parameter("group_limit", text))
 }
 
 /// `GET /api/v1/alerts`: empty.
