@@ -392,6 +392,8 @@ fn verdict(answer: &Answer) -> Verdict {
     match answer.status {
         status if status.is_success() => Verdict::Fine,
         StatusCode::NOT_FOUND if code(answer) == "NoSuchBucket" => Verdict::Refused,
+        // Not S3's: a proxy that has lost its backend says so of everything. (An answer to HEAD has no body.)
+        StatusCode::NOT_FOUND if !answer.body.is_empty() && code(answer).is_empty() => Verdict::Again,
         StatusCode::NOT_FOUND => Verdict::Missing,
         StatusCode::PRECONDITION_FAILED => Verdict::Exists,
         StatusCode::RANGE_NOT_SATISFIABLE => Verdict::OutOfRange,

@@ -105,6 +105,19 @@ async fn a_page_without_names_does_not_end_a_listing() {
     }
 }
 
+/// A missing object of the log counts as lost, and is given up.
+#[tokio::test]
+async fn what_only_a_proxy_does_not_find_may_be_there() {
+    const LOST: [&str; 2] = ["404 Not Found", "404 page not found"];
+    const THERE: [&str; 2] = ["200 OK", "bytes"];
+    const ABSENT: [&str; 2] = ["404 Not Found", "<Error><Code>NoSuchKey</Code></Error>"];
+    let (store, _requests) = bucket_with([LOST, THERE, ABSENT].into_iter(), 0);
+    assert_eq!(store.get_any("log/1").await, Ok(Some(Bytes::from_static(b"bytes"))));
+    assert_eq!(store.get_any("log/1").await, Ok(None));
+    let to_head = Answer { body: Bytes::new(), ..answer(404, "") };
+    assert_eq!(verdict(&to_head), Verdict::Missing);
+}
+
 #[test]
 fn a_refused_create_is_in_doubt_after_an_attempt_without_an_answer() {
     let store = bucket_at("http://127.0.0.1:1".to_owned());
