@@ -329,13 +329,12 @@ impl Objects for SwiftObjects {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, ObjectError> {
-        let (plain, raw): (Vec<String>, Vec<String>) = self
-            .account
-            .names(&self.container, prefix)
-            .await?
-            .unwrap_or_default()
-            .into_iter()
-            .partition(|name| is_name(name));
+        // The container was made at the start. Empty it must not look because a proxy finds nothing: a shard of which nothing
+        // is listed begins anew.
+        let names = self.account.names(&self.container, prefix).await?.ok_or_else(|| {
+            ObjectError::Unavailable(format!("{}: the container is not found", self.account.place))
+        })?;
+        let (plain, raw): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| is_name(name));
         let mut names = plain;
         for raw in raw.chunks(CLAIMS_AT_ONCE) {
             let raw = raw.iter().filter_map(|raw| Some((raw, raw.split_once(MARK)?)));
@@ -360,6 +359,25 @@ impl Objects for SwiftObjects {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{coordination::memory::MemoryArbiter, objects::http::tests::server};
+
+    #[tokio::test]
+    async fn a_container_that_is_not_found_is_not_empty() {
+        let options = SwiftOptions {
+            url: Some(server("404 Not Found", "404 page not found").await),
+            preauthtoken: Some(Secret::new("tok")),
+            ..SwiftOptions::default()
+        };
+        let store = SwiftObjects {
+            account: Account::new(&options, "swift".to_owned()).unwrap(),
+            container: "container".to_owned(),
+            arbiter: Arc::new(MemoryArbiter::default()),
+            created: Mutex::default(),
+            unclaimed: Unclaimed::default(),
+        };
+        let listed = store.list("").await;
+        assert!(matches!(listed, Err(ObjectError::Unavailable(_))), "{listed:?}");
+    }
 
     #[test]
     fn one_listing_removes_nothing() {
