@@ -267,6 +267,22 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     assert_eq!(objects.create(&name, Bytes::new()).await, Err(ObjectError::Exists(name)));
 }
 
+/// A full cluster, or one without a quorum for writes.
+#[tokio::test(start_paused = true)]
+async fn reads_go_on_while_a_store_accepts_no_writes() {
+    let world = World::new().await;
+    let own = fence(2, 0, 1);
+    apply(&world.awake, own, 2, "before").await.unwrap();
+    world.awake.settle().await;
+    let hold = world.objects.hold(Call::Create, "shard/0/manifest");
+    let answer = apply(&world.awake, own, 2, "lost").await;
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("before"));
+    drop(hold);
+    apply(&world.awake, own, 2, "after").await.unwrap();
+    assert_eq!(head(&*world.awake, 2).await.unwrap().as_deref(), Some("after"));
+}
+
 /// The manifest that the writer has cached lacks the write.
 #[tokio::test]
 async fn a_write_that_took_effect_without_an_answer_is_there_for_the_next_pass() {

@@ -15,7 +15,8 @@
 //! checks the guard afterwards. If the guard is gone, others have written meanwhile. They may have continued
 //! from its version; it removes the version only if the newest one shows that nobody needs it. A writer whose
 //! request failed does not know whether its version will still be created by the request under way: the next
-//! call of this process for the shard creates that version, if need be without a change, before it continues.
+//! call of this process for the shard creates that version, if need be without a change, before it continues. Only a
+//! read, which needs no outcome, goes on after a part of its time: a store may serve reads and accept no writes.
 //!
 //! `hint` gives the version to start the search at. It may be outdated, but a hint exists before the first version is
 //! removed. So if a shard has no hint *after* version 1 was found absent, it is empty. A lost hint must not make
@@ -28,6 +29,7 @@
 use std::{
     collections::HashSet,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -158,7 +160,9 @@ impl Requests {
             // The lock's holder awaits the outcome; the version is not acknowledged yet, so this read may
             // miss it.
             if let Ok(_lock) = shard.commit.try_lock() {
-                self.settle(shard).await?;
+                // Nor does it need the outcome: a full cluster, or one without a quorum for writes, gives none.
+                let limit = Duration::from_millis(self.options.deadline_ms / 4);
+                let _ = tokio::time::timeout(limit, self.settle(shard)).await;
             }
         }
         self.find_newest(shard).await
