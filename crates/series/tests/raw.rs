@@ -245,6 +245,47 @@ fn a_late_point_in_the_first_bucket_of_raw_points_leaves_its_rates() {
     }
 }
 
+/// After a loss, points from before it may be missing: their buckets are not computed again from what is left.
+#[test]
+fn late_points_from_before_a_loss_replace_no_bucket() {
+    let mut policy = policy(0, &[(10, None)], &["count"]);
+    policy.raw_timespan = Some(Timespan(1000));
+    let mut store = Store::new(&policy);
+    for times in [1000..2400, 2400..3100] {
+        let request: Vec<(i64, f64)> = times.step_by(5).map(|time| (time, 1.0)).collect();
+        store.fold(&request);
+        store.pass();
+    }
+    // The buckets up to 3080 are in blocks, but the points from 2390 on were in the head.
+    store.head = Head::after_loss(Timestamp(3150));
+    store.fold(&[(3160, 1.0), (3175, 1.0), (3200, 1.0)]);
+    store.pass();
+    assert_eq!(store.fold(&[(2502, 1.0), (3165, 1.0)]).late, 1);
+    store.pass();
+    let mut whole: Rows = (1000..3090).step_by(10).map(|start| (start, bits(2.0))).collect();
+    whole.extend([(3160, bits(2.0)), (3170, bits(1.0)), (3200, bits(1.0))]);
+    assert_eq!(store.read(aggregations(&policy)[0], &Query::all()), Ok(whole));
+}
+
+/// Raw points that begin after a loss have no earlier ones.
+#[test]
+fn raw_points_that_begin_after_a_loss_take_late_ones_from_then_on() {
+    let mut policy = policy(0, &[(10, None)], &["sum"]);
+    let mut store = Store::new(&policy);
+    store.head = Head::after_loss(Timestamp(500));
+    let request: Vec<(i64, f64)> = (1000..1100).map(|time| (time, 1.0)).collect();
+    store.fold(&request);
+    policy.raw_timespan = Some(Timespan(1000));
+    store.convert(&policy);
+    store.fold(&[(1100, 1.0)]);
+    store.pass();
+    assert_eq!(store.fold(&[(1005, 1.0), (1095, 3.0)]).late, 1);
+    store.pass();
+    let mut whole: Rows = (1000..1090).step_by(10).map(|start| (start, bits(10.0))).collect();
+    whole.extend([(1090, bits(12.0)), (1100, bits(1.0))]);
+    assert_eq!(store.read(aggregations(&policy)[0], &Query::all()), Ok(whole));
+}
+
 #[test]
 fn a_removal_of_the_newest_points_shows_no_expired_ones() {
     let mut policy = policy(0, &[(10, None)], &["sum"]);

@@ -96,14 +96,12 @@ impl Head {
             return if layout.adds_late { self.add_late(layout, points) } else { points.len() };
         };
         if self.archive.is_none() {
-            // Earlier points are gone, except those in `raw`. After a loss some of those may be missing too.
-            let (from, before) = match self.lost_before {
-                Some(_) => (points.last().map_or(0, |point| point.timestamp.0), None),
-                None => (self.raw_start(), self.before),
-            };
+            // Earlier points are gone, except those in `raw`. Those from before a loss may be missing too.
+            let lost = self.lost_before.map_or(0, |lost| lost.0);
+            let from = self.raw_start().max(lost);
             let mut archive = Archive { from, ..Archive::default() };
             // A late point recomputes the first bucket, whose first rate needs the point before.
-            let before = before.filter(|before| before.timestamp.0 < from);
+            let before = self.before.filter(|before| (lost..from).contains(&before.timestamp.0));
             archive.push(before.as_slice(), &mut self.sealed);
             self.archive = Some(archive);
         }
