@@ -214,6 +214,35 @@ fn a_bucket_is_not_composed_of_a_part_of_its_points() {
     assert_eq!(read(&store, aggregations(&second)[1]), [(6240, bits(60.0)), (6300, bits(1.0))]);
 }
 
+/// Late points of buckets that are older than the timespan count in coarser granularities only: nothing is composed of
+/// these buckets.
+#[test]
+fn a_bucket_is_not_composed_without_its_late_points() {
+    for raw in [None, Some(Timespan(1000))] {
+        let with = |definition: &[(i64, Option<i64>)]| {
+            let mut policy = policy(0, definition, &["sum"]);
+            (policy.raw_timespan, policy.recomputes_late) = (raw, true);
+            policy
+        };
+        let mut store = Store::new(&with(&[(10, Some(50)), (600, None)]));
+        for time in (105..=1005).step_by(10) {
+            store.fold(&[(time, 1.0)]);
+        }
+        assert_eq!(store.fold(&[(107, 5.0)]).late, 0);
+        store.pass();
+        // Raw points expire meanwhile.
+        for time in (1015..=2505).step_by(10) {
+            store.fold(&[(time, 1.0)]);
+        }
+        let second = with(&[(10, Some(50)), (30, None), (600, None)]);
+        store.convert(&second);
+        let mut expected: Rows = (120..2490).step_by(30).map(|start| (start, bits(3.0))).collect();
+        expected.push((2490, bits(2.0)));
+        assert_eq!(read(&store, aggregations(&second)[1]), expected, "{raw:?}");
+        assert_eq!(read(&store, aggregations(&second)[2])[0], (0, bits(55.0)));
+    }
+}
+
 /// A bucket may be final because of its timespan while the window still takes its points.
 #[test]
 fn a_composed_bucket_takes_all_points_of_the_window() {

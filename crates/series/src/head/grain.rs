@@ -197,6 +197,15 @@ impl GrainState {
         self.kept_from.max(self.gap_until)
     }
 
+    /// Records a late point that other granularities count, if its final bucket here is older than `oldest`: the bucket
+    /// does not get it.
+    pub(super) fn note_late_gap(&mut self, time: Timestamp, oldest: i64) {
+        let start = floor(time.0, self.granularity.0);
+        if (self.kept_from..oldest.min(self.final_until)).contains(&start) {
+            self.gap_until = self.gap_until.max(start.saturating_add(self.granularity.0));
+        }
+    }
+
     fn partial_end(&self, partial: &Partial) -> i64 {
         partial.start.saturating_add(self.granularity.0)
     }

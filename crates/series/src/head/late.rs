@@ -147,6 +147,10 @@ impl Head {
         self.find_before(&late, &points);
         let changed = changed_times(&late, &points, layout.has_differences());
         let newest = self.newest_from(layout);
+        for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
+            let oldest = grain.oldest_late(limits.timespan, newest);
+            late.iter().for_each(|point| grain.note_late_gap(point.timestamp, oldest));
+        }
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
             grain.late_rows(&layout.methods, &points, &changed, grain.oldest_late(limits.timespan, newest))
         });

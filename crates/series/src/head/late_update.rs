@@ -54,7 +54,13 @@ impl Head {
             if is_added {
                 self.late.push(*point);
             }
-            dropped += usize::from(!is_open && !is_added && !is_composed);
+            if !is_open && !is_added && !is_composed {
+                dropped += 1;
+                continue;
+            }
+            for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
+                grain.note_late_gap(point.timestamp, grain.oldest_late(limits.timespan, newest));
+            }
         }
         merge(&mut self.raw, &open);
         dropped
