@@ -17,6 +17,7 @@ use crate::{
     incoming::{
         Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result,
         Topology,
+        log::entries::{self, SackExtent},
     },
 };
 
@@ -43,7 +44,10 @@ impl Journaled {
             return Ok(());
         }
         let bytes = self.store.backlog().await?.bytes;
-        if bytes.saturating_add(batch.bytes.len() as u64) > limit {
+        // As the store counts it: of a batch of single measures most are ids and counts.
+        let (_, parts) = entries::encode(batch, self.store.numbering().count);
+        let own: u64 = parts.iter().map(SackExtent::stored_bytes).sum();
+        if bytes.saturating_add(own) > limit {
             return Err(IncomingError::BacklogFull { bytes, limit });
         }
         Ok(())
@@ -216,6 +220,22 @@ mod tests {
         assert!((1..=on_disk).contains(&bytes), "{bytes} of {on_disk}");
         let again = Journal::open(&dir, &options()).unwrap().figures();
         assert!(again.files == 2 && again.bytes > bytes && again.appends == 0, "{again:?}");
+    }
+
+    /// Their points alone would fit.
+    #[tokio::test]
+    async fn a_full_backlog_fills_no_journal_with_small_batches() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("journal");
+        let local = LocalIncomingOptions { backlog_bytes_max: 300, ..LocalIncomingOptions::default() };
+        let store = LocalIncoming::open(&root.path().join("log"), &local).unwrap();
+        let journaled = Journaled::new(Journal::open(&dir, &options()).unwrap(), store);
+        let mut taken = 0;
+        for number in 0..50 {
+            taken += usize::from(journaled.append(batch(number, "points")).await.is_ok());
+        }
+        assert!((1..40).contains(&taken), "{taken}");
+        assert!(journal(&dir).len() <= taken + 1, "what is refused again and again is not written");
     }
 
     /// Otherwise the aggregates are made durable every few seconds.
