@@ -178,6 +178,22 @@ def creator_of(metric):
     return "metric", "creator", "id", uuid.UUID(metric).bytes
 
 
+def test_a_metric_damaged_in_the_index_stops_no_conversion(gnudi):
+    """The cache has it from before the damage; a pass reads the index once its policy has other methods."""
+    server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])
+    metrics = fill(server)
+    assert read_all(server, metrics) == (METRICS * PUSHES, [])
+    damage(server, creator_of(metrics[-1]))
+    client = server.client()
+    change = {"definition": [{"granularity": "1s"}], "aggregation_methods": ["count", "sum", "mean"]}
+    client.patch("/v1/archive_policy/damage", change).expect(200)
+    for number, metric in enumerate(metrics):
+        measure = {"timestamp": START_S + PUSHES, "value": number * 1000.5 + PUSHES}
+        client.post(f"/v1/metric/{metric}/measures", [measure]).expect(202)
+    assert read_all(server, metrics[:-1]) == ((METRICS - 1) * (PUSHES + 1), [])
+    assert metrics[-1] in server.log()
+
+
 def test_damaged_definitions_and_annotations_are_named_and_can_be_deleted(gnudi):
     server = gnudi()
     author = server.client("author")

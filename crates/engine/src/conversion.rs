@@ -8,6 +8,7 @@
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite};
+use gnudi_indexer::IndexerError;
 use gnudi_model::{MetricId, Timespan};
 use gnudi_series::{
     head::{BlockSpan, Conversion, Head, Layout},
@@ -20,7 +21,7 @@ use crate::{
     figures::Figures,
     folding::{attempt, writing},
     late::{Names, refer},
-    processor::{Group, Processor},
+    processor::{Group, Processor, report_damaged},
 };
 
 /// How many blocks of a finer granularity are in memory at once.
@@ -32,7 +33,8 @@ pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
 }
 
 impl Processor {
-    /// The group with the metric's current policy, and its converted head; `None` if the metric is gone.
+    /// The group with the metric's current policy, and its converted head; `None` if the metric is gone, or damaged in the
+    /// index.
     pub(crate) async fn convert(
         &self,
         fence: Fence,
@@ -40,7 +42,15 @@ impl Processor {
         stored: &StoredHead,
     ) -> Result<Option<(Group, StoredHead)>> {
         let id = group.metric;
-        let Some((metric, policy)) = self.indexer.current_metric(id).await? else { return Ok(None) };
+        let current = match self.indexer.current_metric(id).await {
+            // The cache may have it from before the damage.
+            Err(IndexerError::DamagedMetric { id, reason }) => {
+                report_damaged(id, &reason);
+                None
+            }
+            found => found?,
+        };
+        let Some((metric, policy)) = current else { return Ok(None) };
         let (layout, records) = (Layout::of(&policy).into(), group.records.clone());
         let group = Group { metric: id, resource_id: metric.resource_id, layout, records };
         let head = self.decode_head(id, stored)?;

@@ -383,9 +383,8 @@ impl Processor {
         while !missing.is_empty() {
             let wanted: Vec<MetricId> = missing.iter().map(|index| ids[*index]).collect();
             match self.indexer.metrics(&wanted).await {
-                // It must not stop the other metrics of the sack.
                 Err(IndexerError::DamagedMetric { id, reason }) => {
-                    tracing::error!(metric = %id, %reason, "waiting measures are dropped: the metric is damaged in the index");
+                    report_damaged(id, &reason);
                     missing.retain(|index| ids[*index] != id);
                 }
                 found => {
@@ -448,6 +447,11 @@ impl<'a> Folding<'a> {
         self.seen.extend(group.resource_id.zip(latest));
         true
     }
+}
+
+/// A metric that is damaged in the index must not stop the others of its sack.
+pub(crate) fn report_damaged(metric: MetricId, reason: &str) {
+    tracing::error!(%metric, reason, "waiting measures are dropped: the metric is damaged in the index");
 }
 
 /// The range of each metric in records that are sorted by metric.
