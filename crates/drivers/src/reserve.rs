@@ -6,7 +6,8 @@
 //! for: new data checks [`Reserve::is_held`]; what must succeed uses the space by [`Reserve::release`].
 
 use std::{
-    fmt, io,
+    fmt, fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -149,6 +150,16 @@ impl Reserve {
     fn inner(&self) -> Option<&Arc<Inner>> {
         let inner = &self.0.as_ref()?.inner;
         (!inner.is_impossible.load(Ordering::Relaxed)).then_some(inner)
+    }
+
+    /// What files in `dir` must leave alone: nothing if they are on another file system.
+    pub(crate) fn for_files_in(&self, dir: &Path) -> Self {
+        let device = |dir: &Path| fs::metadata(dir).map(|found| found.dev()).ok();
+        let is_same = |watched: &Arc<Watched>| {
+            let own = device(&watched.inner.dir);
+            own.is_some() && own == device(dir)
+        };
+        Self(self.0.clone().filter(is_same))
     }
 
     pub fn figures(&self) -> ReserveFigures {
@@ -341,6 +352,18 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().len(), 2 * bytes);
         let none = Reserve::open(Arc::new(LocalDisk), dir.path(), 0).unwrap();
         assert!(!file.exists() && none.is_held() && !none.release() && !none.is_short());
+    }
+
+    #[test]
+    fn files_on_another_file_system_do_not_take_its_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), 1 << 20).unwrap();
+        // The watcher would take it again.
+        reserve.0.as_ref().unwrap().inner.loans.fetch_add(1, Ordering::Relaxed);
+        assert!(reserve.release());
+        assert!(!reserve.for_files_in(dir.path()).is_held());
+        assert!(reserve.for_files_in(Path::new("/proc")).is_held());
+        assert!(reserve.for_files_in(&dir.path().join("missing")).is_held());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use gnudi_drivers::{
         journal::{Found, Journal, JournalOptions, JournalPosition, JournalReader},
         log::Durability,
     },
+    reserve::Reserve,
 };
 use gnudi_model::{MetricId, Timestamp};
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ use support::{
     local::heal_soon,
     random::Random,
     sim_disk::{FAULTS, SimDisk},
-    wait::block_on,
+    wait::{block_on, until},
 };
 use uuid::Uuid;
 
@@ -38,6 +39,7 @@ fn options() -> JournalOptions {
         durability: Durability::Sync,
         segment_bytes: 1 << 16,
         queue_bytes_max: 1 << 20,
+        reserve: Reserve::default(),
         clock: || Timestamp(7),
     }
 }
@@ -340,6 +342,29 @@ async fn an_end_that_cannot_be_read_is_not_the_end() {
     disk.heal();
     let (rest, _, damaged) = read_all(reader);
     assert_eq!((batches + rest.len(), damaged), (90, 0));
+}
+
+/// While the disk of both is full, clients repeat what the store refuses.
+#[tokio::test]
+async fn a_journal_leaves_the_reserve_of_the_store_alone() {
+    const RESERVED: u64 = 1 << 20;
+    let (disk, dir) = (SimDisk::default(), Path::new("/data"));
+    disk.create_dir(dir).unwrap();
+    let reserve = Reserve::open(Arc::new(disk.clone()), dir, RESERVED).unwrap();
+    let options = JournalOptions { reserve: reserve.clone(), ..options() };
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    disk.set_capacity(Some(disk.used()));
+    assert!(reserve.release());
+    let mut refused = None;
+    for id in 1..=200 {
+        refused = journal.append(&batch(id, 1, 900)).await.err();
+    }
+    assert!(matches!(refused, Some(IncomingError::NoSpace(_))), "{refused:?}");
+    assert_eq!(disk.space(dir).unwrap().free_bytes, RESERVED);
+    // There is space again.
+    disk.set_capacity(None);
+    until("the reserve is taken again", async || reserve.is_held()).await;
+    journal.append(&batch(201, 1, 900)).await.unwrap();
 }
 
 /// A removed file keeps its space while it is open.

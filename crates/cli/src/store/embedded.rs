@@ -79,7 +79,7 @@ pub async fn open(path: &Path, config: &Config, journaling: Journaling) -> Resul
         Some(_) => {}
         None => dir.set_index_id(Some(sql.cluster_id()))?,
     }
-    let journaled = journaling.over(incoming.clone(), config, sql.cluster_id())?;
+    let journaled = journaling.over(incoming.clone(), config, sql.cluster_id(), reserve.clone())?;
     let (indexer, warming) = cached(sql, config);
     let engine = Engine::new(indexer.clone(), journaled.clone(), aggregates.clone(), crate::commands::now);
     let engine = Arc::new(engine.on_damage(on_damage(config)));

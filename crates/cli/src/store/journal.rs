@@ -3,9 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use gnudi_drivers::incoming::{
-    Incoming,
-    journal::{Journal, JournalOptions, Journaled},
+use gnudi_drivers::{
+    incoming::{
+        Incoming,
+        journal::{Journal, JournalOptions, Journaled},
+    },
+    reserve::Reserve,
 };
 use uuid::Uuid;
 
@@ -25,12 +28,13 @@ pub enum Journaling {
 }
 
 impl Journaling {
-    /// The incoming store, with its journal. `store`: the store's id in the index.
+    /// The incoming store, with its journal. `store`: the store's id in the index. `reserve`: that of an embedded store.
     pub(super) fn over(
         self,
         incoming: Arc<dyn Incoming>,
         config: &Config,
         store: Uuid,
+        reserve: Reserve,
     ) -> Result<Arc<dyn Incoming>> {
         let Some(dir) = config.text(INCOMING, "journal").map(Path::new) else { return Ok(incoming) };
         if self == Journaling::Off {
@@ -41,6 +45,7 @@ impl Journaling {
             durability: super::durability(config),
             segment_bytes: embedded::segment_bytes(dir),
             queue_bytes_max: QUEUE_BYTES_MAX,
+            reserve,
             clock: crate::commands::now,
         };
         let journal = Journal::open(dir, &options).with_context(|| config.place(INCOMING, "journal"))?;

@@ -19,6 +19,7 @@ use gnudi_drivers::{
         registry::LogRegistry,
     },
     objects::{Objects, ceph::CephObjects, file::FileObjects, s3::S3Objects, swift::SwiftObjects},
+    reserve::Reserve,
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::{
@@ -87,7 +88,7 @@ pub async fn open(
     let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
     let incoming = opening.incoming(engines.incoming).await?;
-    let incoming = journaling.over(incoming, config, sql.cluster_id())?;
+    let incoming = journaling.over(incoming, config, sql.cluster_id(), Reserve::default())?;
     let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
     let (indexer, warming) = cached(sql, config);
     retry.run(&index_place(config), || indexer.follow(engines::follow(config))).await?;

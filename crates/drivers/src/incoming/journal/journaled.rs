@@ -145,9 +145,12 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::incoming::{
-        journal::{Found, JournalOptions, JournalPosition, JournalReader},
-        log::{Durability, LocalIncoming, LocalIncomingOptions},
+    use crate::{
+        incoming::{
+            journal::{Found, JournalOptions, JournalPosition, JournalReader},
+            log::{Durability, LocalIncoming, LocalIncomingOptions},
+        },
+        reserve::Reserve,
     };
 
     const STORE: Uuid = Uuid::from_u128(7 << 64);
@@ -158,6 +161,7 @@ mod tests {
             durability: Durability::Sync,
             segment_bytes: 1 << 16,
             queue_bytes_max: 1 << 20,
+            reserve: Reserve::default(),
             clock: || Timestamp(5),
         }
     }

@@ -61,6 +61,9 @@ pub struct JournalOptions {
     pub segment_bytes: u32,
     /// Queued bytes between `append` and the disk.
     pub queue_bytes_max: u32,
+    /// The store's reserve of disk space. A journal on the same file system is written before the store refuses a batch, and
+    /// clients repeat what is refused: it must not take the space that deletions need.
+    pub reserve: Reserve,
     pub clock: fn() -> Timestamp,
 }
 
@@ -109,10 +112,11 @@ impl Journal {
             },
             error => error,
         })?;
-        Self::start(Arc::new(LocalDisk), dir, options, Some(lock))
+        let reserve = options.reserve.for_files_in(dir);
+        Self::start(Arc::new(LocalDisk), dir, &JournalOptions { reserve, ..options.clone() }, Some(lock))
     }
 
-    /// Like [`Journal::open`], on another disk, and without a lock.
+    /// Like [`Journal::open`], on another disk, which is that of the reserve, and without a lock.
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: &JournalOptions) -> Result<Self, OpenError> {
         Self::start(disk, dir, options, None)
     }
@@ -134,7 +138,7 @@ impl Journal {
             spares_max: 0,
             sync_full: options.durability == Durability::Sync,
             tear: Tear::KeepWhole,
-            reserve: Reserve::default(),
+            reserve: options.reserve.clone(),
         };
         // Only the last file can be torn; reading all would take longer each day.
         let unread = numbers.last().map_or(0, |last| last - 1);
