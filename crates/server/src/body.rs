@@ -139,7 +139,7 @@ pub struct RequestBody<'a> {
     limits: &'a HttpLimits,
     /// Limits concurrent processing of large bodies.
     pub long_work: &'a LongWork,
-    /// Held until the request is answered: the body stays in memory while it is processed.
+    /// Held until the request is answered, unless the body is refused: it stays in memory while it is processed.
     reserved: Option<Reserved<'a>>,
     /// The end has been seen. Only of a body with a Content-Length `incoming` knows it.
     has_ended: bool,
@@ -185,6 +185,10 @@ impl RequestBody<'_> {
     async fn read_at_most(&mut self, bytes_max: usize) -> Result<Bytes, HttpRefusal> {
         self.notify(Watch::begin_body);
         let body = self.read_frames(bytes_max).await;
+        if body.is_err() {
+            // What had arrived is dropped. Its room is for other bodies while the rest is discarded, which may take long.
+            self.reserved = None;
+        }
         self.notify(Watch::begin_handling);
         body
     }
@@ -241,7 +245,43 @@ impl RequestBody<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, io};
+
+    use hyper::{Request, server::conn::http1, service::service_fn};
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
     use super::*;
+    use crate::reply;
+
+    /// Otherwise one refused body would have others refused until its rest is discarded, and those the next ones.
+    #[tokio::test]
+    async fn a_refused_body_leaves_its_room_to_others() {
+        let limits = HttpLimits { bodies_bytes_max: 1000, ..HttpLimits::default() };
+        let (budget, long_work) = (BodyBudget::default(), LongWork::default());
+        let service = service_fn(|request: Request<Incoming>| {
+            let (budget, limits, long_work) = (&budget, &limits, &long_work);
+            async move {
+                let mut body = RequestBody::new(request.into_body(), None, budget, limits, long_work);
+                let refusal = body.read().await.expect_err("it is too long");
+                assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+                Ok::<_, Infallible>(reply::bare(refusal.status))
+            }
+        });
+        let (mut client, connection) = duplex(64 << 10);
+        let serves = http1::Builder::new().serve_connection(TokioIo::new(connection), service);
+        let asks = async {
+            let piece = format!("258\r\n{}\r\n", "x".repeat(600));
+            let head =
+                "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+            client.write_all(format!("{head}{piece}{piece}0\r\n\r\n").as_bytes()).await?;
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await?;
+            io::Result::Ok(answer)
+        };
+        let (_, answer) = tokio::join!(serves, asks);
+        assert!(answer.unwrap().starts_with("HTTP/1.1 503 "));
+    }
 
     #[test]
     fn a_body_has_little_more_room_than_has_arrived() {
