@@ -10,6 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
     task::{AbortHandle, JoinSet},
+    time::MissedTickBehavior,
 };
 
 use crate::{
@@ -258,6 +259,8 @@ async fn serve_connection<A: Application>(
 /// Aborts connections whose phase has timed out.
 async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) -> io::Result<()> {
     let mut interval = tokio::time::interval(TICK);
+    // Time in which this process stood still counts against no client: what it has sent was not read.
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
         let now = connections.ticks.advance();
@@ -307,6 +310,20 @@ mod tests {
         async fn follow(&self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stood_still_blames_no_client() {
+        let connections = Arc::new(Connections::default());
+        let sweeps = tokio::spawn(sweep(connections.clone(), Arc::new(Slow(HttpLimits::default()))));
+        tokio::task::yield_now().await;
+        tokio::time::advance(Duration::from_mins(1)).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let ticks = connections.ticks.now();
+        assert!((1..20).contains(&ticks), "{ticks}");
+        sweeps.abort();
     }
 
     #[tokio::test]
