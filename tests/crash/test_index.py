@@ -62,6 +62,8 @@ def test_no_change_is_taken_after_the_disk_has_failed_a_checkpoint(gnudi, tmp_pa
         client.delete(f"/v1/metric/{created[0]}").expect(503)
         client.get(f"/v1/metric/{created[-1]}").expect(200)
         client.post(f"/v1/metric/{created[-1]}/measures", [{"timestamp": 1, "value": 1}]).expect(202)
+        [reason] = client.get("/healthcheck").expect(503).json()["reasons"]
+        assert reason.startswith("the index: a checkpoint of its write-ahead log failed"), reason
         assert server.log().count("ERROR the index: a checkpoint of its write-ahead log failed") == 1
     finally:
         server.kill()

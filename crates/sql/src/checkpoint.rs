@@ -4,7 +4,10 @@
 //! transactions. After an I/O error no more changes are accepted: it is unknown what the disk has kept, and the next
 //! sync may report success.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use crate::{
     Connection, Connector,
@@ -31,8 +34,11 @@ pub struct Checkpoints {
     changes: u64,
     /// Changes after which the next one is due.
     due: u64,
-    failed: Option<String>,
+    failed: CheckpointFailure,
 }
+
+/// Why a checkpoint has failed; empty while none has.
+pub type CheckpointFailure = Arc<OnceLock<String>>;
 
 impl Checkpoints {
     pub fn new(connector: &Connector) -> Self {
@@ -41,13 +47,18 @@ impl Checkpoints {
             log: Some(sqlite::log_path(options.get_filename())),
             changes: 0,
             due: CHANGES_FIRST,
-            failed: None,
+            failed: CheckpointFailure::default(),
         }
     }
 
     /// Rejects changes after a failed checkpoint.
     pub fn check(&self) -> Result<(), String> {
-        self.failed.clone().map_or(Ok(()), Err)
+        self.failed.get().cloned().map_or(Ok(()), Err)
+    }
+
+    /// What [`Checkpoints::check`] tells, for others.
+    pub fn failure(&self) -> CheckpointFailure {
+        self.failed.clone()
     }
 
     /// Call after a transaction with this many changes.
@@ -74,7 +85,7 @@ impl Checkpoints {
     /// Checkpoints all of the log, empties it and closes the connection.
     pub async fn finish(mut self, mut connection: Connection) {
         self.fold(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
-        if self.failed.is_some() {
+        if self.failed.get().is_some() {
             // Closing the last connection would checkpoint once more and delete the log; leave that to the next start.
             std::mem::forget(connection);
         } else {
@@ -84,7 +95,7 @@ impl Checkpoints {
 
     /// The pages in the log; `None` without a log, and if this checkpoint or one before failed.
     async fn fold(&mut self, connection: &mut Connection, pragma: &'static str) -> Option<u64> {
-        if self.log.is_none() || self.failed.is_some() {
+        if self.log.is_none() || self.failed.get().is_some() {
             return None;
         }
         let folded = connection.fetch_one(connection.statement(pragma)).await;
@@ -96,7 +107,8 @@ impl Checkpoints {
                     reason(&error)
                 );
                 tracing::error!("the index: {reason}");
-                self.failed = Some(reason);
+                // Only the first failure comes here.
+                self.failed.set(reason).ok();
                 None
             }
             Err(error) => {

@@ -20,7 +20,7 @@ pub mod sqlite;
 mod statement;
 mod url;
 
-pub use checkpoint::Checkpoints;
+pub use checkpoint::{CheckpointFailure, Checkpoints};
 pub use connection::{Connection, Connector, Purpose};
 pub use dialect::Dialect;
 pub use error::{

@@ -216,7 +216,7 @@ impl SqlIndexer {
 
 impl Indexer for SqlIndexer {
     fn fault(&self) -> Option<Fault> {
-        self.writer.has_ended().then_some(Fault::Ended("the index's writer"))
+        self.writer.fault()
     }
 
     fn damaged(&self) -> u64 {

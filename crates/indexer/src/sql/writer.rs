@@ -20,9 +20,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use gnudi_model::{MetricId, Resource};
+use gnudi_model::{Fault, MetricId, Resource};
 use gnudi_sql::{
-    Checkpoints, Connection, Connector, Dialect, DiskSpace, Pool, Purpose, sqlite::refresh_statistics,
+    CheckpointFailure, Checkpoints, Connection, Connector, Dialect, DiskSpace, Pool, Purpose,
+    sqlite::refresh_statistics,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -103,6 +104,7 @@ pub(super) struct Writer {
     task: Mutex<Option<JoinHandle<()>>>,
     /// The callers' timeout.
     limit: Option<Duration>,
+    checkpoint_failure: CheckpointFailure,
 }
 
 impl Writer {
@@ -111,8 +113,9 @@ impl Writer {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
         context.checkpoints = Checkpoints::new(&connector);
+        let checkpoint_failure = context.checkpoints.failure();
         let task = tokio::spawn(write_groups(connector, connection, waiting, context));
-        Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit }
+        Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit, checkpoint_failure }
     }
 
     pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer> {
@@ -149,9 +152,12 @@ impl Writer {
         })
     }
 
-    /// Whether the task has ended without being closed.
-    pub(super) fn has_ended(&self) -> bool {
-        self.work.lock().as_ref().is_some_and(mpsc::Sender::is_closed)
+    /// The task has ended without being closed, or refuses all changes.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        if self.work.lock().as_ref().is_some_and(mpsc::Sender::is_closed) {
+            return Some(Fault::Ended("the index's writer"));
+        }
+        self.checkpoint_failure.get().map(|reason| Fault::OutOfOrder(format!("the index: {reason}")))
     }
 
     /// Executes queued writes and closes the connection.
