@@ -18,7 +18,8 @@ use gnudi_indexer::{
     create_default_archive_policies,
 };
 use gnudi_model::{
-    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, MetricId, ResourceType, Timestamp,
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, ResourceType,
+    Timestamp,
 };
 use uuid::Uuid;
 
@@ -316,12 +317,43 @@ async fn a_lost_entry_is_noticed(database: &Database) {
     until(3, back_window).await;
 }
 
+/// With such a transaction goes its change of a type, and another change gets its version. The connection stays, as with a
+/// proxy.
+async fn a_lost_change_of_a_type_is_noticed(database: &Database) {
+    let cache = cache(&database.create_database("types"), SEEN_WITHIN).await;
+    create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
+    let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url("types")).unwrap()).await.unwrap();
+    let subscription = cache.change_log().unwrap().subscribe();
+    other.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    let is_told = || matches!(&subscription.take().created, Which::These(ids) if !ids.is_empty());
+    until(true, async || is_told()).await;
+    // Neither a new type nor a resource of it is in the feed.
+    let kind = AttributeKind::Number { min: None, max: None };
+    let attributes = BTreeMap::from([("vcpus".into(), Attribute { kind, required: false, fill: None })]);
+    cache.create_resource_type(ResourceType { name: "vm".into(), attributes }).await.unwrap();
+    let new = NewResource { resource_type: "vm".to_owned(), ..new_resource(1) };
+    cache.create_resources(vec![new]).await.remove(0).unwrap();
+    let number = cache.index().latest().await.unwrap().number;
+    database.execute(
+        "types",
+        &format!(
+            "BEGIN; UPDATE resource_attribute SET name = 'host'; \
+             UPDATE index_change SET process = 1, touched = '{{}}' WHERE number = {number}; COMMIT"
+        ),
+    );
+    let attributes = BTreeMap::from([("host".into(), AttributeValue::Number(1.0))]);
+    let change = ResourceChange { attributes, ..ResourceChange::default() };
+    let id = Uuid::from_u128(1);
+    until(true, async || cache.update_resource("vm", id, change.clone()).await.is_ok()).await;
+}
+
 async fn changes_are_told(kind: Kind, seed: u64) {
     let database = Database::start(kind);
     changes_are_seen(&database.create_database("seen")).await;
     random_changes_are_seen(&database.create_database("random"), seed).await;
     old_entries_go(&database.create_database("old")).await;
     a_lost_entry_is_noticed(&database).await;
+    a_lost_change_of_a_type_is_noticed(&database).await;
     nothing_is_remembered_unseen(&database).await;
 }
 

@@ -87,5 +87,6 @@ impl SqlIndexer {
     /// Must be called if committed changes may have been lost: later ones use the same versions for other types.
     pub(crate) fn forget_types(&self) {
         self.types.forget();
+        self.writer.forget_types();
     }
 }

@@ -105,6 +105,8 @@ pub(super) struct Writer {
     /// The callers' timeout.
     limit: Option<Duration>,
     checkpoint_failure: CheckpointFailure,
+    /// Those of the task.
+    types: Arc<TypeCache>,
 }
 
 impl Writer {
@@ -113,9 +115,15 @@ impl Writer {
         let (work, waiting) = mpsc::channel(CALLS_WAITING_MAX);
         let limit = connector.limit();
         context.checkpoints = Checkpoints::new(&connector);
-        let checkpoint_failure = context.checkpoints.failure();
+        let (checkpoint_failure, types) = (context.checkpoints.failure(), context.types.clone());
         let task = tokio::spawn(write_groups(connector, connection, waiting, context));
-        Writer { work: Mutex::new(Some(work)), task: Mutex::new(Some(task)), limit, checkpoint_failure }
+        let (work, task) = (Mutex::new(Some(work)), Mutex::new(Some(task)));
+        Writer { work, task, limit, checkpoint_failure, types }
+    }
+
+    /// See [`super::SqlIndexer::forget_types`].
+    pub(super) fn forget_types(&self) {
+        self.types.forget();
     }
 
     pub(super) async fn change<C: Change>(&self, change: C) -> Result<C::Answer> {
@@ -396,7 +404,7 @@ struct Outcomes {
 pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
     pub(super) damage: Arc<Damage>,
-    types: TypeCache,
+    types: Arc<TypeCache>,
     /// The id of this process.
     process: i64,
     /// Number of feed rows written.
@@ -415,7 +423,7 @@ impl Context {
         readers: Arc<Pool>,
         space: Option<Arc<dyn DiskSpace>>,
     ) -> Self {
-        let (types, checkpoints) = (TypeCache::default(), Checkpoints::default());
+        let (types, checkpoints) = (Arc::default(), Checkpoints::default());
         Context { texts, damage, types, process, told: AtomicU32::new(0), checkpoints, readers, space }
     }
 
@@ -458,8 +466,8 @@ impl Context {
     }
 
     /// Must be called when a transaction fails, which may have changed types.
-    fn forget(&mut self) {
-        self.types = TypeCache::default();
+    fn forget(&self) {
+        self.types.forget();
     }
 }
 
@@ -558,7 +566,7 @@ async fn connect<'a>(
 
 /// Rolls back the transaction; drops the connection if that fails. Types that it has changed may be others at the same
 /// version next time.
-async fn abandon(connection: &mut Option<Connection>, group: &mut WriteGroup, context: &mut Context) {
+async fn abandon(connection: &mut Option<Connection>, group: &mut WriteGroup, context: &Context) {
     context.forget();
     group.resources.items.iter_mut().for_each(Draft::forget_types);
     let Some(mut open) = connection.take() else { return };

@@ -45,7 +45,7 @@ async fn a_second_attempt_has_the_types_that_are_there_then() {
 
     let connector = Connector::new(&DatabaseOptions::from(&options));
     let mut connection = Some(connector.connect(Purpose::Write).await.unwrap());
-    let mut context = Context::new(indexer.texts.clone(), Arc::default(), 1, indexer.readers.clone(), None);
+    let context = Context::new(indexer.texts.clone(), Arc::default(), 1, indexer.readers.clone(), None);
     let id = Uuid::from_u128(1);
     let new = NewResource {
         attributes: BTreeMap::from([("a".into(), AttributeValue::String("x".into()))]),
@@ -59,7 +59,7 @@ async fn a_second_attempt_has_the_types_that_are_there_then() {
     let fail = "CREATE TRIGGER fail BEFORE INSERT ON resource BEGIN SELECT RAISE(ABORT, 'lost'); END";
     open.run(fail).await.unwrap();
     assert!(group.run(open, &context).await.is_err());
-    abandon(&mut connection, &mut group, &mut context).await;
+    abandon(&mut connection, &mut group, &context).await;
     // The version is the one that the lost transaction had given.
     let change = ResourceTypeChange { add: vec![("b".into(), attribute)], ..ResourceTypeChange::default() };
     indexer.update_resource_type("inst", change).await.unwrap();
