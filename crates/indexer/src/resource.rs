@@ -9,7 +9,7 @@ use gnudi_model::{AttributeValue, MetricId, Resource, ResourceType, Text, Timest
 use uuid::Uuid;
 
 use crate::{
-    Filter, IndexerError, Result, SortDirection,
+    Filter, IndexerError, MICROSECOND, Result, SortDirection,
     filter::{Condition, FieldSort, Scope, order_of},
     resource_type::no_such_attribute,
 };
@@ -378,6 +378,16 @@ pub(crate) fn check_revision(id: Uuid, current: Timestamp, wanted: Option<Timest
         Some(wanted) if wanted != current => Err(IndexerError::ResourceChanged(id)),
         _ => Ok(()),
     }
+}
+
+/// The start of a new revision: after that of the former one, even if the clock was set back, or is that of another process.
+/// Conditional requests tell revisions apart by their starts. An import repeats those that Gnocchi has.
+pub(crate) fn next_start(former: Timestamp, change: &ResourceChange) -> Timestamp {
+    let earliest = match change.revision {
+        NewRevision::Always => former,
+        NewRevision::Never | NewRevision::IfChanged => Timestamp(former.0.saturating_add(MICROSECOND.0)),
+    };
+    change.now.max(earliest)
 }
 
 /// The changed resource, without metrics and revision.

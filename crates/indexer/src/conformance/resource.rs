@@ -268,6 +268,14 @@ pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn 
     assert_eq!(oldest, *before);
     assert_eq!(history[1].attributes, third.attributes);
     assert_eq!(revisions(indexer, 2).await.len(), 1);
+
+    // With the clock set back each revision still has a start of its own.
+    for user in ["a", "b"] {
+        let moved = ResourceChange { user_id: Some(Some(user.to_owned())), ..change(-1) };
+        updated(indexer, 2, moved).await;
+    }
+    let starts: Vec<_> = revisions(indexer, 2).await.iter().map(|was| was.revision_start).collect();
+    assert_eq!(starts, [0, 1, 2].map(|after| Timestamp(at(0).0 + after * 1_000)));
 }
 
 pub(in crate::conformance) async fn changes_are_refused_whole(indexer: &dyn Indexer) {

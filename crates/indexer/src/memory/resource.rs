@@ -12,7 +12,7 @@ use crate::{
     ResourceChange, ResourceListing, Resources, Result, UpdatedResource,
     filter::{Condition, Scope},
     metric::{named_metric_already_exists, sort_by_name},
-    resource::{changed, check_attributes, check_revision, check_times, goes_on, is_over},
+    resource::{changed, check_attributes, check_revision, check_times, goes_on, is_over, next_start},
 };
 
 #[async_trait]
@@ -158,6 +158,7 @@ impl Tables {
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;
         let before = self.metrics_of(id);
+        let next_start = next_start(current.revision_start, &change);
         if let Some(metrics) = change.metrics {
             let detached = if change.append_metrics { &[][..] } else { &before };
             self.change_metrics(&current, detached, metrics, change.now)?;
@@ -165,7 +166,7 @@ impl Tables {
         if change.revision.is_created(resource != current) {
             self.revisions += 1;
             let revision = self.revisions;
-            resource.revision_start = change.now.max(current.revision_start);
+            resource.revision_start = next_start;
             let revision_end = Some(resource.revision_start);
             self.history.insert(revision, Resource { revision, revision_end, ..current });
         }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     IndexerError, ResourceChange, Touched, UpdatedResource,
-    resource::{attached, changed, check_attributes, check_revision, check_times, created},
+    resource::{attached, changed, check_attributes, check_revision, check_times, created, next_start},
     sql::{
         Connection, Statement,
         failure::Failure,
@@ -132,7 +132,7 @@ impl UpdateResource {
         let has_changed = resource != current.resource;
         let creates_revision = self.change.revision.is_created(has_changed);
         if creates_revision {
-            resource.revision_start = self.change.now.max(current.resource.revision_start);
+            resource.revision_start = next_start(current.resource.revision_start, &self.change);
         }
         if has_changed || creates_revision {
             self.write(connection, current, &resource, creates_revision).await?;
