@@ -170,12 +170,19 @@ impl MeasureBacklog {
     }
 
     /// Appends measures of a metric to the backlog. Returns the number of measures dropped for it.
-    pub fn push(&mut self, item: MetricMeasures) -> usize {
+    pub fn push(&mut self, mut item: MetricMeasures) -> usize {
         if item.measures.is_empty() {
             return 0;
         }
         self.waiting_measures += item.measures.len();
-        self.backlog.push_back(item);
+        if item.measures.len() <= REQUEST_MEASURES {
+            self.backlog.push_back(item);
+        } else {
+            // The store limits the measures and the bytes of a request, and would refuse the metric for good.
+            let measures = std::mem::take(&mut item.measures);
+            let part = |part: &[Measure]| MetricMeasures { measures: part.to_vec(), ..item.clone() };
+            self.backlog.extend(measures.chunks(REQUEST_MEASURES).map(part));
+        }
         let mut dropped = 0;
         while self.waiting_measures > BACKLOG_MEASURES_MAX {
             let Some(oldest) = self.backlog.pop_front() else { break };

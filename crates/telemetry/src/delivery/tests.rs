@@ -80,6 +80,25 @@ async fn what_is_dropped_is_not_told_as_stored() {
 }
 
 #[tokio::test]
+async fn a_metric_with_more_measures_than_a_request_holds_is_posted_in_parts() {
+    let stored = Arc::<AtomicUsize>::default();
+    let counted = stored.clone();
+    let endpoint = serve(move |_, body| {
+        let measures = body.matches("timestamp").count();
+        if measures > REQUEST_MEASURES {
+            return ("413 Payload Too Large", "");
+        }
+        counted.fetch_add(measures, Ordering::Relaxed);
+        ("202 Accepted", "")
+    });
+    let mut backlog = backlog(&endpoint.await);
+    assert_eq!(backlog.push(item("m", 2 * REQUEST_MEASURES + 1)), 0);
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.waiting_measures), (0, 0));
+    assert_eq!(stored.load(Ordering::Relaxed), 2 * REQUEST_MEASURES + 1);
+}
+
+#[tokio::test]
 async fn a_store_that_is_away_is_noticed_without_measures() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
