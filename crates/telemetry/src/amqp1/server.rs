@@ -4,7 +4,7 @@
 //! Duplicates change nothing, since values carry collectd's times.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fmt::{Debug, Display},
     sync::Arc,
     time::Duration,
@@ -51,7 +51,8 @@ const MESSAGES_AHEAD: usize = 200;
 /// A longer message closes the link.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-/// Receive nothing more while this many measures and messages, which may have no measures, are buffered.
+/// Receive nothing more while this many measures and messages, which may have no measures, are buffered. As many may be in
+/// flight besides.
 const BUFFERED_MAX: usize = 500_000;
 
 /// Timeout of one connection attempt.
@@ -93,8 +94,8 @@ pub struct Amqp1Server {
     malformed: u64,
     /// The messages whose values are buffered.
     messages: Vec<Unaccepted>,
-    /// The flush that the store has not accepted yet; one at a time.
-    in_flight: Option<Flush>,
+    /// The flushes that the store has not accepted yet, oldest first.
+    in_flight: VecDeque<Flush>,
 }
 
 /// A message, and the handle that accepts it.
@@ -112,6 +113,8 @@ struct Unaccepted {
 /// Messages whose values are being stored.
 struct Flush {
     messages: Vec<Unaccepted>,
+    /// Measures and messages.
+    size: usize,
     receipt: oneshot::Receiver<()>,
 }
 
@@ -131,7 +134,7 @@ impl Amqp1Server {
             measures: 0,
             malformed: 0,
             messages: Vec::new(),
-            in_flight: None,
+            in_flight: VecDeque::new(),
         }
     }
 
@@ -151,15 +154,15 @@ impl Amqp1Server {
                     // It ends only by a panic, which is passed on. The broker redelivers the lost messages.
                     self.add_message(message.expect("the task that receives messages goes on"));
                 }
-                is_stored = Flush::is_stored(&mut self.in_flight) => {
-                    if let Some(flush) = self.in_flight.take() {
+                is_stored = Flush::is_stored(self.in_flight.front_mut()) => {
+                    if let Some(flush) = self.in_flight.pop_front() {
                         tokio::spawn(flush.settle(is_stored));
                     }
                 }
                 _ = flushes.tick() => self.flush(),
                 () = &mut stop => break,
             }
-            if self.in_flight.is_none() && self.messages.len() >= FLUSH_MESSAGES {
+            if self.in_flight.is_empty() && self.messages.len() >= FLUSH_MESSAGES {
                 self.flush();
             }
         }
@@ -168,10 +171,11 @@ impl Amqp1Server {
             let Ok(message) = messages.try_recv() else { break };
             self.add_message(message);
         }
-        let last = [self.in_flight.take(), Some(self.start_flush())];
+        let mut last = std::mem::take(&mut self.in_flight);
+        last.push_back(self.start_flush());
         self.deliverer.finish().await;
         let ending = async move {
-            for mut flush in last.into_iter().flatten() {
+            for mut flush in last {
                 let is_stored = flush.receipt.try_recv().is_ok();
                 flush.settle(is_stored).await;
             }
@@ -202,13 +206,16 @@ impl Amqp1Server {
         metrics.entry(reading.metric).or_default().push(reading.measure);
     }
 
-    /// Flushes the buffer, unless the last flush is still in flight: then that one is retried. An empty round has a
-    /// store that failed probed.
+    /// Flushes the buffer, also while other flushes are in flight: values that the store forbids wait until it has accepted
+    /// others. An empty round retries those in flight, or has a store that failed probed.
     fn flush(&mut self) {
-        if self.in_flight.is_some() || self.messages.is_empty() {
+        let size = self.measures + self.messages.len();
+        let in_flight: usize = self.in_flight.iter().map(|flush| flush.size).sum();
+        if size == 0 || in_flight > 0 && in_flight + size > BUFFERED_MAX {
             self.deliverer.send(Vec::new());
         } else {
-            self.in_flight = Some(self.start_flush());
+            let flush = self.start_flush();
+            self.in_flight.push_back(flush);
         }
     }
 
@@ -217,7 +224,7 @@ impl Amqp1Server {
         if malformed > 0 {
             tracing::warn!(malformed, "dropped: malformed messages");
         }
-        self.measures = 0;
+        let size = std::mem::take(&mut self.measures) + self.messages.len();
         let mut round = Vec::new();
         for (host, metrics) in std::mem::take(&mut self.gathered) {
             // Resource ids hold no slash.
@@ -231,6 +238,7 @@ impl Amqp1Server {
         }
         Flush {
             messages: std::mem::take(&mut self.messages),
+            size,
             receipt: self.deliverer.send_with_receipt(round),
         }
     }
@@ -242,8 +250,8 @@ fn has_room(measures: usize, messages: usize) -> bool {
 
 impl Flush {
     /// Resolves once the values are stored or rejected for good; pending while nothing is in flight.
-    async fn is_stored(in_flight: &mut Option<Flush>) -> bool {
-        match in_flight {
+    async fn is_stored(oldest: Option<&mut Flush>) -> bool {
+        match oldest {
             Some(flush) => (&mut flush.receipt).await.is_ok(),
             None => std::future::pending().await,
         }
@@ -392,7 +400,58 @@ fn bytes_of(body: Body<Value>) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use gnudi_client::ClientOptions;
+    use gnudi_model::Timestamp;
+
     use super::*;
+    use crate::test_server::serve;
+
+    /// A server without a broker.
+    fn server(endpoint: &str) -> Amqp1Server {
+        let options = Amqp1Options {
+            address: "127.0.0.1/collectd".parse().unwrap(),
+            resource_type: "collectd".to_owned(),
+            flush_delay: Duration::from_secs(10),
+            tls: TlsOptions::default(),
+        };
+        Amqp1Server::new(Client::new(endpoint, &ClientOptions::default()).unwrap(), options)
+    }
+
+    fn value(host: &str) -> CollectdValue {
+        let measure = Measure { timestamp: Timestamp(0), value: 1.0 };
+        CollectdValue { host: host.to_owned(), metric: "load".to_owned(), measure }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_forbidden_holds_up_no_other() {
+        let endpoint = serve(|_, body| {
+            let status = if body.contains("theirs") { "403 Forbidden" } else { "202 Accepted" };
+            (status, "")
+        });
+        let mut server = server(&endpoint.await);
+        // Nothing else is in the first flush, and shows that the store accepts anything.
+        for host in ["theirs", "ours"] {
+            server.add(value(host));
+            server.flush();
+        }
+        for _ in 0..2 {
+            let stored = Flush::is_stored(server.in_flight.front_mut());
+            let stored = tokio::time::timeout(Duration::from_secs(30), stored).await;
+            assert!(stored.expect("both flushes end"));
+            server.in_flight.pop_front();
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_is_flushed_than_may_be_in_flight() {
+        // Nobody listens there.
+        let mut server = server("http://127.0.0.1:1");
+        for flushes in [1, 2, 2] {
+            server.measures = BUFFERED_MAX / 2;
+            server.flush();
+            assert_eq!(server.in_flight.len(), flushes);
+        }
+    }
 
     #[test]
     fn messages_without_measures_take_room_too() {
