@@ -404,6 +404,9 @@ impl<'a> Import<'a> {
                 let reads = series::begin(series, self.target, some.to_vec()).await?;
                 let imported = reads.finish(self.target, Incomplete::Written, report).await?;
                 self.measured.extend(imported.measured);
+                for (id, reason) in imported.skipped {
+                    self.skipped.entry(id.0).or_default().insert(reason);
+                }
                 still.extend(imported.in_motion);
             }
             unchanged_checks = if still.len() < in_motion.len() { 0 } else { unchanged_checks + 1 };
@@ -515,81 +518,4 @@ fn without_attributes(wanted: &[Uuid], found: &[SourceResource], of_type: &str) 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use gnudi_drivers::aggregates::memory::MemoryAggregates;
-    use gnudi_indexer::{Indexer, MemoryIndexer, create_default_archive_policies};
-    use gnudi_model::ArchivePolicy;
-
-    use super::*;
-
-    /// The target deleted a metric and created another, and did not answer.
-    #[tokio::test]
-    async fn writes_without_an_answer_are_found() {
-        let indexer: &dyn Indexer = &MemoryIndexer::default();
-        create_default_archive_policies(indexer, &ArchivePolicy::default_methods()).await.unwrap();
-        let ids = [1, 2, 3].map(|number| MetricId(Uuid::from_u128(number)));
-        let new = ids[1..].iter().map(|id| NewMetric::new(*id, "admin", "low", Timestamp::EPOCH));
-        for created in indexer.create_metrics(new.collect()).await {
-            created.unwrap();
-        }
-        let last_measures = Some(Timestamp(7));
-        let complete = TargetMetric { place: MetricPlace::of(None, None), last_measures };
-        let known = HashMap::from([(ids[0], complete), (ids[1], complete)]);
-        let aggregates = &MemoryAggregates::default();
-        let target = Target { indexer, aggregates, now: Timestamp::EPOCH };
-        let found = found(target, &known).await.unwrap();
-        let found = ids.map(|id| found.get(&id).map(|metric| metric.last_measures));
-        assert_eq!(found, [None, Some(last_measures), Some(None)]);
-    }
-
-    #[test]
-    fn a_second_with_two_passes_proves_nothing() {
-        let at = |second| Some(Timestamp::from_secs(second));
-        // A round at 100.5 s imports the pass of 100.1 s. The pass of 100.9 s gets the same time in MySQL.
-        assert_eq!(distinct(at(100), at(100)), None);
-        assert_eq!(distinct(at(95), at(100)), None);
-        assert_eq!(distinct(at(94), at(100)), at(94));
-        // In PostgreSQL each pass has a time of its own.
-        assert_eq!(distinct(at(100), None), at(100));
-        assert_eq!((distinct(None, None), distinct(None, at(100))), (None, None));
-    }
-
-    #[test]
-    fn the_last_round_names_what_earlier_ones_left_out() {
-        let text = str::to_owned;
-        let earlier = vec![text("split c"), text("split a"), text("split b"), text("split a")];
-        let mut skipped = vec![text("resource"), text("split b")];
-        add_missing(&mut skipped, earlier);
-        assert_eq!(skipped, ["resource", "split b", "split a", "split c"]);
-    }
-
-    #[test]
-    fn times_beyond_the_range_are_reported() {
-        let revision = |ended_at, warranty: i64| SourceRevision {
-            ended_at,
-            attributes: BTreeMap::from([
-                ("warranty".into(), AttributeValue::Datetime(Timestamp(warranty))),
-                ("host".into(), AttributeValue::String("h".into())),
-            ]),
-            ..SourceRevision::default()
-        };
-        let skipped = |revisions| with_moved_times(&SourceResource { id: Uuid::from_u128(1), revisions });
-        assert!(skipped(vec![revision(Some(Timestamp(5)), 7), revision(None, 7)]).is_empty());
-        let beyond = skipped(vec![revision(Some(Timestamp::MAX), i64::MIN), revision(None, i64::MAX)]);
-        let [end, warranty] = &beyond[..] else { panic!("{beyond:?}") };
-        assert!(end.contains("its ended_at is not between"), "{end}");
-        assert!(warranty.contains("its warranty is not between"), "{warranty}");
-    }
-
-    #[test]
-    fn resources_that_are_left_out_are_reported() {
-        let ids = [1, 2, 3].map(Uuid::from_u128);
-        let found = |id| SourceResource { id, revisions: Vec::new() };
-        let skipped = without_attributes(&ids, &[found(ids[0]), found(ids[2])], "machine");
-        let [skipped] = &skipped[..] else { panic!("{skipped:?}") };
-        assert!(skipped.starts_with(&format!("resource {}: ", ids[1])) && skipped.contains("machine"));
-        assert!(without_attributes(&ids[..1], &[found(ids[0])], "machine").is_empty());
-    }
-}
+mod tests;
