@@ -2,6 +2,7 @@
 //! datagrams stay lost.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
@@ -88,14 +89,22 @@ impl UdpTarget {
         }
     }
 
-    async fn send_one(&self, line: &mut Option<ConnectedSocket>, datagram: &[u8]) -> std::io::Result<()> {
+    async fn send_one(&self, line: &mut Option<ConnectedSocket>, datagram: &[u8]) -> io::Result<()> {
         if line.as_ref().is_none_or(|line| line.since.elapsed() > ADDRESS_TIME) {
-            *line = Some(ConnectedSocket { socket: self.connect().await?, since: Instant::now() });
+            match self.connect().await {
+                Ok(socket) => *line = Some(ConnectedSocket { socket, since: Instant::now() }),
+                Err(error) => {
+                    // Without an answer of the name service the last address counts for another while.
+                    let Some(last) = line.as_mut() else { return Err(error) };
+                    tracing::debug!(%error, host = self.host, "its address cannot be looked up");
+                    last.since = Instant::now();
+                }
+            }
         }
         let socket = &line.as_ref().expect("just set").socket;
         match socket.send(datagram).await {
             // The error is about an earlier datagram; this one was not sent yet.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send(datagram).await.map(drop)
             }
             sent => sent.map(drop),
@@ -103,15 +112,70 @@ impl UdpTarget {
     }
 
     /// Prefers an IPv6 address.
-    async fn connect(&self) -> std::io::Result<UdpSocket> {
+    async fn connect(&self) -> io::Result<UdpSocket> {
         let mut addresses: Vec<SocketAddr> =
             tokio::net::lookup_host((self.host.as_str(), self.port)).await?.collect();
         addresses.sort_by_key(SocketAddr::is_ipv4);
-        let address = addresses.first().ok_or_else(|| std::io::Error::other("the host has no address"))?;
-        let any: IpAddr =
-            if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = UdpSocket::bind((any, 0)).await?;
-        socket.connect(address).await?;
-        Ok(socket)
+        connect_to_first(&addresses).await
+    }
+}
+
+/// Connects to the first of the addresses that this machine has a route to: it may have none to IPv6 addresses.
+async fn connect_to_first(addresses: &[SocketAddr]) -> io::Result<UdpSocket> {
+    let mut failure = None;
+    for address in addresses {
+        match connect_to(*address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| io::Error::other("the host has no address")))
+}
+
+async fn connect_to(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(address).await?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_without_a_route_is_passed_over() {
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let peer = peer.local_addr().unwrap();
+        // Without an interface nobody can reach it.
+        let unreachable = "[fe80::1]:4952".parse().unwrap();
+        let socket = connect_to_first(&[unreachable, peer]).await.unwrap();
+        assert_eq!(socket.peer_addr().unwrap(), peer);
+        assert!(connect_to_first(&[unreachable]).await.is_err() && connect_to_first(&[]).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_address_counts_until_another_one_is_known() {
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let target = UdpTarget {
+            // No host has this name.
+            host: "\0".to_owned(),
+            port: PORT,
+            line: Mutex::default(),
+            health: PeerHealth::new("udp"),
+            counts: PublisherCounts::default(),
+        };
+        target.send(&[b"lost".to_vec()]).await;
+        let socket = connect_to(peer.local_addr().unwrap()).await.unwrap();
+        let since = Instant::now()
+            .checked_sub(ADDRESS_TIME + Duration::from_secs(1))
+            .expect("the machine has run for so long");
+        *target.line.lock().await = Some(ConnectedSocket { socket, since });
+        target.send(&[b"sent".to_vec()]).await;
+        let mut buffer = [0; 10];
+        let length = peer.recv(&mut buffer).await.unwrap();
+        assert_eq!(&buffer[..length], b"sent");
+        assert_eq!((target.counts.published.get(), target.counts.lost.get()), (1, 1));
     }
 }
