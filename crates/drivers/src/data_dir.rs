@@ -3,6 +3,8 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use uuid::Uuid;
@@ -31,6 +33,11 @@ pub(crate) const RESTORING: &str = ".restoring";
 /// What a backup leaves out: files of the running process, and the index, which its database copies.
 pub(crate) const NOT_COPIED: &[&str] =
     &[LOCK_FILE, ENDPOINT, reserve::FILE_NAME, INDEX, "indexer.sqlite-wal", "indexer.sqlite-shm"];
+
+/// Attempts to lock a data directory, and the pause between them: `gnudi status` locks it for a moment, to see whether a
+/// server has it open, and must not fail the start of one.
+const LOCK_TRIES_MAX: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A data directory, locked by this process for as long as this value lives.
 pub struct DataDir {
@@ -114,14 +121,21 @@ impl DataDir {
 pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
     let lock_path = path.join(LOCK_FILE);
     let lock = if_there(File::open(&lock_path)).map_err(OpenError::io(&lock_path))?;
-    lock.map(|lock| take(path, lock)).transpose()
+    lock.map(|lock| take(path, &lock).map(|()| lock)).transpose()
 }
 
 /// Locks the data directory at `path`, which must exist, until the file is dropped.
 pub fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = path.join(LOCK_FILE);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-    take(path, lock.map_err(OpenError::io(&lock_path))?)
+    let lock = lock.map_err(OpenError::io(&lock_path))?;
+    for _ in 1..LOCK_TRIES_MAX {
+        match take(path, &lock) {
+            Err(OpenError::InUse { .. }) => thread::sleep(LOCK_PAUSE),
+            taken => return taken.map(|()| lock),
+        }
+    }
+    take(path, &lock).map(|()| lock)
 }
 
 /// Excludes repairs of the data directory at `path` until the file is dropped. This lock is on the directory itself: a
@@ -151,9 +165,9 @@ pub fn endpoint(path: &Path) -> Option<String> {
 }
 
 /// The kernel releases the lock whenever the process ends.
-fn take(path: &Path, lock: File) -> Result<File, OpenError> {
+fn take(path: &Path, lock: &File) -> Result<(), OpenError> {
     match lock.try_lock() {
-        Ok(()) => Ok(lock),
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: path.to_owned() }),
         Err(TryLockError::Error(source)) => Err(OpenError::Io { path: path.join(LOCK_FILE), source }),
     }
@@ -207,6 +221,19 @@ mod tests {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         drop(first);
         DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn whoever_looks_for_an_owner_keeps_none_out() {
+        let root = tempfile::tempdir().unwrap();
+        drop(DataDir::open(root.path()).unwrap());
+        let looking = lock_unchanged(root.path()).unwrap();
+        let looking = thread::spawn(move || {
+            thread::sleep(LOCK_PAUSE);
+            drop(looking);
+        });
+        DataDir::open(root.path()).unwrap();
+        looking.join().unwrap();
     }
 
     #[test]
