@@ -149,7 +149,9 @@ impl Head {
         let newest = self.newest_from(layout);
         for (grain, limits) in self.grains.iter_mut().zip(&layout.grains) {
             let oldest = grain.oldest_late(limits.timespan, newest);
-            late.iter().for_each(|point| grain.note_late_gap(point.timestamp, oldest));
+            for point in &late {
+                grain.note_late_gap(point.timestamp, oldest);
+            }
         }
         let rows = self.grains.iter().zip(&layout.grains).map(|(grain, limits)| {
             grain.late_rows(&layout.methods, &points, &changed, grain.oldest_late(limits.timespan, newest))
