@@ -95,14 +95,14 @@ async fn outages_end(engine: &mut Database) {
 async fn a_sleeper_holds_nobody_up(engine: &Database) {
     let other = open(&engine.admin_url()).await.unwrap();
     let b = other.join("other", "{}", Duration::from_mins(10)).await.unwrap();
-    // Suspended after a few statements: at some point it holds the token row, and the other must wait.
+    // Suspended after a few statements, on a slow disk later: at some point it holds the token row, and the other must wait.
     for attempt in 0..50 {
         let sleeper = open(&engine.admin_url()).await.unwrap();
         let a = sleeper.join("sleeper", "{}", Duration::from_mins(10)).await.unwrap();
         // All free.
         let sacks: Vec<_> = SackCount::DEFAULT.halved().unwrap().sacks().collect();
         let mut call = sleeper.acquire(a, &sacks);
-        for _ in 0..2 + attempt % 5 {
+        for _ in 0..2 + attempt % 15 {
             if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
                 break;
             }

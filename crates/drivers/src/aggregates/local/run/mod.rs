@@ -241,8 +241,12 @@ impl Run {
 
 impl RunFile {
     fn read_exact(&self, bytes: &mut [u8], start: u64) -> io::Result<()> {
-        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        read_exact_at(&**file, bytes, start)
+        match &self.file {
+            Some(file) => read_exact_at(&**file, bytes, start),
+            // The index of a lost run has no pages.
+            None if bytes.is_empty() => Ok(()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Reads index and filter; rebuilds a damaged index from the entries.
