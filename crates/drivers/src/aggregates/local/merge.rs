@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -11,13 +12,16 @@ use super::{
     free_space::{Guarded, MayUse},
     run::{Range, Run, RunName, RunWriter, STRETCH_BYTES},
 };
-use crate::aggregates::{
-    key::Key,
-    table::{
-        entry::Kind,
-        levels::{Level, Levels, Limits, Output, Plan},
-        merge::{Lost, Merge, Step},
+use crate::{
+    aggregates::{
+        key::Key,
+        table::{
+            entry::Kind,
+            levels::{Level, Levels, Limits, Output, Plan},
+            merge::{Lost, Merge, Step},
+        },
     },
+    disk::if_there,
 };
 
 /// The minimum number of runs in a merge.
@@ -107,11 +111,8 @@ impl Shared {
         };
         let runs: io::Result<Vec<_>> = writers.by_ref().map(finish).collect();
         if runs.is_err() {
-            // All or none: the next attempt may merge more, under other names. The blocks go last.
-            for path in named.iter().rev() {
-                self.disk.remove(path).ok();
-            }
             writers.for_each(|(_, writer)| writer.abandon());
+            self.take_back(&named);
         }
         let runs = runs?;
         {
@@ -135,6 +136,24 @@ impl Shared {
             }
         }
         Ok(Copied::Everything)
+    }
+
+    /// Removes the outputs of a failed merge, the blocks last, also after a power cut. Retries until they are gone, or the store
+    /// stops: the next attempt may merge more, under other names, and its outputs would overlap what is left of these.
+    fn take_back(&self, outputs: &[PathBuf]) {
+        for path in outputs.iter().rev() {
+            let remove = || if_there(self.disk.remove(path)).and_then(|_| self.disk.sync_dir(&self.runs_dir));
+            while let Err(error) = remove() {
+                if self.work.stopped() {
+                    return;
+                }
+                tracing::warn!(
+                    "{}, the output of a failed merge, could not be removed: {error}",
+                    path.display()
+                );
+                self.work.pause(RETRY_PAUSE);
+            }
+        }
     }
 
     /// Passes the newest entry of each key to `push`, with the number of each output that needs it.
