@@ -89,7 +89,6 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
     ("/api/v1/query", {"query": "x", "time": "\u200b"}),
     ("/api/v1/query", {"query": "x", "timeout": "soon"}),
     ("/api/v1/query", {"query": "x", "timeout": "-1m"}),
-    ("/api/v1/query", {"query": "x", "lookback_delta": "-1m"}),
     ("/api/v1/query", {"query": "{}"}),
     ("/api/v1/query", {"query": 'x{a=~"("}'}),
     ("/api/v1/query", {"query": "rate(x)"}),
@@ -136,6 +135,7 @@ def test_errors_are_the_same(server, prometheus, path, parameters):
 
 @pytest.mark.parametrize("path, parameters", [
     ("/api/v1/query", {"query": "x", "timeout": 0}),
+    ("/api/v1/query", {"query": "x", "lookback_delta": "-1m"}),
     ("/api/v1/query", {"query": "x", "timeout": -90.5}),
     ("/api/v1/query_range", {**RANGE, "timeout": "0s"}),
     ("/api/v1/query", {"query": "x", "lookback_delta": "NaN"}),
