@@ -24,10 +24,10 @@ LAZY = "[metricd]\ngreedy = false\nmetric_processing_delay = 3600\n"
 START_S = 1_600_000_000
 
 
-def fill(server):
+def fill(server, **policy):
     """Pushes to every metric in turn, one request each; answers the metrics' ids."""
     client = server.client()
-    create_policy(client, "damage", [("1s", None)], aggregation_methods=["count", "sum"])
+    create_policy(client, "damage", [("1s", None)], aggregation_methods=["count", "sum"], **policy)
     metrics = [create_metric(client, "damage") for _ in range(METRICS)]
     for second in range(PUSHES):
         for number, metric in enumerate(metrics):
@@ -181,11 +181,11 @@ def creator_of(metric):
 def test_a_metric_damaged_in_the_index_stops_no_conversion(gnudi):
     """The cache has it from before the damage; a pass reads the index once its policy has other methods."""
     server = gnudi(config=f"{LAZY}[incoming]\nsacks = 1\n", arguments=["--skip-archive-policies-creation"])
-    metrics = fill(server)
+    metrics = fill(server, raw={"timespan": "1 day"})
     assert read_all(server, metrics) == (METRICS * PUSHES, [])
     damage(server, creator_of(metrics[-1]))
     client = server.client()
-    change = {"definition": [{"granularity": "1s"}], "aggregation_methods": ["count", "sum", "mean"]}
+    change = {"definition": [{"granularity": "1s"}], "aggregation_methods": ["count", "sum", "mean"], "raw": {"timespan": "1 day"}}
     client.patch("/v1/archive_policy/damage", change).expect(200)
     for number, metric in enumerate(metrics):
         measure = {"timestamp": START_S + PUSHES, "value": number * 1000.5 + PUSHES}

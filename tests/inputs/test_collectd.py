@@ -176,7 +176,7 @@ def test_more_messages_than_the_broker_may_send_ahead(server, collector, broker)
 def test_malformed_messages_cost_nothing_else(server, collector, broker):
     good = json.dumps([value_list("h", "ok", [1])])
     broker.send("", "{}", "[", b"\xff\xfe", "[{}]", "[[[[" * 1000, json.dumps([value_list("h", "x", ["text"])]),
-                json.dumps([value_list("h", "x", [1, 2])]), 42, {"a": "map"}, ["list"], good)
+                json.dumps([value_list("h", "x", [1, 2, 3], ["v", "w"])]), 42, {"a": "map"}, ["list"], good)
     metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["ok@ok"])
     assert set(metrics) == {"ok@ok"}
     wait_until(lambda: "malformed" in collector.log(), 30, "a line in the log")
