@@ -28,3 +28,8 @@ def points(client, metric, aggregation="mean"):
 def values(client, metric, aggregation="mean"):
     """The values alone."""
     return [value for _, _, value in points(client, metric, aggregation)]
+
+
+def wait_for_values(client, metric, expected, aggregation="mean", timeout_s=20):
+    """A collector's metric may exist before its first measure."""
+    wait_until(lambda: values(client, metric, aggregation) == expected, timeout_s, f"{expected} in {metric}")

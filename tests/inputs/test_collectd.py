@@ -131,9 +131,9 @@ def test_messages_become_measures(server, collector, broker):
     wait_until(lambda: len(points(client, web["cpu-0@cpu-idle"])) == 2, 10, "both values")
     assert points(client, web["cpu-0@cpu-idle"]) == [
         ("2023-11-14T22:13:20+00:00", 1.0, 7.0), ("2023-11-14T22:13:21+00:00", 1.0, 8.0)]
-    assert values(client, web["load@load-longterm"]) == [3.5]
+    wait_for_values(client, web["load@load-longterm"], [3.5])
     db = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:db", ["df-a_b@df"])
-    assert values(client, db["df-a_b@df"]) == [0.5]
+    wait_for_values(client, db["df-a_b@df"], [0.5])
     resource = client.get("/v1/resource/collectd_amqp1d/collectd_amqp1d:web_1").expect(200).json()
     assert resource["host"] == "web/1"
     # What comes before the end is flushed at the end.
@@ -158,7 +158,7 @@ def test_a_message_is_accepted_once_it_is_stored(server, broker, tmp_path):
     collector = start_collector(tmp_path, broker, f"http://127.0.0.1:{server.port}")
     client = server.client("collectd-user")
     metrics = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:h", ["kept@kept"])
-    wait_until(lambda: values(client, metrics["kept@kept"]) == [1, 2], 10, "both values")
+    wait_for_values(client, metrics["kept@kept"], [1, 2])
     wait_until(lambda: broker.accepted() == 3, 10, "all messages are accepted")
     assert collector.terminate() == 0
 
@@ -220,6 +220,6 @@ def test_a_broker_that_speaks_tls(server, tmp_path):
     collector = start_collector(tmp_path, broker, endpoint, more=f"ssl_ca_file = {certificates.root}\n")
     broker.send(json.dumps([value_list("safe", "load", [4])]))
     metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:safe", ["load@load"])
-    assert values(server.client("collectd-user"), metrics["load@load"]) == [4]
+    wait_for_values(server.client("collectd-user"), metrics["load@load"], [4])
     assert collector.terminate() == 0
     broker.process.kill()

@@ -86,7 +86,8 @@ EXPECTED = {
 
 def check(client, resource):
     metrics = wait_for_metrics(client, "generic", resource, EXPECTED)
-    assert {name: values(client, metrics[name]) for name in EXPECTED} == EXPECTED
+    for name, expected in EXPECTED.items():
+        wait_for_values(client, metrics[name], expected)
     assert values(client, metrics["app.latency|ms"], "max") == [30.0]
     assert values(client, metrics["app.latency|ms"], "count") == [3.0]
     return metrics
@@ -147,7 +148,7 @@ def read_by_gnudi(server, port, datagrams):
         for datagram in (*datagrams, b"last:1|g"):
             sender.sendto(datagram, ("127.0.0.1", port))
     metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["last|g"])
-    wait_until(lambda: values(server.client(), metrics["last|g"]) == [1.0], 10, "the measure")
+    wait_for_values(server.client(), metrics["last|g"], [1.0])
     metrics = metrics_of(server.client(), "generic", RESOURCE)
     measured = lambda metric: wait_until(lambda: values(server.client(), metric), 10, "a measure")[0]
     return {name: measured(metric) for name, metric in metrics.items() if name != "last|g"}
@@ -188,7 +189,7 @@ def test_measures_wait_for_a_store_that_is_away(gnudi, collector, server, ports)
     server.process.wait_ready(server.healthy, 30)
     metrics = wait_for_metrics(server.client(), "generic", RESOURCE, ["meanwhile|g"])
     # The metric is there a moment before its measures.
-    wait_until(lambda: values(server.client(), metrics["meanwhile|g"]) == [2.0], 10, "the measure")
+    wait_for_values(server.client(), metrics["meanwhile|g"], [2.0])
 
 
 class Anything(HttpStandIn):

@@ -134,6 +134,7 @@ pub struct LocalAggregates {
 /// Shared by the callers and the background threads. Lock order: `merging_blocks`, syncing, log, state, segments.
 struct Shared {
     disk: Arc<dyn Disk>,
+    log_dir: PathBuf,
     runs_dir: PathBuf,
     options: LocalAggregatesOptions,
     log: Mutex<Log>,

@@ -51,7 +51,7 @@ impl LocalAggregates {
         disk.create_dir(dir).map_err(OpenError::io(dir))?;
         let quarantine = Quarantine::new(Arc::clone(&disk), dir.join("quarantine"));
         let quarantine = Arc::new(quarantine.giving_up_after(options.unreadable_max));
-        let runs_dir = runs_dir(dir);
+        let (log_dir, runs_dir) = (log_dir(dir), runs_dir(dir));
         let mut runs = open_runs(&*disk, &runs_dir, &quarantine)?;
         let names: Vec<RunName> = runs.all().map(|run| run.name).collect();
         for name in missing_runs(&names) {
@@ -68,7 +68,7 @@ impl LocalAggregates {
         // Do not replay from the log what a run has: perhaps only an older part of it is left there.
         let done = last_segment(&runs);
         let OpenedLog { log, active, bytes, flushed } =
-            open_log(&disk, &log_dir(dir), segment_options, done, &quarantine)?;
+            open_log(&disk, &log_dir, segment_options, done, &quarantine)?;
         if let Some(range) = flushed {
             let known = known(&runs).chain(active.sorted().into_iter().map(|(key, _)| key.metric()));
             let lost = Run::lost(&runs_dir, RunName::new(range), &quarantine, known);
@@ -76,6 +76,7 @@ impl LocalAggregates {
         }
         let shared = Arc::new(Shared {
             disk,
+            log_dir,
             runs_dir,
             options: options.clone(),
             segments: Arc::clone(log.log.segments()),

@@ -20,7 +20,7 @@ use crate::{
         },
     },
     segments::{
-        Location, Segment,
+        self, Location, Segment,
         frame::{ITEM_HEADER_BYTES, open_item},
     },
 };
@@ -147,11 +147,9 @@ impl Shared {
         StoreError::Damaged(self.place(*at))
     }
 
-    /// File and offset, for messages.
+    /// File and offset, for messages. The file may be gone: a lost segment, or one that was flushed since.
     fn place(&self, at: Location) -> String {
-        let path = self.segments.read().get(&at.segment).map(|segment| segment.path.clone());
-        let path = path.map_or_else(|| format!("segment {}", at.segment), |path| path.display().to_string());
-        format!("{path} at {}", at.offset)
+        format!("{} at {}", self.log_dir.join(segments::file_name(at.segment)).display(), at.offset)
     }
 
     pub(super) fn read_blocks(&self, ranges: &[BlockRange]) -> Vec<Result<Blocks, StoreError>> {
