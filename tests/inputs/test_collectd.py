@@ -7,7 +7,7 @@ import time
 import pathlib
 
 import pytest
-from inputs.stored import points, values, wait_for_metrics
+from inputs.stored import points, values, wait_for_metrics, wait_for_values
 from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 from support import gnudi as program

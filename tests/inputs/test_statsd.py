@@ -8,7 +8,7 @@ import time
 import pytest
 import statsd
 from gnocchi import statsd as gnocchis
-from inputs.stored import metrics_of, points, values, wait_for_metrics
+from inputs.stored import metrics_of, points, values, wait_for_metrics, wait_for_values
 from support import gnudi as program
 from support.http import create_policy_with_rule
 from support.http_stand_in import HttpStandIn
