@@ -2,6 +2,9 @@
 
 from support.process import wait_until
 
+# Whatever is waited for here comes within a second, unless the machine stands still.
+SOON_S = 60
+
 
 def metrics_of(client, resource_type, resource):
     """{name: id} of a resource's metrics; empty where there is no such resource."""
@@ -9,7 +12,7 @@ def metrics_of(client, resource_type, resource):
     return answer.expect(200).json()["metrics"] if answer.status != 404 else {}
 
 
-def wait_for_metrics(client, resource_type, resource, names, timeout_s=20):
+def wait_for_metrics(client, resource_type, resource, names, timeout_s=SOON_S):
     """The metrics of the resource, once all `names` are among them."""
 
     def found():
@@ -30,6 +33,6 @@ def values(client, metric, aggregation="mean"):
     return [value for _, _, value in points(client, metric, aggregation)]
 
 
-def wait_for_values(client, metric, expected, aggregation="mean", timeout_s=20):
+def wait_for_values(client, metric, expected, aggregation="mean", timeout_s=SOON_S):
     """A collector's metric may exist before its first measure."""
     wait_until(lambda: values(client, metric, aggregation) == expected, timeout_s, f"{expected} in {metric}")

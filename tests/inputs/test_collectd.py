@@ -7,7 +7,7 @@ import time
 import pathlib
 
 import pytest
-from inputs.stored import points, values, wait_for_metrics, wait_for_values
+from inputs.stored import SOON_S, metrics_of, points, values, wait_for_metrics, wait_for_values
 from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 from support import gnudi as program
@@ -15,6 +15,7 @@ from support.certificates import Certificates
 from support.http import create_policy_with_rule
 from support.process import Process, free_port, listens, wait_until
 
+LAST_WORDS_MAX = 5
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 ADDRESS = "u/collectd/telemetry"
 CONFIG = """\
@@ -53,7 +54,7 @@ class Broker:
     def start(self):
         credentials = [self.certificates.certificate, self.certificates.key] if self.certificates else []
         self.process = Process([sys.executable, "-m", "inputs.broker", self.port, *credentials], self.log_path, cwd=TESTS)
-        self.process.wait_ready(lambda: listens(self.port), 15)
+        self.process.wait_ready(lambda: listens(self.port), SOON_S)
         return self
 
     def accepted(self):
@@ -67,7 +68,7 @@ class Broker:
         if self.certificates:
             url, domain = f"amqps://127.0.0.1:{self.port}", SSLDomain(SSLDomain.MODE_CLIENT)
             domain.set_peer_authentication(SSLDomain.ANONYMOUS_PEER)
-        connection = BlockingConnection(url, timeout=10, ssl_domain=domain)
+        connection = BlockingConnection(url, timeout=SOON_S, ssl_domain=domain)
         sender = connection.create_sender(ADDRESS)
         for body in bodies:
             sender.send(Message(body=body))
@@ -99,7 +100,7 @@ def start_collector(directory, broker, endpoint, more="", ready="receiving from 
         link.symlink_to(program.binary())
     log = directory / f"amqpd-{len(list(directory.glob('amqpd-*.log')))}.log"
     process = Process([link, "--config-file", config, "--endpoint", endpoint], log)
-    process.wait_ready(lambda: ready in process.log(), 15)
+    process.wait_ready(lambda: ready in process.log(), SOON_S)
     return process
 
 
@@ -117,7 +118,7 @@ def value_list(host, plugin, values, names=("value",), seconds=1700000000.0, **m
             "interval": 10.0, **more}
 
 
-def test_messages_become_measures(server, collector, broker):
+def test_messages_become_measures(server, collector, broker, tmp_path):
     one = [value_list("web/1", "load", [1.0, None, 3.5], ["shortterm", "midterm", "longterm"]),
            value_list("web/1", "cpu", [7], plugin_instance="0", type_instance="idle")]
     two = [value_list("web/1", "cpu", [8], plugin_instance="0", type_instance="idle", seconds=1700000001.25),
@@ -128,7 +129,7 @@ def test_messages_become_measures(server, collector, broker):
     web = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:web_1",
                            ["load@load-shortterm", "load@load-longterm", "cpu-0@cpu-idle"])
     assert len(web) == 3
-    wait_until(lambda: len(points(client, web["cpu-0@cpu-idle"])) == 2, 10, "both values")
+    wait_until(lambda: len(points(client, web["cpu-0@cpu-idle"])) == 2, SOON_S, "both values")
     assert points(client, web["cpu-0@cpu-idle"]) == [
         ("2023-11-14T22:13:20+00:00", 1.0, 7.0), ("2023-11-14T22:13:21+00:00", 1.0, 8.0)]
     wait_for_values(client, web["load@load-longterm"], [3.5])
@@ -136,21 +137,29 @@ def test_messages_become_measures(server, collector, broker):
     wait_for_values(client, db["df-a_b@df"], [0.5])
     resource = client.get("/v1/resource/collectd_amqp1d/collectd_amqp1d:web_1").expect(200).json()
     assert resource["host"] == "web/1"
-    # What comes before the end is flushed at the end.
-    broker.send(json.dumps([value_list("late", "load", [1])]))
-    time.sleep(0.1)
-    assert collector.terminate() == 0
-    wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:late", ["load@load"])
-    wait_until(lambda: broker.accepted() == 3, 10, "the last message is accepted as well")
+    # What comes before the end is flushed at the end. A message that is under way then goes to the next collector.
+    for number in range(LAST_WORDS_MAX):
+        if number > 0:
+            collector = start_collector(tmp_path, broker, f"http://127.0.0.1:{server.port}")
+        sent = broker.sent()
+        broker.send(json.dumps([value_list(f"late{number}", "load", [1])]))
+        wait_until(lambda: broker.sent() > sent, SOON_S, "the last message is sent to it")
+        time.sleep(0.1)
+        assert collector.terminate() == 0
+        if "load@load" in metrics_of(client, "collectd_amqp1d", f"collectd_amqp1d:late{number}"):
+            break
+    else:
+        raise AssertionError("no last message is stored")
+    wait_until(lambda: broker.accepted() == 3 + number, SOON_S, "the last message is accepted as well")
 
 
 def test_a_message_is_accepted_once_it_is_stored(server, broker, tmp_path):
     """A collector that dies before it could store anything costs nothing."""
     lost = start_collector(tmp_path, broker, f"http://127.0.0.1:{free_port()}")
-    wait_until(lambda: "cannot be stored" in lost.log(), 20, "a line in the log, before there is anything to store")
+    wait_until(lambda: "cannot be stored" in lost.log(), SOON_S, "a line in the log, before there is anything to store")
     broker.send(json.dumps([value_list("h", "kept", [1])]), "malformed",
                 json.dumps([value_list("h", "kept", [2], seconds=1700000010.0)]))
-    wait_until(lambda: broker.sent() == 3, 20, "all messages are sent to it")
+    wait_until(lambda: broker.sent() == 3, SOON_S, "all messages are sent to it")
     # Several flushes, which try in vain.
     time.sleep(1)
     assert broker.accepted() == 0
@@ -159,7 +168,7 @@ def test_a_message_is_accepted_once_it_is_stored(server, broker, tmp_path):
     client = server.client("collectd-user")
     metrics = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:h", ["kept@kept"])
     wait_for_values(client, metrics["kept@kept"], [1, 2])
-    wait_until(lambda: broker.accepted() == 3, 10, "all messages are accepted")
+    wait_until(lambda: broker.accepted() == 3, SOON_S, "all messages are accepted")
     assert collector.terminate() == 0
 
 
@@ -167,10 +176,10 @@ def test_more_messages_than_the_broker_may_send_ahead(server, collector, broker)
     """Neither the credit nor the clock of the flushes holds messages up."""
     broker.send(*(json.dumps([value_list("h", "many", [number], seconds=1700000000.0 + number)])
                   for number in range(6000)))
-    wait_until(lambda: broker.accepted() == 6000, 60, "all messages are accepted")
+    wait_until(lambda: broker.accepted() == 6000, 2 * SOON_S, "all messages are accepted")
     client = server.client("collectd-user")
     metrics = wait_for_metrics(client, "collectd_amqp1d", "collectd_amqp1d:h", ["many@many"])
-    wait_until(lambda: values(client, metrics["many@many"])[-1:] == [5999], 10, "the last value")
+    wait_until(lambda: values(client, metrics["many@many"])[-1:] == [5999], SOON_S, "the last value")
 
 
 def test_malformed_messages_cost_nothing_else(server, collector, broker):
@@ -179,15 +188,15 @@ def test_malformed_messages_cost_nothing_else(server, collector, broker):
                 json.dumps([value_list("h", "x", [1, 2, 3], ["v", "w"])]), 42, {"a": "map"}, ["list"], good)
     metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["ok@ok"])
     assert set(metrics) == {"ok@ok"}
-    wait_until(lambda: "malformed" in collector.log(), 30, "a line in the log")
+    wait_until(lambda: "malformed" in collector.log(), SOON_S, "a line in the log")
     assert collector.running()
 
 
 def test_the_connection_is_renewed(server, collector, broker):
     broker.process.kill()
-    wait_until(lambda: "trying again" in collector.log(), 10, "a line in the log")
+    wait_until(lambda: "trying again" in collector.log(), SOON_S, "a line in the log")
     broker.start()
-    wait_until(lambda: collector.log().count("receiving from the broker") == 2, 20, "another connection")
+    wait_until(lambda: collector.log().count("receiving from the broker") >= 2, SOON_S, "another connection")
     broker.send(json.dumps([value_list("h", "again", [1])]))
     wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["again@again"])
 
@@ -202,9 +211,9 @@ def test_a_real_collectd(gnudi, broker, tmp_path):
     process = Process([collectd, "-f", "-C", path], tmp_path / "collectd.log")
     try:
         names = ["load@load-shortterm", "memory@memory-used", "memory@memory-free"]
-        metrics = wait_for_metrics(server.client(), "collectd_amqp1d", "collectd_amqp1d:real.host", names, 40)
+        metrics = wait_for_metrics(server.client(), "collectd_amqp1d", "collectd_amqp1d:real.host", names)
         used = metrics["memory@memory-used"]
-        wait_until(lambda: sum(values(server.client(), used, "count")) >= 3, 20, "three values")
+        wait_until(lambda: sum(values(server.client(), used, "count")) >= 3, SOON_S, "three values")
         assert all(1e6 < value < 1e14 for value in values(server.client(), used))
     finally:
         if process.running():

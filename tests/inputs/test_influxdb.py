@@ -126,7 +126,7 @@ def test_compressed_and_in_chunks(server):
     metric = metrics_of(client, "db", "h")["m.f"]
     assert values(client, metric) == [float(number) for number in range(100)]
     # Each chunk ends in the middle of a line.
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     pieces = (lines[start:start + 33] for start in range(0, len(lines), 33))
     connection.request("POST", path, pieces, {**LINES, **basic("ann")}, encode_chunked=True)
     assert connection.getresponse().status == 204

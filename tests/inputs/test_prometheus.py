@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 from inputs.remote_write import label, sample, series, snappy
-from inputs.stored import metrics_of, points, wait_for_metrics
+from inputs.stored import SOON_S, metrics_of, points, wait_for_metrics
 from support.http import Client, create_policy_with_rule
 from support.http_stand_in import HttpStandIn
 from support.process import Process, at_once, free_port, required, wait_until
@@ -78,7 +78,7 @@ def prometheus(server, exporter, tmp_path):
 def ask(prometheus, query):
     """Prometheus' own answer: [(labels, [(time, value)])]."""
     url = f"http://127.0.0.1:{prometheus.port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         return [(one["metric"], one["values"]) for one in json.load(answer)["data"]["result"]]
 
 
@@ -94,12 +94,17 @@ def test_what_prometheus_scrapes_is_stored(server, prometheus, exporter):
         "up": 1.0,
         "scrape_samples_scraped": 6.0,
     }
-    metrics = wait_for_metrics(client, "prometheus", resource, names, 60)
+    metrics = wait_for_metrics(client, "prometheus", resource, names)
     shown = client.get(f"/v1/resource/prometheus/{resource}").expect(200).json()
     assert (shown["job"], shown["instance"]) == ("exporter", f"127.0.0.1:{exporter}")
-    wait_until(lambda: len(points(client, metrics["temperature"])) >= 3, 30, "three seconds of figures")
+    wait_until(lambda: len(points(client, metrics["temperature"])) >= 3, SOON_S, "three seconds of figures")
     for name, value in names.items():
-        stored = {point[2] for point in points(client, metrics[name], "last")}
+        stored = {point[2] for point in wait_until(lambda: points(client, metrics[name], "last"), SOON_S, f"figures of {name}")}
+        if name in ("up", "scrape_samples_scraped"):
+            # A scrape may come too late on a busy machine: Prometheus has zeros itself then.
+            own = {float(shown) for _, samples in ask(prometheus, f'{name}{{job="exporter"}}[5m]') for _, shown in samples}
+            assert value in stored and stored <= own <= {value, 0.0}, name
+            continue
         assert stored == {value} or (value is None and all(point != point for point in stored)), name
     # A name with its labels is found by its address too.
     path = urllib.parse.quote('requests_total{code="500",path="\\x2fa\\x2fb"}', safe="")
@@ -110,11 +115,11 @@ def test_what_prometheus_scrapes_is_stored(server, prometheus, exporter):
 def test_every_sample_that_prometheus_has_is_stored(server, prometheus):
     """Prometheus' own figures, hundreds of series with many labels: as many as it has itself, with its numbers."""
     client, resource = server.client(), f"prometheus@127.0.0.1:{prometheus.port}"
-    wait_until(lambda: metrics_of(client, "prometheus", resource), 60, "metrics")
-    wait_until(lambda: len(ask(prometheus, f'up{{job="prometheus"}}[1m]')[0][1]) >= 8, 30, "scrapes")
+    wait_until(lambda: metrics_of(client, "prometheus", resource), SOON_S, "metrics")
+    wait_until(lambda: len(ask(prometheus, f'up{{job="prometheus"}}[5m]')[0][1]) >= 8, SOON_S, "scrapes")
     own = ask(prometheus, '{job="prometheus"}[5m]')
     assert len(own) > 300
-    wait_until(lambda: len(metrics_of(client, "prometheus", resource)) >= len(own), 30, "all of them")
+    wait_until(lambda: len(metrics_of(client, "prometheus", resource)) >= len(own), SOON_S, "all of them")
     prometheus.terminate(60)
     metrics = metrics_of(client, "prometheus", resource)
     names = {}

@@ -56,7 +56,7 @@ class Cloud:
         self.apis = [Api(self.directory / f"api{index}", config, arguments, prefix) for index in range(apis)]
         self.workers = [Metricd(self.directory / f"metricd{index}", config) for index in range(workers)]
 
-    def run(self, *arguments, timeout_s=60):
+    def run(self, *arguments, timeout_s=120):
         """Runs a command of gnudi with the cloud's configuration, to its end."""
         verb, *others = arguments
         return gnudi.run(verb, "--config-file", self.config_path, *others, timeout_s=timeout_s)

@@ -5,7 +5,7 @@ import urllib.request
 
 from support.process import Engine, Process, free_port, required
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 
 
 class Etcd(Engine):

@@ -11,7 +11,9 @@ from support.http import Client
 from support.process import Process, Program, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
+# Of a command that is run to its end.
+RUN_TIMEOUT_S = 60
 
 
 def binary():
@@ -39,7 +41,7 @@ def benchmark_binary():
     return path
 
 
-def run(*arguments, name="gnudi", env=None, timeout_s=15, directory=None):
+def run(*arguments, name="gnudi", env=None, timeout_s=RUN_TIMEOUT_S, directory=None):
     """Runs gnudi to its end and answers the completed process (stdout and stderr as text).
 
     `name` other than gnudi: run through a link of that name, made in `directory`.
@@ -53,7 +55,7 @@ def run(*arguments, name="gnudi", env=None, timeout_s=15, directory=None):
     return _run(program, arguments, env, timeout_s, directory)
 
 
-def run_benchmark(*arguments, env=None, timeout_s=15):
+def run_benchmark(*arguments, env=None, timeout_s=RUN_TIMEOUT_S):
     """As `run`, for gnudi-benchmark."""
     return _run(benchmark_binary(), arguments, env, timeout_s, None)
 

@@ -156,5 +156,5 @@ def figure(client, name):
 
 def get_seconds(client, metric):
     """The values that `post_seconds` posted to a metric with aggregates of 1 s."""
-    points = client.get(f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1").expect(200).json()
+    points = get_patiently(client, f"/v1/metric/{metric}/measures?refresh=true&aggregation=sum&granularity=1")
     return [int(value) for _, _, value in points]

@@ -90,10 +90,10 @@ class Ports:
             return
         raise RuntimeError(f"other test runs have all ports from {self.RANGE[0]} to {self.RANGE[-1]}")
 
-    def next(self):
+    def next(self, kind):
         with self.guard:
             for port in itertools.islice(self.ports, self.BLOCK):
-                with socket.socket() as probe, contextlib.suppress(OSError):
+                with socket.socket(socket.AF_INET, kind) as probe, contextlib.suppress(OSError):
                     probe.bind(("127.0.0.1", port))
                     return port
         raise RuntimeError("no port is free")
@@ -106,7 +106,12 @@ def _ports():
 
 def free_port():
     """A TCP port of the loopback interface that nobody listens on; it comes again after 500 others."""
-    return _ports().next()
+    return _ports().next(socket.SOCK_STREAM)
+
+
+def free_udp_port():
+    """As `free_port`, for datagrams."""
+    return _ports().next(socket.SOCK_DGRAM)
 
 
 def listens(port):
@@ -158,6 +163,11 @@ class Process:
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith(name + ":")).split()[1]) << 10
 
+    def processor_seconds(self):
+        """What all its threads have used. It does not depend on other programs."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def log(self):
         with open(self.log_path, "rb") as log:
             return log.read().decode("utf-8", "replace")
@@ -176,7 +186,7 @@ class Process:
         if not self.running():
             raise StartFailed(f"{self.command[0]} ended with {self.child.returncode}\n{self.log()[-4000:]}")
 
-    def terminate(self, timeout_s=15):
+    def terminate(self, timeout_s=60):
         """SIGTERM, and the exit status. A process that is still there after `timeout_s` fails the test."""
         if self.running():
             self.child.send_signal(signal.SIGTERM)

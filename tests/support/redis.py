@@ -8,7 +8,7 @@ import subprocess
 
 from support.process import Process, free_port, required, wait_until
 
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 MASTER = "gnudi"
 
 
@@ -122,7 +122,7 @@ class RedisSentinel:
         words = self.sentinels[0].command("sentinel", "get-master-addr-by-name", MASTER).split("\n")
         return next(server for server in self.servers if str(server.port) == words[1])
 
-    def fail_over(self, timeout_s=30):
+    def fail_over(self, timeout_s=60):
         """Kills the primary, and waits until the Sentinels name another, and the old one is its replica and up to date: a second
         failure before that would be one too many for two servers."""
         old = self.primary()
