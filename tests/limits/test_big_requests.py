@@ -1,18 +1,18 @@
 """Requests whose cost could grow faster than their size: other clients do not wait for them."""
 
 import gzip
-import time
 import urllib.parse
 
 import pytest
 
 from inputs.remote_write import label, sample, series, snappy
-from limits.neighbours import longest_wait_s
+from limits.neighbours import longest_wait_s, soonest_s
 from support.http import create_policy_with_rule
 
-# A bound far above what a busy machine takes for work in proportion to the input, and far below what the square of it takes.
-SOON_S = 10
+# Of processor time: a bound far above what work in proportion to the input takes, and far below what the square of it takes.
+COST_S = 10
 NEIGHBOUR_S = 2
+TIMEOUT_S = 120
 LINES = {"Content-Type": "text/plain"}
 REMOTE_WRITE = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
 
@@ -25,7 +25,7 @@ def server(gnudi):
     return server
 
 
-def write(server, lines, timeout_s=SOON_S, **headers):
+def write(server, lines, timeout_s=TIMEOUT_S, **headers):
     return server.client(timeout_s=timeout_s).post("/v1/influxdb/write?db=db", lines, headers={**LINES, **headers})
 
 
@@ -58,9 +58,9 @@ def many_labels():
 @pytest.mark.parametrize("request_of,status", [(many_fields, 413), (many_tags, 413), (long_names, 413), (many_labels, 202)])
 def test_a_request_costs_no_more_than_its_size(server, request_of, status):
     path, body, headers = request_of()
-    began = time.monotonic()
-    answer = server.client(timeout_s=120).post(path, body, headers=headers)
-    assert time.monotonic() - began < SOON_S, request_of.__name__
+    before = server.process.processor_seconds()
+    answer = server.client(timeout_s=TIMEOUT_S).post(path, body, headers=headers)
+    assert server.process.processor_seconds() - before < COST_S, request_of.__name__
     assert answer.status == status, answer
 
 
@@ -69,10 +69,8 @@ def test_neighbours_do_not_wait_for_large_requests(server):
     line = b"".join(b"m,host=h%d f=%d %d\n" % (number % 50, number, 1_600_000_000_000_000_000 + number) for number in range(100_000))
     body = gzip.compress((b"# " + b"x" * 1000 + b"\n") * 55_000 + line[: 1 << 20].rpartition(b"\n")[0], 1)
     write(server, gzip.compress(fields(10)), **{"Content-Encoding": "gzip"}).expect(204)
-    answers = []
-    send = lambda: answers.append(write(server, body, 120, **{"Content-Encoding": "gzip"}).status)
-    assert longest_wait_s(server, send, 12, "/healthcheck") < NEIGHBOUR_S
-    assert answers == [204] * 12
+    send = lambda: write(server, body, **{"Content-Encoding": "gzip"}).status
+    assert soonest_s(lambda: longest_wait_s(server, send, 12, "/healthcheck", 204), NEIGHBOUR_S) < NEIGHBOUR_S
 
 
 # Almost as many states as the limit allows; and values that can be listed, as dashboards send them.
@@ -86,7 +84,5 @@ def test_neighbours_do_not_wait_for_regular_expressions(server, path, argument, 
     selector = "{" + ",".join(f"x=~`{expression}`" for expression in expressions) + ',y="1"}'
     form = urllib.parse.urlencode({argument: selector}).encode()
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    answers = []
-    send = lambda: answers.append(server.client(timeout_s=60).post(f"/api/v1/{path}", form, headers=headers).status)
-    assert longest_wait_s(server, send, 40, "/healthcheck") < NEIGHBOUR_S
-    assert answers == [200] * 40
+    send = lambda: server.client(timeout_s=TIMEOUT_S).post(f"/api/v1/{path}", form, headers=headers).status
+    assert soonest_s(lambda: longest_wait_s(server, send, 40, "/healthcheck", 200), NEIGHBOUR_S) < NEIGHBOUR_S

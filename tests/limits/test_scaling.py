@@ -5,7 +5,6 @@ much; quadratic cost would take sixteen times as much.
 """
 
 import json
-import os
 import uuid
 
 import pytest
@@ -34,13 +33,6 @@ def server(gnudi):
     create_policy_with_rule(client, aggregation_methods=["mean"])
     client.post("/v1/influxdb/query?q=CREATE+DATABASE+%22db%22").expect(204)
     return server
-
-
-def processor_seconds(server):
-    """What all threads of the server have used."""
-    with open(f"/proc/{server.process.pid}/stat") as stat:
-        fields = stat.read().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def names(count):
@@ -215,8 +207,8 @@ def cost(server, method, path, body, status):
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
     client = server.client(timeout_s=300)
-    before = processor_seconds(server)
+    before = server.process.processor_seconds()
     answer = client.request(method, path, body, headers=headers)
-    after = processor_seconds(server)
+    after = server.process.processor_seconds()
     assert answer.status == status, answer
     return after - before

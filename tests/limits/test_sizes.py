@@ -26,7 +26,7 @@ def test_a_body_beyond_the_limit_is_413(gnudi):
 
 def test_a_promised_body_beyond_the_limit_is_refused_before_it_is_sent(gnudi):
     server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
                            b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
@@ -40,7 +40,7 @@ def test_a_client_that_sends_all_of_a_large_body_first_still_reads_the_413(gnudi
 
 def test_a_chunked_body_beyond_the_limit_is_413(gnudi):
     server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
                            b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
         try:

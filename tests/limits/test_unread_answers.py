@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from limits.neighbours import ATTEMPTS, soonest_s
 from support.gnudi import Gnudi
 from support.http import basic, create_policy
 from support.process import wait_until
@@ -17,6 +18,7 @@ ANSWER_BYTES = GROUPS * POINTS * ROW_BYTES
 # Room for one such answer, and not for two.
 CONFIG = f"[api]\nanswers_bytes_max = {ANSWER_BYTES * 3 // 2}\n"
 SOON_S = 20
+TIMEOUT_S = 120
 START = 1_600_000_000
 
 
@@ -37,7 +39,7 @@ def fill(client, groups, points):
 @pytest.fixture(scope="module")
 def server(module_path):
     with Gnudi(module_path, CONFIG) as server:
-        fill(server.client(), GROUPS, POINTS)
+        fill(server.client(timeout_s=TIMEOUT_S), GROUPS, POINTS)
         yield server
 
 
@@ -64,24 +66,32 @@ def ask(server, path, body):
 @pytest.mark.parametrize("query", [legacy, new])
 def test_points_that_nobody_reads_are_bounded(server, query):
     path, body = query()
-    client = server.client()
+    client = server.client(timeout_s=TIMEOUT_S)
     groups = client.post(path, body).expect(200).json()
     assert len(groups) == GROUPS
-    with ask(server, path, body) as unread:
-        assert unread.recv(12) == b"HTTP/1.1 200"
-        refused = client.post(path, body).expect(503)
-        assert refused.headers["retry-after"] == "1"
-        # What is small goes on.
-        began = time.monotonic()
-        client.get("/v1/resource/unread?limit=1").expect(200)
-        assert time.monotonic() - began < SOON_S
-    wait_until(lambda: client.post(path, body).status == 200, SOON_S, "the end of what was not read")
+    for _ in range(ATTEMPTS):
+        with ask(server, path, body) as unread:
+            assert unread.recv(12) == b"HTTP/1.1 200"
+            refused = client.post(path, body)
+            # What is small goes on.
+            assert soonest_s(lambda: small_s(client), SOON_S) < SOON_S
+        # The server ends what nobody reads after half a minute, which a busy machine may need to ask again.
+        if refused.status == 503:
+            break
+    assert refused.expect(503).headers["retry-after"] == "1"
+    wait_until(lambda: client.post(path, body).status == 200, TIMEOUT_S, "the end of what was not read")
+
+
+def small_s(client):
+    began = time.monotonic()
+    client.get("/v1/resource/unread?limit=1").expect(200)
+    return time.monotonic() - began
 
 
 def test_lists_take_little_memory(gnudi):
     """Each revision is shown with all metrics of its resource, and each metric with its whole policy: some 60 to 80 MB of JSON."""
     server = gnudi()
-    client = server.client()
+    client = server.client(timeout_s=TIMEOUT_S)
     create_policy(client, "wide", [("1s", 60)], aggregation_methods=["*"])
     metrics = {f"{number:05}": {"archive_policy_name": "wide"} for number in range(20_000)}
     client.post("/v1/resource/generic", {"id": "many", "metrics": metrics}).expect(201)
@@ -97,7 +107,7 @@ def test_lists_take_little_memory(gnudi):
 
 def test_details_are_bounded(gnudi):
     """Each of 168 groups by time has the resource with all of its metrics: 40 MB."""
-    client = gnudi(config=CONFIG).client()
+    client = gnudi(config=CONFIG).client(timeout_s=TIMEOUT_S)
     create_policy(client, "hourly", [("1h", None)], aggregation_methods=["mean"])
     metrics = {f"{number:04}": {"archive_policy_name": "hourly"} for number in range(5_000)}
     metric = client.post("/v1/resource/generic", {"id": "many", "metrics": metrics}).expect(201).json()["metrics"]["0000"]
