@@ -14,12 +14,14 @@ EXAMPLES = sorted((ROOT / "deploy" / "config").glob("*.conf"))
 PASSWORD = "hunter2"
 INDEX = f"[indexer]\nurl = postgresql://u:{PASSWORD}@127.0.0.1:1/d\n"
 NOWHERE = f"redis_url = redis://:{PASSWORD}@127.0.0.1:1\n"
+# How long engines are waited for that do not come: the second time, longer than those that are there may take on a busy machine.
+START_TIMEOUTS_S = [1, 20]
 
 
-def run(tmp_path, text, *command, timeout_s=15):
+def run(tmp_path, text, *command):
     config = tmp_path / "gnocchi.conf"
     config.write_text(text)
-    return program.run(*(command or ("metricd",)), "--config-file", config, timeout_s=timeout_s)
+    return program.run(*(command or ("metricd",)), "--config-file", config)
 
 
 @pytest.mark.parametrize("text, parts", [
@@ -87,9 +89,12 @@ def test_to_look_prepares_nothing(tmp_path, postgres):
 
 def test_a_redis_that_is_down_is_named(tmp_path, postgres):
     database = postgres.create_database("down")
-    text = (f"[DEFAULT]\nstart_timeout = 1\n[indexer]\nurl = {database}\n"
+    text = (f"[indexer]\nurl = {database}\n"
             f"[storage]\ndriver = redis\nredis_url = redis://:{PASSWORD}@127.0.0.1:{free_port()}\n")
-    done = run(tmp_path, text, "upgrade")
+    for start_timeout_s in START_TIMEOUTS_S:
+        done = run(tmp_path, f"[DEFAULT]\nstart_timeout = {start_timeout_s}\n{text}", "upgrade")
+        if "[storage] driver" in done.stderr:
+            break
     assert done.returncode not in (0, None)
     assert "[storage] driver" in done.stderr and "redis" in done.stderr and "given up" in done.stderr, done.stderr
     assert PASSWORD not in done.stderr
@@ -161,10 +166,13 @@ def test_durability_is_not_promised_in_vain(tmp_path, postgres):
 
 
 def test_replicas_that_are_asked_for_are_waited_for(tmp_path, postgres, redis):
-    text = (f"[DEFAULT]\nstart_timeout = 2\n[indexer]\nurl = {postgres.create_database('replicas')}\n"
+    text = (f"[indexer]\nurl = {postgres.create_database('replicas')}\n"
             f"[storage]\ndriver = redis\nredis_url = {redis.url}\nredis_prefix = replicas\nredis_replicas_min = ")
     done = run(tmp_path, text + "0\n", "upgrade")
     assert done.returncode == 0, done.stderr
-    done = run(tmp_path, text + "1\n", "upgrade")
+    for start_timeout_s in START_TIMEOUTS_S:
+        done = run(tmp_path, f"[DEFAULT]\nstart_timeout = {start_timeout_s}\n{text}1\n", "upgrade")
+        if "replicas have it" in done.stderr:
+            break
     assert done.returncode == 1
     assert "0 of 1 replicas have it" in done.stderr

@@ -72,10 +72,11 @@ def test_measures_after_the_log_was_lost_count(cloud, request, tmp_path, way):
     if way == "an older copy":
         shutil.copytree(older, folder)
     start(made_of)
-    told = replaced(made_of)
-    assert told and all(folder in line and "lost" in line and "position" in line for line in told), made_of.logs()
     post_seconds(made_of.client(), metric, [20])
     assert get_seconds(made_of.client(), metric) == list(range(21))
+    # All processes have opened the log by now.
+    told = replaced(made_of)
+    assert told and all(folder in line and "lost" in line and "position" in line for line in told), made_of.logs()
     # It is told once.
     stop(made_of)
     start(made_of)
@@ -115,14 +116,15 @@ def test_a_redis_that_was_emptied_takes_measures(cloud, request, postgres, share
     redis.command("flushall")
     post_seconds(made_of.client(), metric, [10])
     wait_until(lambda: get_seconds(made_of.client(), metric)[-1] == 10, SOON_S, "the new measure")
-    told = [process.log().count("has lost all its data") for process in made_of.apis + made_of.workers]
-    assert max(told) == 1, (told, made_of.logs())
+    told = lambda: [process.log().count("has lost all its data") for process in made_of.apis + made_of.workers]
+    wait_until(lambda: max(told()) > 0, SOON_S, "a line in the log")
+    assert max(told()) == 1, (told(), made_of.logs())
     stop(made_of)
     redis.command("flushall")
     start(made_of)
-    assert replaced(made_of), made_of.logs()
     post_seconds(made_of.client(), metric, [20])
     assert get_seconds(made_of.client(), metric) == [*range(5), 10, 20]
+    assert replaced(made_of), made_of.logs()
 
 
 def test_processes_end_when_their_log_is_gone(cloud, request):

@@ -9,12 +9,12 @@ import pytest
 from support import gnudi as program
 from support.cloud import Metricd
 from support.engines import COMBINATIONS, USUAL, parameters, sections
-from support.http import create_metric, create_policy, figure
+from support.http import create_metric, create_policy, figure, get_patiently
 from support.process import wait_until
 from support.redis import Redis
 
 ENGINES = "postgresql+redis+redis"
-SOON_S = 20
+SOON_S = 60
 POINTS = [["2026-11-21T10:00:00+00:00", 60.0, 21.0], ["2026-11-21T10:01:00+00:00", 60.0, 23.0]]
 
 
@@ -26,7 +26,7 @@ def post(client, metric, offset=0):
 
 def minutes(client, metric, refresh):
     path = f"/v1/metric/{metric}/measures?granularity=60&refresh={refresh}"
-    return client.get(path).expect(200).json()
+    return get_patiently(client, path)
 
 
 @pytest.mark.parametrize("engines", parameters([ENGINES, *COMBINATIONS, "postgresql+ceph+s3", "mariadb+file+file"], [ENGINES, USUAL]))
@@ -99,7 +99,7 @@ def test_metrics_show_the_work_on_shared_stores(tmp_path, request, engines, figu
         post(client, metric)
         assert minutes(client, metric, "true") == POINTS
         for name, least in figures.items():
-            assert figure(client, f"gnudi_{name}_total") >= least, name
+            wait_until(lambda: figure(client, f"gnudi_{name}_total") >= least, SOON_S, name)
 
 
 def test_status_shows_all(cloud, request):
@@ -109,18 +109,24 @@ def test_status_shows_all(cloud, request):
         status = json.loads(made.run("status", "--format", "json").stdout)
         owned = {unit["owner"] for unit in status["units"]}
         kinds = sorted(process["kind"] for process in status["processes"])
-        return status if kinds == ["api", "api", "metricd", "metricd"] and None not in owned and len(owned) == 2 else None
+        leases = sum(process["leases"] for process in status["processes"])
+        is_whole = kinds == ["api", "api", "metricd", "metricd"] and None not in owned and len(owned) == 2 and leases == 16
+        return status if is_whole else None
 
     status = wait_until(whole, SOON_S, "all processes")
     assert status["sacks"] == 16 and status["split"] is None
-    assert sum(process["leases"] for process in status["processes"]) == 16
-    table = made.run("status").stdout
-    for process in status["processes"]:
-        assert process["name"] in table
+    names = [process["name"] for process in status["processes"]]
+
+    def table_has_all():
+        table = made.run("status").stdout
+        return all(name in table for name in names)
+
+    wait_until(table_has_all, SOON_S, "all processes in the table")
     over_http = program.run("status", "--endpoint", f"http://127.0.0.1:{made.port}", "--format", "json")
     assert json.loads(over_http.stdout)["sacks"] == 16, over_http.stderr
-    named = made.client().get("/v1/status").json()["metricd"]["processors"]
-    assert sorted(named) == sorted(process["name"] for process in status["processes"] if process["kind"] == "metricd")
+    named = lambda: sorted(made.client().get("/v1/status").json()["metricd"]["processors"])
+    expected = sorted(process["name"] for process in status["processes"] if process["kind"] == "metricd")
+    wait_until(lambda: named() == expected, SOON_S, "the workers of the status")
 
 
 def test_status_fails_where_nobody_processes(cloud, request):
@@ -182,7 +188,7 @@ def test_a_change_of_the_number_of_sacks_that_was_killed_is_completed(cloud, req
             assert running.stdout.readline() == line
             if line.startswith("going on"):
                 made.workers = [Metricd(made.directory / "metricd", made.config).start()]
-                said, _ = running.communicate(timeout=60)
+                said, _ = running.communicate(timeout=120)
                 assert running.returncode == 0 and "done: the old sacks are empty, 32 sacks" in said, said
         finally:
             running.kill()

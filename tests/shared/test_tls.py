@@ -71,8 +71,8 @@ def secure_redis(shared_dir, certificates):
     server.stop()
 
 
-def config(database_url, redis_url):
-    return f"[DEFAULT]\nstart_timeout = 2\n[indexer]\nurl = {database_url}\n[storage]\ndriver = redis\nredis_url = {redis_url}\n"
+def config(database_url, redis_url, start_timeout_s=60):
+    return f"[DEFAULT]\nstart_timeout = {start_timeout_s}\n[indexer]\nurl = {database_url}\n[storage]\ndriver = redis\nredis_url = {redis_url}\n"
 
 
 def test_a_cloud_on_tls(cloud, database, secure_redis, certificates):
@@ -93,7 +93,7 @@ def test_a_stranger_is_refused(tmp_path, database, secure_redis, certificates, s
     roots = {"database": certificates.root, "redis": certificates.root, distrusted: strangers.root}
     url = database.url(f"stranger_{distrusted}", "verify-full", roots["database"])
     path = tmp_path / "gnocchi.conf"
-    path.write_text(config(url, secure_redis.url_trusting(roots["redis"])))
+    path.write_text(config(url, secure_redis.url_trusting(roots["redis"]), start_timeout_s=2))
     done = program.run("upgrade", "--config-file", path)
     assert done.returncode == 1
     assert "certificate" in done.stderr.lower(), done.stderr

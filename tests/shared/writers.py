@@ -45,11 +45,16 @@ def start(cloud, rng, count=4, metrics_each=3):
     return writers
 
 
+def acknowledged(writers):
+    """How many measures."""
+    return sum(len(metric.acknowledged) for writer in writers for metric in writer.metrics)
+
+
 def stop(writers):
     for writer in writers:
         writer.stop.set()
     for writer in writers:
-        writer.join(60)
+        writer.join(120)
         assert not writer.is_alive()
 
 
@@ -62,7 +67,7 @@ def check(cloud, writers):
     for writer in writers:
         for metric in writer.metrics:
             patiently(lambda: load.check(client, metric), cloud)
-    return sum(len(metric.acknowledged) for writer in writers for metric in writer.metrics)
+    return acknowledged(writers)
 
 
 def patiently(call, cloud, timeout_s=60):
