@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from support.gnudi import ROOT
-from support.http import create_metric, create_policy
+from support.http import create_metric, create_policy, get_patiently
 
 HEADING = "## Backups of shared engines"
 COMMAND = re.compile(r"^    (\w[^#\n]*)", re.MULTILINE)
@@ -32,7 +32,7 @@ class Host:
                 else:
                     process.start()
         else:
-            subprocess.run([program, *map(self.real, words)], check=True, env=self.environment, timeout=60)
+            subprocess.run([program, *map(self.real, words)], check=True, env=self.environment, timeout=120)
 
     def real(self, word):
         if word.rpartition("=")[2] == "gnudi":
@@ -53,7 +53,7 @@ def page():
 
 
 def values(client, metric):
-    return client.get(f"/v1/metric/{metric}/measures?refresh=true").expect(200).json()
+    return get_patiently(client, f"/v1/metric/{metric}/measures?refresh=true")
 
 
 def post(client, metric, *numbers):

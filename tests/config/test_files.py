@@ -93,7 +93,7 @@ def test_the_same_files_as_oslo_config(tmp_path, project):
             oslo.stdin.flush()
             expected = json.loads(oslo.stdout.readline())
             done = subprocess.run(mounted.command(link, *arguments, *line), env=environment, capture_output=True,
-                                  text=True, timeout=15, check=False)
+                                  text=True, timeout=60, check=False)
             assert done.returncode == 0, done.stderr
             found = done.stderr.split("configuration from ")[1].splitlines()[0]
             assert found == (", ".join(expected) or "no file"), line
@@ -110,7 +110,7 @@ def test_a_distributions_values_are_overridden(tmp_path):
     none = tmp_path / "none"
     none.mkdir()
     done = subprocess.run(mounted.command(program.binary(), "config", "--section", "api", "--config-dir", none), env=mounted.environment(), capture_output=True, text=True,
-                          timeout=15, check=False)
+                          timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     shown = done.stdout.splitlines()
     assert any(line.startswith("port = 2222") for line in shown) and any(line.startswith("max_limit = 7") for line in shown), done.stdout
@@ -124,5 +124,5 @@ def test_under_its_own_name_gnudi_has_a_directory_of_its_own(tmp_path):
         (mounted.etc / name / "gnocchi.conf").write_text("")
     words = ["upgrade", "--skip-index", "--skip-storage", "--skip-incoming"]
     done = subprocess.run(mounted.command(program.binary(), *words), env=mounted.environment(), capture_output=True,
-                          text=True, timeout=15, check=False)
+                          text=True, timeout=60, check=False)
     assert "configuration from /etc/gnudi/gnocchi.conf\n" in done.stderr, done.stderr

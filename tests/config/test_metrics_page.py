@@ -49,6 +49,7 @@ def test_figures_have_an_address_of_their_own(gnudi):
     assert scrape(figures)["gnudi_backlog_measures"] == 0
     client.get("/metrics").expect(404)
     counted = 'gnudi_api_requests_total{method="GET",route="/metrics",status="404"}'
+    wait_until(lambda: counted in scrape(figures), 30, "the count")
     assert scrape(figures)[counted] == 1
     for path in ("/", "/v1/status", "/metrics/", "/metric"):
         figures.get(path).expect(404)

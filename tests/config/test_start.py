@@ -78,10 +78,10 @@ def test_the_first_process_of_a_container_can_be_stopped_while_it_starts(tmp_pat
     words = ["unshare", "--pid", "--fork", "--kill-child", program.binary(), command, "--config-file", config]
     with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as holder:
         try:
-            wait_until(lambda: "tried again" in log.read_text(), 10, "the database is waited for")
+            wait_until(lambda: "tried again" in log.read_text(), 60, "the database is waited for")
             (inner,) = pathlib.Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
             os.kill(int(inner), signal.SIGTERM)
-            assert holder.wait(10) == status, log.read_text()
+            assert holder.wait(60) == status, log.read_text()
         finally:
             holder.kill()
 

@@ -15,7 +15,7 @@ from support.process import wait_until
 
 pytestmark = pytest.mark.slow
 
-SOON_S = 20
+SOON_S = 60
 
 
 class Secure(Gnudi):
@@ -43,7 +43,7 @@ class Secure(Gnudi):
     def exchange(self, method, path, document=None):
         """As a client that trusts the root."""
         context = ssl.create_default_context(cafile=self.certificates.root)
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=SOON_S, context=context)
         body = None if document is None else json.dumps(document)
         try:
             connection.request(method, path, body, {**basic("admin"), "Content-Type": "application/json"})
