@@ -188,7 +188,7 @@ def test_malformed_messages_cost_nothing_else(server, collector, broker):
                 json.dumps([value_list("h", "x", [1, 2, 3], ["v", "w"])]), 42, {"a": "map"}, ["list"], good)
     metrics = wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["ok@ok"])
     assert set(metrics) == {"ok@ok"}
-    wait_until(lambda: "malformed" in collector.log(), SOON_S, "a line in the log")
+    wait_until(lambda: "dropped: malformed messages" in collector.log(), SOON_S, "a line in the log")
     assert collector.running()
 
 
