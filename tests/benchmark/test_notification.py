@@ -17,7 +17,7 @@ def test_ctrl_c_while_the_queue_is_filled():
         while "filling the queue: 1000000 messages" not in process.stderr.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -11,7 +11,7 @@ from benchmark.results import experiment, measured, page, plot, sample
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 NASTY = '</p><script src="http://example.org">&'
 WIDE = [[index / 100, index % 97 * 1e5] for index in range(20_000)]
 # Values, whether their axis is logarithmic, and its ticks.

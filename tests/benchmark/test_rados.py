@@ -39,7 +39,7 @@ def test_the_binding_does_what_it_says(ceph):
 
 def test_sacks_are_split_on_a_cluster_that_is_removed_afterwards(own_tmp):
     done = run_benchmark("sack-split", "--engine", "ceph", "--seconds", "1", "--after", "1", "-f", "json",
-                         timeout_s=120, env={"TMPDIR": str(own_tmp)})
+                         timeout_s=300, env={"TMPDIR": str(own_tmp)})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert left_behind(own_tmp) == []
@@ -61,6 +61,6 @@ def test_sacks_are_split_on_a_cluster_that_is_removed_afterwards(own_tmp):
     (["--seconds", "0"], 2, "0 is not in 1"),
 ])
 def test_what_is_missing_or_wrong_is_told(arguments, status, reason):
-    done = run_benchmark("sack-split", *arguments, timeout_s=40)
+    done = run_benchmark("sack-split", *arguments, timeout_s=60)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert reason in done.stderr and "panicked" not in done.stderr

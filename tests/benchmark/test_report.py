@@ -106,9 +106,9 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path):
     command = [benchmark_binary(), "report", "--only", "push-1,push-10,push-100", "--seconds", "30", "--peers", "limit",
                "--output", tmp_path / "results.json", "--page", tmp_path / "report.html"]
     process = Process(command, log)
-    wait_until(lambda: "limit: push, 1 measure" in log.read_text(), 30, "the first row")
+    wait_until(lambda: "limit: push, 1 measure" in log.read_text(), 60, "the first row")
     process.child.send_signal(signal.SIGINT)
-    assert process.child.wait(30) == 130
+    assert process.child.wait(60) == 130
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["partial"] == "the run was interrupted"
     assert {"cut short"} <= {note for found in results["measurements"] for note in found["notes"]}
@@ -121,9 +121,9 @@ def test_a_load_that_is_cut_short_counts_what_it_did(tmp_path):
     log = tmp_path / "log"
     process = Process([benchmark_binary(), "report", "--only", "stream-single", "--peers", "limit", "--output",
                        tmp_path / "results.json", "--page", tmp_path / "report.html"], log)
-    wait_until(lambda: "a call each" in log.read_text(), 30, "the row")
+    wait_until(lambda: "a call each" in log.read_text(), 60, "the row")
     process.child.send_signal(signal.SIGINT)
-    assert process.child.wait(30) == 130
+    assert process.child.wait(60) == 130
     for found in json.loads((tmp_path / "results.json").read_text())["measurements"]:
         assert found["done"] == pytest.approx(found["calls"]), "a measure a call"
 

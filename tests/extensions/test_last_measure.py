@@ -11,6 +11,7 @@ import pytest
 
 from support.gnudi import Gnudi
 from support.http import create_metric, create_policy
+from support.process import wait_until
 
 START = 1_600_000_000
 ROUNDS = 60
@@ -168,9 +169,8 @@ def test_a_search_looks_at_so_many_and_leads_on(gnudi):
             break
     silent = create_metric(client, "second")
     refresh(client, silent)
-    # What was posted is processed.
-    while client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"]:
-        pass
+    waiting = lambda: client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"]
+    wait_until(lambda: waiting() == 0, 300, "what was posted is processed")
     found, count = pages(client, f"/v1/metric?silent_since={START}")
     assert [metric["id"] for metric in found] == [silent] and count == 2
     found, count = pages(client, f"/v1/resource/generic?silent_since={START}")

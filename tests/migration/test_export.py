@@ -423,7 +423,7 @@ def test_what_cannot_be_exported_is_told(gnocchi, gnudi, seed, tmp_path):
     conf = back.gnocchi.directory / "gnocchi.conf"
 
     def refused(*arguments):
-        done = program.run("export", "gnocchi", "--config-file", conf, *arguments, timeout_s=30)
+        done = program.run("export", "gnocchi", "--config-file", conf, *arguments, timeout_s=60)
         assert (done.returncode, done.stdout) == (1, "")
         return done.stderr
 
@@ -542,7 +542,7 @@ def test_a_metric_without_a_resource_is_made_once(tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = ["export", "post", file, "--gnocchi", f"http://127.0.0.1:{server.server_port}"]
-        first, second, third = (program.run(*command, timeout_s=20) for _ in range(3))
+        first, second, third = (program.run(*command, timeout_s=60) for _ in range(3))
         server.shutdown()
     assert first.returncode == 1 and f"{file} line 3" in first.stderr, first.stderr
     assert second.returncode == 0, second.stderr
@@ -571,7 +571,7 @@ def test_a_metric_that_joins_a_resource_and_leaves_it_is_made_again(tmp_path, is
             lines += [*export, {"journal": {}}]
             if is_posted_between or number == len(exports) - 1:
                 file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-                done = program.run("export", "post", file, "--gnocchi", f"http://127.0.0.1:{server.server_port}", timeout_s=20)
+                done = program.run("export", "post", file, "--gnocchi", f"http://127.0.0.1:{server.server_port}", timeout_s=60)
                 assert done.returncode == 0, done.stderr
                 told.update((gnocchi, gnudi) for gnudi, gnocchi in re.findall(r"metric (\S+) is (\S+) in Gnocchi", done.stdout))
             foreign = str(uuid.UUID(int=2000 + number))
@@ -585,7 +585,7 @@ def test_a_journal_has_one_process(gnudi, tmp_path):
     config = f"[incoming]\njournal = {tmp_path / 'journal'}\n"
     gnudi(config=config)
     (tmp_path / "second.conf").write_text(config, encoding="utf-8")
-    done = program.run("serve", "--config-file", tmp_path / "second.conf", "--data-dir", tmp_path / "second", "--listen", "127.0.0.1:0")
+    done = program.run("serve", "--config-file", tmp_path / "second.conf", "--data-dir", tmp_path / "second", "--listen", "127.0.0.1:0", timeout_s=60)
     assert done.returncode == 1
     assert "[incoming] journal" in done.stderr and "another process writes this journal" in done.stderr, done.stderr
 

@@ -13,7 +13,7 @@ from support import gnudi as program
 from support.http import create_policy
 
 # Engines that do not answer are waited for much longer, by default a minute.
-AT_ONCE_S = 15
+AT_ONCE_S = 30
 
 
 def contents(database):

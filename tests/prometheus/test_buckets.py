@@ -29,7 +29,7 @@ def buckets(module_path):
             client.post(f"/v1/resource/server/{id}/metric/cpu.util/measures", measures).expect(202)
         metric = client.post("/v1/metric", {"name": "alone", "archive_policy_name": "plain"}).expect(201).json()["id"]
         client.post(f"/v1/metric/{metric}/measures", [{"timestamp": HOUR + 30, "value": 7}]).expect(202)
-        wait_until(lambda: len(query(server, 'count_over_time({__name__=~"cpu.util|alone"}[5h])', HOUR + 5 * 3600)) == 3, 30, "measures")
+        wait_until(lambda: len(query(server, 'count_over_time({__name__=~"cpu.util|alone"}[5h])', HOUR + 5 * 3600)) == 3, 60, "measures")
         yield server
 
 
@@ -124,10 +124,10 @@ def test_what_came_before_a_move_to_finer_sources_stays(buckets):
     metric = create_metric(client, "hours", name="moved")
     count = lambda: query(buckets, "count_over_time(moved[5h])", HOUR + 5 * 3600).get("")
     post_seconds(client, metric, range(HOUR, HOUR + 240 * 60, 60))
-    wait_until(lambda: count() == 240, 20, "measures")
+    wait_until(lambda: count() == 240, 60, "measures")
     client.patch(f"/v1/metric/{metric}", {"archive_policy_name": "exact"}).expect(200)
     post_seconds(client, metric, [HOUR + 240 * 60])
-    wait_until(lambda: count() == 241, 20, "a measure after the move")
+    wait_until(lambda: count() == 241, 60, "a measure after the move")
     # Hours, then raw points from the last hour on.
     assert query(buckets, "moved", HOUR + 3600 + 60) == {"": HOUR + 3600 + 29.5 * 60}
     assert query(buckets, "moved", HOUR + 3 * 3600 + 60) == {"": HOUR + 3 * 3600 + 60}
@@ -140,9 +140,9 @@ def test_series_are_deleted(buckets):
     client.post(f"/v1/metric/{metric}/measures", [{"timestamp": HOUR + second, "value": second} for second in range(20)]).expect(202)
     count = lambda: query(buckets, "count_over_time(gone[1h])", HOUR + 600).get("")
     path = "/api/v1/admin/tsdb/delete_series?match[]=gone"
-    wait_until(lambda: count() == 20, 20, "measures")
+    wait_until(lambda: count() == 20, 60, "measures")
     client.post(f"{path}&start={HOUR + 5}&end={HOUR + 9}", b"").expect(204)
-    wait_until(lambda: count() == 15, 20, "their removal")
+    wait_until(lambda: count() == 15, 60, "their removal")
     client.request("PUT", path, b"").expect(204)
-    wait_until(lambda: count() is None, 20, "the metric's deletion")
+    wait_until(lambda: count() is None, 60, "the metric's deletion")
     client.get(f"/v1/metric/{metric}").expect(404)

@@ -43,7 +43,7 @@ def test_targets_are_what_others_scrape(gnudi):
     up = lambda instance, value, at: series(label("__name__", "up"), label("job", "node"), label("instance", instance), sample(value, at * 1000))
     write(client, up("a:9100", 1.0, now - 10), up("b:9100", 0.0, now - 10), up("gone:9100", 1.0, now - 3600))
     settled = lambda: client.get("/v1/status?details=false").expect(200).json()["storage"]["summary"]["measures"] == 0
-    wait_until(settled, 30, "the samples")
+    wait_until(settled, 60, "the samples")
     targets = client.get("/api/v1/targets?state=active").expect(200).json()["data"]["activeTargets"]
     assert [(target["labels"], target["scrapePool"], target["health"]) for target in targets] == [
         ({"instance": "a:9100", "job": "node"}, "node", "up"), ({"instance": "b:9100", "job": "node"}, "node", "down")]

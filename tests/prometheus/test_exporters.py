@@ -15,6 +15,8 @@ from support.process import Process, free_port, wait_until
 pytestmark = pytest.mark.long
 
 TIMEOUT_S = 60
+# Of each request that an exporter sends: one that is given up is an error in its log.
+REQUEST_TIMEOUT = "60s"
 AUTHORIZATION = basic("admin")["Authorization"]
 TELEGRAF_PLUGINS = ["inputs.http_listener_v2", "parsers.influx", "outputs.http", "outputs.influxdb", "serializers.prometheusremotewrite"]
 POINTS = [(0, 1.5, 10), (15, -2.25, 17), (30, 0.1, 17)]
@@ -60,10 +62,10 @@ def ready(process, port):
 
 def exporters(port):
     """By name: what the collector's configuration says of an exporter that sends to gnudi."""
-    headers = {"headers": {"Authorization": AUTHORIZATION}}
+    more = {"headers": {"Authorization": AUTHORIZATION}, "timeout": REQUEST_TIMEOUT}
     return {
-        "otlp_http": {"endpoint": f"http://127.0.0.1:{port}/api/v1/otlp", **headers},
-        "prometheusremotewrite": {"endpoint": f"http://127.0.0.1:{port}/prometheus/api/v1/write", **headers},
+        "otlp_http": {"endpoint": f"http://127.0.0.1:{port}/api/v1/otlp", **more},
+        "prometheusremotewrite": {"endpoint": f"http://127.0.0.1:{port}/prometheus/api/v1/write", **more},
     }
 
 
@@ -127,10 +129,12 @@ def telegraf_output(name, port):
             urls = ["http://127.0.0.1:{port}/v1/influxdb"]
             database = "shop"
             username = "admin"
+            timeout = "{REQUEST_TIMEOUT}"
             """
     return f"""
         url = "http://127.0.0.1:{port}/prometheus/api/v1/write"
         data_format = "prometheusremotewrite"
+        timeout = "{REQUEST_TIMEOUT}"
         [outputs.http.headers]
           Authorization = "{AUTHORIZATION}"
           Content-Type = "application/x-protobuf"

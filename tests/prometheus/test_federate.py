@@ -24,5 +24,5 @@ def test_a_series_of_several_selectors_occurs_once(tmp_path):
             return sorted((line.split("{")[0], "metric_id=" in line, float(line.split()[-2])) for line in lines if line[0] != "#")
         # Ceilometer's exporters would give both metrics this name.
         exported = [("ceilometer_cpu", True, 0), ("ceilometer_cpu", True, 1)]
-        wait_until(lambda: samples("ceilometer_cpu") == exported, 30, "measures")
+        wait_until(lambda: samples("ceilometer_cpu") == exported, 60, "measures")
         assert samples('{resource_id!=""}', "ceilometer_cpu") == [*exported, ("cpu", False, 0)]

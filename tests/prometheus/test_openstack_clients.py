@@ -38,17 +38,17 @@ def world(gnudi, keystone):
     service = Caller(server, everybody.tokens["service"])
     admin = Caller(server, everybody.tokens["admin"])
     admin.post("/v1/resource_type", {"name": "instance", "attributes": {"flavor": {"type": "string", "required": False}}}).expect(201)
+    # All series go on beyond now: the clients ask for what is new, and for rates until then, one after the other.
     now = int(time.time())
     for identity, project in [(INSTANCE, everybody.alpha), (OTHER, everybody.beta)]:
         metrics = {"memory.usage": {"archive_policy_name": "high", "unit": "GiB"}}
         resource = {"id": identity, "project_id": project.id, "flavor": "m1.small", "metrics": metrics}
         service.post("/v1/resource/instance", resource).expect(201)
-        points = [{"timestamp": now - 300 + second, "value": GIGABYTE} for second in range(0, 300, 10)]
+        points = [{"timestamp": now - 300 + second, "value": GIGABYTE} for second in range(0, 1500, 10)]
         service.post(f"/v1/resource/instance/{identity}/metric/memory.usage/measures", points).expect(202)
     labels = [label("fqdn", HOST), label("instance", "10.0.0.1:9100"), label("job", "node")]
-    # Beyond now, so that a rate until then has all of its time.
-    idle = [sample(0.75 * second, (now - 300 + second) * 1000) for second in range(0, 420, 15)]
-    up = [sample(1.0, (now - 300 + second) * 1000) for second in range(0, 300, 15)]
+    idle = [sample(0.75 * second, (now - 300 + second) * 1000) for second in range(0, 1500, 15)]
+    up = [sample(1.0, (now - 300 + second) * 1000) for second in range(0, 1500, 15)]
     remote_write(server, everybody.tokens["admin"],
                  series(label("__name__", "node_cpu_seconds_total"), label("cpu", "0"), *labels, label("mode", "idle"), *idle),
                  series(label("__name__", "up"), *labels, *up))

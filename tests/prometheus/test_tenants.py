@@ -43,7 +43,7 @@ def tenants(module_path):
             answer = server.client().request("GET", f"/api/v1/query?time={TIME}&query=%7B__name__=%22{user}-name%22%7D",
                                              headers={"X-Remote-User": user, "Authorization": None})
             return b"123456" in answer.body
-        wait_until(lambda: is_there("apple") and is_there("pear"), 30, "measures")
+        wait_until(lambda: is_there("apple") and is_there("pear"), 60, "measures")
         yield server
 
 

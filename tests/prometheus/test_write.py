@@ -267,10 +267,10 @@ def test_a_real_prometheus_writes_every_sample(server, tmp_path):
     process = Process([program, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
                        f"--web.listen-address=127.0.0.1:{port}"], tmp_path / "prometheus.log")
     process.port = port
-    resource, query = f"own@127.0.0.1:{port}", 'scrape_samples_scraped{job="own"}[1m]'
+    resource, query = f"own@127.0.0.1:{port}", 'scrape_samples_scraped{job="own"}[1h]'
     try:
-        wait_until(lambda: "scrape_samples_scraped" in metrics_of(server.client(), "prometheus", resource), 30, "metrics")
-        wait_until(lambda: len(raw(server, resource, "scrape_samples_scraped")) >= 4, 30, "two seconds of samples")
+        wait_until(lambda: "scrape_samples_scraped" in metrics_of(server.client(), "prometheus", resource), 60, "metrics")
+        wait_until(lambda: len(raw(server, resource, "scrape_samples_scraped")) >= 4, 60, "two seconds of samples")
         stored = {in_ms(at): value for at, value in raw(server, resource, "scrape_samples_scraped")}
         [(_, own)] = ask(process, query)
     finally:
