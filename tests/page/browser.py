@@ -6,9 +6,10 @@ import shutil
 import subprocess
 
 from support import gnudi as program
+from support.process import free_port
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "ui" / "test"
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 
 
 def names():
@@ -17,7 +18,7 @@ def names():
 
 def run(name):
     """Runs a file of `ui/test` to its end."""
-    node("--test", TESTS / f"{name}.test.mjs", GNUDI_BIN=str(program.binary()))
+    node("--test", TESTS / f"{name}.test.mjs", GNUDI_BIN=str(program.binary()), GNUDI_PORT=str(free_port()))
 
 
 def node(*words, **environment):

@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -14,6 +15,7 @@ from inputs.remote_write import label, sample, series, snappy
 from prometheus.messages import VERSION_1
 from support import cloud_venv
 from support.http import Client
+from support.process import wait_until
 
 SCRIPT = pathlib.Path(__file__).with_name("openstack_clients.py")
 TIMEOUT_S = 120
@@ -53,6 +55,9 @@ def world(gnudi, keystone):
                  series(label("__name__", "node_cpu_seconds_total"), label("cpu", "0"), *labels, label("mode", "idle"), *idle),
                  series(label("__name__", "up"), *labels, *up))
     service.get(f"/v1/resource/instance/{INSTANCE}/metric/memory.usage/measures?refresh=true").expect(200)
+    written = quote('{__name__=~"node_cpu_seconds_total|up"}')
+    series_of = lambda: admin.get(f"/api/v1/query?query={written}").expect(200).json()["data"]["result"]
+    wait_until(lambda: len(series_of()) == 2, 60, "the samples of the host")
     member = keystone.user("prometheus-reader", roles={everybody.alpha: ["member", "reader"]})
 
     def ask(what, user=None, project=None, **job):

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { close, open, picture, waitDrawn } from "./support/browser.mjs";
+import { TIMEOUT_MS, close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { addPolicy, fillCloud, folded, moveToMinutes } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
@@ -158,7 +158,7 @@ test("the address holds all that is shown", async () => {
   // Either may still load a part of its points.
   const textOf = (one) => one.locator(".large").innerText();
   let [seen, otherSeen] = ["", ""];
-  for (const until = Date.now() + 10_000; ; await page.waitForTimeout(50)) {
+  for (const until = Date.now() + TIMEOUT_MS; ; await page.waitForTimeout(50)) {
     [seen, otherSeen] = [await textOf(page), await textOf(other)];
     if (seen === otherSeen || Date.now() > until) break;
   }
@@ -375,7 +375,6 @@ test("resampled lines are asked for one after the other, and again while large q
   }
   await folded(server);
   const page = await open(browser, `${server.url}#/resources?last=1h`, { mayFail: true });
-  page.setDefaultTimeout(30_000);
   let [requests, running, most] = [0, 0, 0];
   await page.route(/\/v1\/aggregates/, async (route) => {
     requests += 1;

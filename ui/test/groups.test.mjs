@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { close, open, picture, waitDrawn } from "./support/browser.mjs";
+import { TIMEOUT_MS, close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { ZONES, addPolicy, fillCloud, folded, moveToMinutes } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
@@ -23,7 +23,7 @@ const valuesOf = async (page) => (await saved(page, "CSV")).trim().split("\r\n")
 /** Waits until all values are the same: at first the counters may be shown as stored. */
 async function waitValues(page, value) {
   let values = [];
-  for (const until = Date.now() + 10_000; values.some((one) => one !== value) || values.length === 0; await page.waitForTimeout(100)) {
+  for (const until = Date.now() + TIMEOUT_MS; values.some((one) => one !== value) || values.length === 0; await page.waitForTimeout(100)) {
     values = await valuesOf(page);
     if (Date.now() > until) break;
   }
@@ -58,7 +58,7 @@ test("of 10,000 series the largest are drawn, and the page says so", async () =>
   await folded(server);
   const [metric] = await server.get("v1/metric?name=noise.value&limit=1");
   const page = await open(browser, `${server.url}#/chart?m=${metric.id}&last=3h&by=original_resource_id`);
-  await page.getByText(/10.000 series: the 40 with the largest values are drawn/).waitFor({ timeout: 30_000 });
+  await page.getByText(/10.000 series: the 40 with the largest values are drawn/).waitFor();
   await page.locator(".groups").getByRole("button", { name: "small-9999" }).waitFor();
   assert.equal(await page.locator(".groups .legend li").count(), 40);
   await close(page);

@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { close, launch, open, picture } from "./support/browser.mjs";
 import { Keystone } from "./support/keystone.mjs";
-import { Server, sleep } from "./support/server.mjs";
+import { Server } from "./support/server.mjs";
 
 const BINARY = resolve(process.env.GNUDI_BIN ?? new URL("../../target/debug/gnudi", import.meta.url).pathname);
 
@@ -152,12 +152,10 @@ test("by Keystone; when the token ends the page asks again, and goes on where it
     await page.getByLabel("Keystone").waitFor();
     assert.equal(await page.getByLabel("Keystone").inputValue(), keystone.uri);
     await picture(page, "login-keystone");
-    keystone.lifetimeMs = 8_000;
     await logIn(page, fields);
     await page.getByRole("button", { name: "alice, demo" }).waitFor();
     await page.getByLabel("Operations").fill("(half typed");
-    await sleep(8_500);
-    keystone.lifetimeMs = 3_600_000;
+    keystone.endTokens();
     await page.getByRole("combobox", { name: /Search/ }).fill("cpu");
     await page.getByText("Your log-in has ended.").waitFor();
     await picture(page, "login-ended");

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { after, before, test } from "node:test";
 import { bareCharts } from "./support/bare.mjs";
-import { close, launch, open, waitDrawn } from "./support/browser.mjs";
+import { TIMEOUT_MS, close, launch, open, waitDrawn } from "./support/browser.mjs";
 import { calm } from "./support/calm.mjs";
 import { folded } from "./support/data.mjs";
 import { fillCharts, fillMany } from "./support/many.mjs";
@@ -93,7 +93,7 @@ async function timed(url, height, count, name) {
     await debug.send("Performance.enable", { timeDomain: "threadTicks" });
     await calm();
     await page.goto(url);
-    await page.waitForFunction((name) => window[name] !== undefined, name, { timeout: 20_000 });
+    await page.waitForFunction((name) => window[name] !== undefined, name, { timeout: TIMEOUT_MS });
     found.push(await page.evaluate((name) => window[name], name));
     const { metrics } = await debug.send("Performance.getMetrics");
     busy.push(1000 * metrics.find(({ name: one }) => one === "TaskDuration").value);

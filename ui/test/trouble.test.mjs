@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { close, open, picture, waitDrawn } from "./support/browser.mjs";
+import { TIMEOUT_MS, close, open, picture, waitDrawn } from "./support/browser.mjs";
 import { fillCloud } from "./support/data.mjs";
 import { start } from "./support/start.mjs";
 
@@ -23,21 +23,21 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await waitDrawn(page, 3);
   const value = await page.locator(".card .value").first().textContent();
   await server.stop();
-  await page.getByText(/The server has not answered since/).waitFor({ timeout: 15_000 });
+  await page.getByText(/The server has not answered since/).waitFor();
   assert.equal(await page.locator(".card .value").first().textContent(), value, "what was there stays");
   await waitDrawn(page, 9);
   await picture(page, "server-gone");
   await server.start();
-  await page.getByText(/The server has not answered since/).waitFor({ state: "detached", timeout: 15_000 });
+  await page.getByText(/The server has not answered since/).waitFor({ state: "detached" });
   assert.equal(page.requests.filter((url) => /sort=name/.test(url)).length, 1, "the list stays as far as it was loaded");
   // Also if nothing on the page sends requests.
   await page.goto(`${server.url}#/metrics?${hour().range}`);
   await waitDrawn(page, 3);
   await server.stop();
   await page.keyboard.press("ArrowLeft");
-  await page.locator(".card .problem").first().waitFor({ timeout: 15_000 });
+  await page.locator(".card .problem").first().waitFor();
   await server.start();
-  await page.waitForFunction(() => document.querySelectorAll(".card .problem").length === 0, null, { timeout: 15_000 });
+  await page.waitForFunction(() => document.querySelectorAll(".card .problem").length === 0);
   await waitDrawn(page, 3);
   await close(page);
 });
@@ -292,7 +292,7 @@ test("a live view does not ask for a damaged metric at each update", async () =>
   await page.goto(`${server.url}#/metrics?last=1h&q=disk.read&band=none`);
   await waitDrawn(page, 2);
   const before = seen.requests;
-  for (const until = Date.now() + 20_000; seen.requests < before + 2 && Date.now() < until; ) await page.waitForTimeout(100);
+  for (const until = Date.now() + TIMEOUT_MS; seen.requests < before + 2 && Date.now() < until; ) await page.waitForTimeout(100);
   assert.ok(seen.requests >= before + 2, `${seen.requests} requests`);
   assert.deepEqual([refused, await page.locator(".card .problem").count()], [1, 1]);
   await close(page);

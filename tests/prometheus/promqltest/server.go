@@ -91,7 +91,7 @@ func (s server) write(series []prompb.TimeSeries) error {
 	return s.settle()
 }
 
-const settleTimeout = 30 * time.Second
+const settleTimeout = 60 * time.Second
 
 // settle waits until all that was written is folded in.
 func (s server) settle() error {

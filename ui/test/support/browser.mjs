@@ -6,6 +6,9 @@ import { chromium } from "playwright-core";
 
 const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
+/** How long a test waits for what should happen: only a failure takes so long. */
+export const TIMEOUT_MS = 60_000;
+
 /** Screenshots of the tests, for inspection. */
 const PICTURES = new URL("../../../target/page/", import.meta.url).pathname;
 
@@ -44,7 +47,7 @@ export async function open(browser, url, options = {}) {
     const { origin, protocol } = new URL(request.url());
     if (!origins.includes(origin) && protocol !== "blob:") page.problems.push(`a request to ${request.url()}`);
   });
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(TIMEOUT_MS);
   if (process.env.GNUDI_PAGE) await serveFrom(process.env.GNUDI_PAGE, context);
   await page.goto(url);
   return page;
@@ -90,7 +93,7 @@ export const drawn = (page) =>
   }).length);
 
 export async function waitDrawn(page, count = 1) {
-  const until = Date.now() + 10_000;
+  const until = Date.now() + TIMEOUT_MS;
   while ((await drawn(page)) < count) {
     if (Date.now() > until) throw new Error(`only ${await drawn(page)} of ${count} charts are drawn`);
     await page.waitForTimeout(20);

@@ -9,8 +9,6 @@ export class Keystone {
   constructor() {
     this.tokens = new Map();
     this.issued = 0;
-    /** The lifetime of users' tokens. */
-    this.lifetimeMs = 3_600_000;
   }
 
   async start() {
@@ -26,10 +24,16 @@ export class Keystone {
     await new Promise((done) => this.server.close(done));
   }
 
-  /** The configuration of a gnudi that uses this Keystone. */
+  /** Ends the tokens that people have. */
+  endTokens() {
+    for (const found of this.tokens.values()) if (found.name === "alice") found.until = new Date(0);
+  }
+
+  /** The configuration of a gnudi that uses this Keystone, and asks it for each request. */
   config() {
     return `[api]\nauth_mode = keystone\n[keystone_authtoken]\nauth_type = password\nauth_url = ${this.uri}\nwww_authenticate_uri = ${this.uri}
-username = gnudi\npassword = service\nuser_domain_name = Default\nproject_name = service\nproject_domain_name = Default\n`;
+username = gnudi\npassword = service\nuser_domain_name = Default\nproject_name = service\nproject_domain_name = Default
+token_cache_time = 0\n`;
   }
 
   async answer(request, response) {
@@ -50,7 +54,7 @@ username = gnudi\npassword = service\nuser_domain_name = Default\nproject_name =
     const isPerson = name === "alice";
     if (isPerson) this.issued += 1;
     const token = `token-${name}-${this.tokens.size}`;
-    const until = new Date(Date.now() + (isPerson ? this.lifetimeMs : 3_600_000));
+    const until = new Date(Date.now() + 3_600_000);
     this.tokens.set(token, { name, until });
     response.writeHead(201, { "X-Subject-Token": token, "Content-Type": "application/json" }).end(this.document(name, until));
   }

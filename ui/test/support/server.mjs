@@ -11,12 +11,12 @@ const START_TIMEOUT_MS = 30_000;
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
-  /** `hasHost`: collects this machine's own metrics. */
-  constructor({ prefix = "", config = "", hasHost = false } = {}) {
+  /** `hasHost`: collects this machine's own metrics. `port`: 0 is any; while the server is stopped, another process may take that. */
+  constructor({ prefix = "", config = "", hasHost = false, port = 0 } = {}) {
     this.folder = mkdtempSync(join(tmpdir(), "gnudi-page-"));
     this.prefix = prefix;
     this.hasHost = hasHost;
-    this.listen = "127.0.0.1:0";
+    this.listen = `127.0.0.1:${port}`;
     this.configPath = join(this.folder, "gnocchi.conf");
     writeFileSync(this.configPath, config);
   }
