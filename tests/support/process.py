@@ -200,10 +200,10 @@ class Process:
 
     def kill(self):
         """kill -9 of the whole group: what a crash does to the process."""
-        try:
-            os.killpg(self.child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        # Once an ended process was waited for, another one may have its id.
+        if self.child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait()
 
 
