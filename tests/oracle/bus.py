@@ -2,22 +2,32 @@
 whether Ceilometer's own function accepts the samples' signatures, and whether it still does after a sample was altered.
 
 Arguments: the broker's URL, the secret. Gets copies of all messages of priority SAMPLE on the exchange `ceilometer`, so that
-agents can get the same ones. Ends with its standard input.
+agents can get the same ones. For each number on a line of its standard input it publishes a mark there, and writes `{"mark": number}` when
+the mark comes: then all that was published before is written. Ends with its standard input.
 """
 
 import json
 import os
 import sys
 import threading
+import traceback
 
 import kombu
 from ceilometer.publisher.utils import verify_signature
 
 url, secret = sys.argv[1:]
+exchange = kombu.Exchange("ceilometer", type="topic", durable=False)
+#: The routing key of marks: no agent's topic.
+MARK = "mark.sample"
 
 
-def end_with_input():
-    sys.stdin.read()
+def mark_until_input_ends():
+    try:
+        for number in sys.stdin:
+            with kombu.Connection(url) as connection:
+                connection.Producer(exchange=exchange).publish({"mark": int(number)}, routing_key=MARK, serializer="json")
+    except Exception:  # pylint: disable=broad-except
+        traceback.print_exc()
     os._exit(0)
 
 
@@ -29,6 +39,10 @@ def altered(sample):
 
 
 def take(body, message):
+    if message.delivery_info["routing_key"] == MARK:
+        print(json.dumps(body), flush=True)
+        message.ack()
+        return
     envelope = json.loads(message.body)
     inner = json.loads(envelope["oslo.message"])
     samples = inner["payload"]["samples"]
@@ -44,10 +58,9 @@ def take(body, message):
 
 
 with kombu.Connection(url) as connection:
-    exchange = kombu.Exchange("ceilometer", type="topic", durable=False)
     queue = kombu.Queue("reader", exchange, routing_key="*.sample", durable=False, exclusive=True)
     with connection.Consumer(queue, callbacks=[take], accept=["json"]):
         print("ready", flush=True)
-        threading.Thread(target=end_with_input, daemon=True).start()
+        threading.Thread(target=mark_until_input_ends, daemon=True).start()
         while True:
             connection.drain_events()

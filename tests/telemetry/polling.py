@@ -16,7 +16,7 @@ from support.process import Process
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 SECRET = "a secret"
-TIMEOUT_S = 40
+TIMEOUT_S = 90
 
 NODE = """<node><cpu><mhz>6000</mhz><model>i986</model><active>50</active><nodes>4</nodes><sockets>4</sockets><cores>4</cores>
 <threads>2</threads></cpu><memory>8192000</memory>{domains}</node>"""
@@ -156,6 +156,7 @@ class Reader:
         self.child = subprocess.Popen([str(cloud_venv.python()), str(TESTS / "oracle" / "bus.py"), url, SECRET],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.by_topic = {}
+        self.marks_wanted = self.marks_read = 0
         self.arrived = threading.Condition()
         self.is_ready = False
         threading.Thread(target=self._read, daemon=True).start()
@@ -168,7 +169,10 @@ class Reader:
         for line in self.child.stdout:
             read = json.loads(line)
             with self.arrived:
-                self.by_topic.setdefault(read["topic"], []).append(read)
+                if "mark" in read:
+                    self.marks_read = read["mark"]
+                else:
+                    self.by_topic.setdefault(read["topic"], []).append(read)
                 self.arrived.notify_all()
 
     def wait_ready(self):
@@ -187,8 +191,17 @@ class Reader:
                 raise AssertionError(f"{topic}: {len(samples(self.by_topic.get(topic, [])))} samples are not enough")
             return list(self.by_topic[topic])
 
+    def published(self, topic):
+        """All messages of a topic whose agent has ended: they lie before the mark in the queue that is read."""
+        self.marks_wanted += 1
+        print(self.marks_wanted, file=self.child.stdin, flush=True)
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: self.marks_read >= self.marks_wanted, TIMEOUT_S), "the mark does not come"
+            return list(self.by_topic.get(topic, []))
+
     def silent(self, topic, pause_s=0.7):
-        """The messages of a topic, once there are some, and no more have come for a while."""
+        """The messages of a topic, once there are some, and no more have come for a while. Not for what is still to come: an agent
+        that goes on may pause for longer."""
         self.until(topic, bool)
         seen = -1
         while seen != (seen := len(self.messages(topic))):

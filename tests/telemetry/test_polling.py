@@ -4,6 +4,7 @@ Both agents poll the same domains and publish to the same broker; one reader get
 with Ceilometer's function.
 """
 
+import datetime
 import os
 import subprocess
 
@@ -30,7 +31,7 @@ def test_samples_are_those_of_ceilometers_agent(bus, reader, tmp_path):
     their_agent = polling.theirs(configure(tmp_path, bus, "theirs"), tmp_path / "ceilometer.log")
     with polling.ending(their_agent):
         told = polling.poll_once(configure(tmp_path, bus, "ours"))
-        expected = len(samples(ours := reader.silent("ours")))
+        expected = len(samples(ours := reader.published("ours")))
         reader.until("theirs", lambda got: len(got) >= expected)
         theirs = reader.silent("theirs")
     polling.assert_alike(by_meter_and_resource(ours), by_meter_and_resource(theirs), lambda key: key[0].startswith(MOVING), told)
@@ -44,11 +45,19 @@ def test_samples_are_those_of_ceilometers_agent(bus, reader, tmp_path):
     assert cpus == {instance_id(1), instance_id(2)}
 
 
+def polled_at(messages):
+    return datetime.datetime.fromisoformat(samples(messages)[0]["timestamp"])
+
+
 def test_without_jitter_the_first_round_begins_at_once(bus, reader, tmp_path):
+    """As soon as one that is polled alone, by an agent that starts at the same time."""
     for topic, jitter in (("at-once", "0"), ("at-once-too", "0.0")):
-        agent = polling.ours(configure(tmp_path, bus, topic, {"polling": {"jitter": jitter}}), tmp_path / f"{topic}.log")
+        conf, alone = (configure(tmp_path, bus, name, {"polling": {"jitter": jitter}}) for name in (topic, f"{topic}-alone"))
+        agent = polling.ours(conf, tmp_path / f"{topic}.log")
         try:
-            reader.until(topic, bool, timeout_s=5)
+            polling.poll_once(alone)
+            late = polled_at(reader.until(topic, bool)) - polled_at(reader.published(f"{topic}-alone"))
+            assert late < datetime.timedelta(seconds=5), late
         finally:
             agent.kill()
     told = polling.polled(configure(tmp_path, bus, "never", {"polling": {"jitter": "-1"}}))
