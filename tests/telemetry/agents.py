@@ -54,7 +54,7 @@ class Agent(Program):
     def figure(self, name):
         """One of the agent's figures; 0 while it is not there."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=60) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
             return 0

@@ -106,6 +106,20 @@ def test_no_sample_is_lost(rabbitmq, gnudi, agent, seed, rounds, tmp_path):
             stage = life.stage()
             ours.kill()
             stages[stage] += 1
+        # On a slow machine all may have died in the same stage.
+        if not stages["storing"]:
+            life = Life(ours, store)
+            ours.start(wait=False)
+            wait_until(lambda: life.stage() == "storing", TIMEOUT_S, "the first measures")
+            ours.kill()
+            stages["storing"] += 1
+        for _ in range(20):
+            if stages["starting"]:
+                break
+            life = Life(ours, store)
+            ours.start(wait=False)
+            stages[life.stage()] += 1
+            ours.kill()
         killed_s = time.monotonic() - begun
         ours.start()
         sending.wait(TIMEOUT_S)
@@ -133,11 +147,13 @@ def test_a_store_and_a_broker_that_die_lose_nothing(rabbitmq, gnudi, agent, tmp_
     sending = Sending(tmp_path / "sending", rabbitmq.url(), notifications, PACE_S, topic="durable", amqp_durable_queues=True)
     try:
         wait_until(lambda: measures_taken(store) > 0, TIMEOUT_S, "the first measures")
+        total = sum(map(len, wanted.values()))
         store.process.child.send_signal(signal.SIGSTOP)
         time.sleep(2.5)
         store.process.child.send_signal(signal.SIGCONT)
         seen = measures_taken(store)
-        wait_until(lambda: measures_taken(store) > seen, TIMEOUT_S, "more measures")
+        # A slow test may find all of them there.
+        wait_until(lambda: measures_taken(store) >= min(seen + 1, total), TIMEOUT_S, "more measures")
         restart(store)
         rabbitmq.kill()
         rabbitmq.start()
@@ -145,8 +161,8 @@ def test_a_store_and_a_broker_that_die_lose_nothing(rabbitmq, gnudi, agent, tmp_
         sending.wait(TIMEOUT_S)
     finally:
         sending.kill()
-    wait_until(lambda: ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
+    wait_until(lambda: ours.figure("connections") >= 2 and ours.figure("connected") == 1, TIMEOUT_S, "a new connection")
     rabbitmq.wait_empty(["durable.sample"], TIMEOUT_S)
     all_there(store, wanted)
-    assert ours.figure("set_aside") == ours.figure("undecodable") == 0 and ours.figure("connections") >= 2
+    assert ours.figure("set_aside") == ours.figure("undecodable") == 0
     assert ours.stop() == 0

