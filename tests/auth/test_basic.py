@@ -54,7 +54,7 @@ def test_guesses_from_one_address_keep_no_other_waiting(gnudi, tmp_path):
     for user in ["admin", "jd"]:
         assert passwd(path, user, b"secret").returncode == 0
     server = gnudi(config=f"[api]\npassword_file = {path}\n")
-    is_over = threading.Event()
+    is_over, checked = threading.Event(), []
 
     def client(source):
         return Client("127.0.0.1", server.port, source=source)
@@ -62,16 +62,32 @@ def test_guesses_from_one_address_keep_no_other_waiting(gnudi, tmp_path):
     def guess(number):
         guesser, answers = client("127.0.0.1"), set()
         while not is_over.is_set():
-            answers.add(status(guesser, "jd" if number % 2 else f"user{number}", f"guess{number}"))
+            answer = status(guesser, "jd" if number % 2 else f"user{number}", f"guess{number}")
+            answers.add(answer)
+            if answer == 401:
+                checked.append(number)
         return answers
+
+    def kept_waiting(number):
+        """How much longer it takes to be checked than to be answered without a check, from an address of one's own, in seconds."""
+        newcomer = client(f"127.0.0.{2 + number}")
+        durations = []
+        for user, expected in [("admin", 200), ("admin", 200)] if number == 0 else [(f"stranger{number}", 401), (None, 401)]:
+            began = time.monotonic()
+            headers = {"Authorization": None} if user is None else basic(user, "secret")
+            assert newcomer.get("/v1/archive_policy", headers=headers).status == expected
+            durations.append(time.monotonic() - began)
+        return durations[0] - durations[1]
 
     with concurrent.futures.ThreadPoolExecutor(200) as pool:
         guesses = [pool.submit(guess, number) for number in range(200)]
         try:
-            time.sleep(1)
             began = time.monotonic()
-            assert status(client("127.0.0.2"), "admin", "secret") == 200
-            assert time.monotonic() - began < 2
+            time.sleep(1)
+            wait_until(lambda: len(checked) > 10, SOON_S, "guesses")
+            check_s = (time.monotonic() - began) / len(checked)
+            # In their queue there are 32 at a time. A machine that stands still keeps everybody waiting: then another comes.
+            assert any(kept_waiting(number) < 16 * check_s for number in range(5))
             assert status(client("127.0.0.1"), "admin", "secret") == 200, "who was right before does not wait"
         finally:
             is_over.set()
@@ -81,7 +97,7 @@ def test_guesses_from_one_address_keep_no_other_waiting(gnudi, tmp_path):
 def test_the_machines_own_figures_arrive_all_the_same(gnudi, passwords):
     server = gnudi(config=f"[api]\npassword_file = {passwords}\n[host]\ninterval = 1\n", host_metrics=True)
     client = server.client()
-    wait_until(lambda: client.get("/v1/metric", headers=basic("admin", "secret")).expect(200).json(), 30, "metrics")
+    wait_until(lambda: client.get("/v1/metric", headers=basic("admin", "secret")).expect(200).json(), SOON_S, "metrics")
 
 
 @pytest.mark.parametrize("text, line", [

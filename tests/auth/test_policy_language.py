@@ -30,7 +30,7 @@ def program():
     process = subprocess.Popen([example("gnudi-api", "policy")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     yield process
     process.stdin.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def right(rng):

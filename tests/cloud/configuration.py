@@ -47,7 +47,7 @@ def common(stack, name):
 
 
 def authtoken(stack, user):
-    return f"[keystone_authtoken]\nwww_authenticate_uri = {stack.keystone.url}\n{stack.credentials(user)}"
+    return f"[keystone_authtoken]\nwww_authenticate_uri = {stack.keystone.url}\nhttp_connect_timeout = 60\n{stack.credentials(user)}"
 
 
 def glance(stack, user):

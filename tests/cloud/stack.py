@@ -113,7 +113,7 @@ class Stack:
 
     def request(self, name, token, method, path, body=None, headers=None):
         """An answer of one of the APIs."""
-        client = Client("127.0.0.1", self.ports[name], user=None, timeout_s=60)
+        client = Client("127.0.0.1", self.ports[name], user=None, timeout_s=120)
         try:
             return client.request(method, path, body, headers={"X-Auth-Token": token, **(headers or {})})
         finally:
@@ -141,7 +141,7 @@ class Stack:
 
 def answers(port, path):
     try:
-        return Client("127.0.0.1", port, user=None, timeout_s=10).get(path).status < 500
+        return Client("127.0.0.1", port, user=None, timeout_s=60).get(path).status < 500
     except OSError:
         return False
 

@@ -188,15 +188,20 @@ def project_sees_its_instance(stack, world, server):
     client = lambda: subprocess.run([cloud_venv.program("gnocchi"), *words], capture_output=True, text=True, check=False, timeout=60, env=environment)
     shown = stack.wait(lambda: (done := client()).returncode == 0 and json.loads(done.stdout), TIMEOUT_S, "gnocchiclient")
     assert {row["value"] for row in shown} == {FLAVOR["vcpus"]}
-    images = document(stack.request("gnocchi", world.admin, "GET", "/v1/resource/image"))
-    assert ["image.size" in image["metrics"] for image in images] == [True]
+    images = lambda: document(stack.request("gnocchi", world.admin, "GET", "/v1/resource/image"))
+    stack.wait(lambda: ["image.size" in image["metrics"] for image in images()] == [True], TIMEOUT_S, "the image in the store")
 
-    answer = document(stack.request("gnocchi", world.token, "GET", "/api/v1/query?query=ceilometer_power_state"))["data"]["result"]
+    def asked(query):
+        """What Prometheus' API finds. A metric is there before its first measure."""
+        path = "/api/v1/query?" + urllib.parse.urlencode({"query": query})
+        find = lambda: document(stack.request("gnocchi", world.token, "GET", path))["data"]["result"]
+        return stack.wait(find, TIMEOUT_S, query)
+
+    answer = asked("ceilometer_power_state")
     assert [(one["metric"]["resource"], one["metric"]["project"], one["value"][1]) for one in answer] == [(server["id"], world.project.id, "1")]
     # As Grafana asks for the panel of the dashboard.
     instances = dict(files.expressions(files.dashboard("openstack-instances"), "20m", "1h"))["Instances"]
-    answer = stack.request("gnocchi", world.token, "GET", "/api/v1/query?" + urllib.parse.urlencode({"query": instances}))
-    assert [(one["metric"], one["value"][1]) for one in document(answer)["data"]["result"]] == [({"project": world.project.id}, "1")]
+    assert [(one["metric"], one["value"][1]) for one in asked(instances)] == [({"project": world.project.id}, "1")]
 
 
 def page_shows_it(stack, world, server):
@@ -223,8 +228,9 @@ def alarms_fire(stack, world, server, called):
         wanted = {"name": f"it runs ({kind})", "type": kind, rule_name: rule, "alarm_actions": [f"http://127.0.0.1:{called.port}/called"]}
         alarms.add(document(stack.request("aodh", world.token, "POST", "/v2/alarms", wanted), 201)["alarm_id"])
     stack.wait(lambda: {call["alarm_id"] for call in called.called if call["current"] == "alarm"} == alarms, TIMEOUT_S, "the alarms' actions")
-    for alarm in alarms:
-        assert document(stack.request("aodh", world.token, "GET", f"/v2/alarms/{alarm}"))["state"] == "alarm"
+    # Where a minute has begun without a sample, an alarm knows nothing for a moment.
+    state = lambda alarm: document(stack.request("aodh", world.token, "GET", f"/v2/alarms/{alarm}"))["state"]
+    stack.wait(lambda: {state(alarm) for alarm in alarms} == {"alarm"}, TIMEOUT_S, "the alarms' states")
 
 
 def usage_is_rated(stack, world):

@@ -295,11 +295,12 @@ class Keystone(Engine):
     # For configurations.
 
     def authtoken(self, user, project, more=""):
-        """The section [keystone_authtoken] of a service that logs in as `user`."""
+        """The section [keystone_authtoken] of a service that logs in as `user`. A Keystone that is slow counts as one that is away only
+        after a minute."""
         return (f"[keystone_authtoken]\nauth_type = password\nauth_url = {self.url}\n"
                 f"www_authenticate_uri = {self.url}\nusername = {user.name}\npassword = {user.password}\n"
                 f"user_domain_name = Default\nproject_name = {project.name}\nproject_domain_name = Default\n"
-                f"region_name = {REGION}\n{more}")
+                f"region_name = {REGION}\nhttp_connect_timeout = 60\n{more}")
 
     def credentials(self, user, region):
         """[service_credentials] of Ceilometer's agents, for a user of the project `admin`."""
