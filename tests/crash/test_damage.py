@@ -160,7 +160,7 @@ def test_a_torn_tail_of_the_log_is_cut(killed):
 
 def damage(server, *fields):
     """Makes fields of the index, each a column of a row, texts that are not UTF-8."""
-    with sqlite3.connect(server.data_dir / "indexer.sqlite") as connection:
+    with sqlite3.connect(server.data_dir / "indexer.sqlite", timeout=60) as connection:
         for table, column, key, value in fields:
             update = f"UPDATE {table} SET {column} = CAST(X'FF' AS TEXT) WHERE {key} = ?"
             assert connection.execute(update, [value]).rowcount == 1
@@ -250,8 +250,8 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi, tmp_
     def last(path):
         answer = client.get(f"{path}?refresh=true")
         return answer.status == 200 and answer.json()[-1][2]
-    wait_until(lambda: last(paths[0]) == 2, 30, "the measure that waited")
-    wait_until(lambda: last(paths[1]), 30, "measures of the metric that moved")
+    wait_until(lambda: last(paths[0]) == 2, 60, "the measure that waited")
+    wait_until(lambda: last(paths[1]), 60, "measures of the metric that moved")
 
 
 def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):

@@ -87,5 +87,5 @@ def test_a_full_disk_refuses_measures_and_loses_none(gnudi, small_disk, config):
         if kill:
             server.start()
             client = server.client(timeout_s=60)
-        wait_until(lambda: push_one(client, metric).status == 202, 15, "writing again, now that there is space")
+        wait_until(lambda: push_one(client, metric).status == 202, 60, "writing again, now that there is space")
         load.check(client, metric)

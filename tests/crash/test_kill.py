@@ -9,16 +9,24 @@ import time
 import pytest
 
 from crash import load
+from support.process import wait_until
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = 10
 WRITERS = 4
 LOAD_S_MAX = 0.3
+ACKNOWLEDGED_A_ROUND = 20
+SOON_S = 60
+JOIN_S = 90
 
 
 def start_writers(server, rng):
-    return load.start_writers(server, [rng.random() for _ in range(WRITERS)], timeout_s=10)
+    return load.start_writers(server, [rng.random() for _ in range(WRITERS)], timeout_s=SOON_S)
+
+
+def acknowledged(metrics):
+    return sum(len(metric.acknowledged) for metric in metrics)
 
 
 def restart(server, rng):
@@ -41,16 +49,18 @@ def test_acknowledged_measures_survive_kill(gnudi, seed, rounds, config):
     load.make_policy(server.client())
     metrics = []
     requests = 0
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         writers = start_writers(server, rng)
+        fresh = [metric for writer in writers for metric in writer.metrics]
         time.sleep(rng.uniform(0.01, LOAD_S_MAX))
+        # A run that acknowledged next to nothing proves nothing.
+        wait_until(lambda: acknowledged(metrics + fresh) > number * ACKNOWLEDGED_A_ROUND, SOON_S, "acknowledged measures")
         server.kill()
         for writer in writers:
-            writer.join(30)
+            writer.join(JOIN_S)
             assert not writer.is_alive()
             assert not writer.refused, writer.refused
             requests += writer.requests
-        fresh = [metric for writer in writers for metric in writer.metrics]
         restart(server, rng)
         client = server.client()
         for metric in fresh:
@@ -59,10 +69,7 @@ def test_acknowledged_measures_survive_kill(gnudi, seed, rounds, config):
     client = server.client()
     for metric in metrics:
         load.check(client, metric)
-    acknowledged = sum(len(metric.acknowledged) for metric in metrics)
-    print(f"crash: {rounds} kills, {requests} requests and {acknowledged} measures acknowledged, none lost")
-    # A run that acknowledged next to nothing proves nothing.
-    assert acknowledged > rounds * 20
+    print(f"crash: {rounds} kills, {requests} requests and {acknowledged(metrics)} measures acknowledged, none lost")
     assert server.stop() == 0
 
 
@@ -74,9 +81,11 @@ def test_acknowledged_measures_survive_kill_with_a_backlog(gnudi):
     load.make_policy(server.client())
     writers = start_writers(server, rng)
     time.sleep(1)
+    wait_until(lambda: all(acknowledged(writer.metrics) for writer in writers), SOON_S, "acknowledged measures")
     server.kill()
     for writer in writers:
-        writer.join(30)
+        writer.join(JOIN_S)
+        assert not writer.is_alive()
     server.start()
     for writer in writers:
         for metric in writer.metrics:
@@ -90,9 +99,10 @@ def test_stop_drains(gnudi):
     load.make_policy(server.client())
     writers = start_writers(server, rng)
     time.sleep(0.3)
+    wait_until(lambda: all(acknowledged(writer.metrics) for writer in writers), SOON_S, "acknowledged measures")
     assert server.stop() == 0
     for writer in writers:
-        writer.join(30)
+        writer.join(JOIN_S)
         assert not writer.is_alive()
     server.start()
     for writer in writers:

@@ -30,7 +30,7 @@ def test_measures_after_the_log_was_lost_count(gnudi, way, end):
     for second in range(5, 20):
         post_seconds(server.client(), metric, [second])
     assert get_seconds(server.client(), metric) == list(range(20))
-    wait_until(lambda: figure(server.client(), "gnudi_aggregates_dirty_heads") == 0, 10, "a checkpoint")
+    wait_until(lambda: figure(server.client(), "gnudi_aggregates_dirty_heads") == 0, 60, "a checkpoint")
     server.stop() if end == "stopped" else server.kill()
     assert warnings(server) == []
     shutil.rmtree(incoming)

@@ -65,7 +65,7 @@ def test_a_thread_that_dies_ends_the_process(gnudi, name, what):
             nonlocal start
             try:
                 # Enough of them fill the recent layer.
-                if post(server.client(timeout_s=10), metric, start, 20_000):
+                if post(server.client(), metric, start, 20_000):
                     taken.extend(range(start, start + 20_000))
             except OSError:
                 # It may have been taken, and nobody knows: such a round is left out below.

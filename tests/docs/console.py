@@ -16,7 +16,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?")
 ANYTHING = "..."
 NOW_MAX_S = 3600
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 WIDTH = 100
 
 

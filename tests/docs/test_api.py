@@ -4,27 +4,29 @@
 """
 
 import pathlib
-import socket
 
 import pytest
 
 from docs.console import BLOCK, Session, blocks
+from support.process import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "api.md"
 ADDRESS = "localhost:8041"
 STATSD = "localhost/8125"
+# How long the page waits for a datagram, and how the test does.
+PAUSE = "sleep 1"
+MEASURE = "api GET '/v1/resource/generic/statsd/metric/queue.length%7Cg/measures?refresh=true'"
+PATIENT = f"until {MEASURE} | grep -F ', 7.0]' >/dev/null; do sleep 0.1; done"
 COMMANDS_AT_LEAST = 60
 
 
 @pytest.fixture
 def session(gnudi, tmp_path):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = gnudi(config=f"[statsd]\nport = {port}\nflush_delay = 0.2\n", arguments=["--with", "statsd"])
     setup, = blocks(PAGE.read_text())[0]
-    return Session(setup.text, {ADDRESS: f"127.0.0.1:{server.port}", STATSD: f"127.0.0.1/{port}"}, tmp_path)
+    return Session(setup.text, {ADDRESS: f"127.0.0.1:{server.port}", STATSD: f"127.0.0.1/{port}", PAUSE: PATIENT}, tmp_path)
 
 
 def test_every_answer_is_real(session, pytestconfig):

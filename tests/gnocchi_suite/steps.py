@@ -16,6 +16,7 @@ from gabbi import handlers, suitemaker, utils
 DIRECTORY = pathlib.Path(gnocchi.tests.functional.__file__).parent / "gabbits"
 PREFIX = "/gnocchi"
 TIMES_AS_OFTEN = 20
+TIMES_AS_LONG = 5
 UNEXPECTED = "passed, though the suite expects it to fail"
 
 
@@ -38,12 +39,13 @@ class Outcome:
 
 
 def load(file):
-    """The parsed YAML of a file of the suite, without its fixtures. What it repeats until it is so, for seconds, it repeats more often."""
+    """The parsed YAML of a file of the suite, without its fixtures. What it repeats until it is so, for seconds, it repeats more
+    often, and for longer if need be."""
     suite = utils.load_yaml(yaml_file=str(DIRECTORY / f"{file}.yaml"), safe=False)
     suite.pop("fixtures", None)
     for step in (suite.get("defaults", {}), *suite["tests"]):
         if poll := step.get("poll"):
-            step["poll"] = {"count": poll["count"] * TIMES_AS_OFTEN, "delay": poll["delay"] / TIMES_AS_OFTEN}
+            step["poll"] = {"count": poll["count"] * TIMES_AS_OFTEN * TIMES_AS_LONG, "delay": poll["delay"] / TIMES_AS_OFTEN}
     return suite
 
 

@@ -45,15 +45,16 @@ def ended_at(client, resource):
 
 
 class Sender(threading.Thread):
-    """Pushes a measure of the present moment to a metric again and again; knows the longest pause between two that were accepted."""
+    """Pushes a measure of the present moment to a metric again and again; knows the longest pause between two that were accepted, or
+    before the first since `created`, or behind the last until it was stopped."""
 
-    def __init__(self, client, metric):
+    def __init__(self, client, metric, created):
         super().__init__(daemon=True)
-        self.client, self.metric, self.stop = client, metric, threading.Event()
+        self.client, self.metric, self.created, self.stop = client, metric, created, threading.Event()
         self.accepted, self.refused, self.pause_s = 0, [], 0.0
 
     def run(self):
-        last = time.monotonic()
+        last = self.created
         while not self.stop.is_set():
             body = [{"timestamp": time.time(), "value": 1}]
             status = self.client.post(f"/v1/metric/{self.metric}/measures", body).status
@@ -64,6 +65,7 @@ class Sender(threading.Thread):
             else:
                 self.refused.append(status)
             self.stop.wait(SEND_EVERY_S)
+        self.pause_s = max(self.pause_s, time.monotonic() - last)
 
 
 def count(client, metric):
@@ -100,21 +102,23 @@ def servers(request, tmp_path):
 
 def attempt(client):
     """Whether the run says anything: a sender that stood still for as long as a resource may be silent says nothing."""
+    created = time.monotonic()
     sending, metric = create(client)
     silent, _ = create(client)
-    sender = Sender(client.as_user("admin"), metric)
+    sender = Sender(client.as_user("admin"), metric, created)
     sender.start()
     try:
         # Ended after INACTIVE_S without measures, deleted CLEANUP_S later.
         wait_until(lambda: is_gone(client, silent), LIMIT_S, "the silent resource is deleted")
         seconds = time.monotonic()
         wait_until(lambda: time.monotonic() > seconds + 2 * JANITOR_S, LIMIT_S, "two more rounds of the janitor")
+        is_deleted = is_gone(client, sending)
     finally:
         sender.stop.set()
         sender.join(60)
     if sender.pause_s > CLEANUP_S / 2:
         return False
-    assert not sender.refused and not is_gone(client, sending)
+    assert not sender.refused and not is_deleted
     assert count(client, metric) == sender.accepted > 0
     return True
 

@@ -11,7 +11,7 @@ from monitoring import files
 from prometheus.oracle import TOLERANCE, Oracle, ask, differences, http
 from support import gnudi as program
 from support.gnudi import ROOT, Gnudi
-from support.process import Process, free_port, wait_until
+from support.process import Process, free_port, listens, wait_until
 
 pytestmark = pytest.mark.slow
 CONFIG = """\
@@ -67,6 +67,7 @@ def scraped(module_path):
     try:
         prometheus = Oracle(directory / "prometheus", CONFIG.format(alerts=files.ALERTS, gnudi=server.port, **ports))
         prometheus.targets = [("gnudi", server.port), *(("gnudi-agents", port) for port in ports.values())]
+        wait_until(lambda: all(map(listens, ports.values())), TIMEOUT_S, "both agents")
         yield server, prometheus
     finally:
         ended.set()
@@ -78,11 +79,10 @@ def scraped(module_path):
         server.stop()
 
 
-@pytest.fixture(scope="module")
-def exposed(scraped):
+def exposed(prometheus):
     """All that is shown at /metrics of the three: {metric: names of its labels}."""
     found = {}
-    for _, port in scraped[1].targets:
+    for _, port in prometheus.targets:
         status, text = http(port, "GET", "/metrics")
         assert status == 200
         for line in text.decode().splitlines():
@@ -91,6 +91,20 @@ def exposed(scraped):
                 found.setdefault(name, set()).update(part.split("=")[0] for part in labels.rstrip("}").split(",") if "=" in part)
     # Prometheus adds its own.
     return {name: labels | {"job", "instance"} for name, labels in {**found, "up": set()}.items()}
+
+
+def wait_for_none(missing):
+    """Waits until nothing is missing: an agent shows some figures a moment after its start."""
+    found = []
+
+    def is_all_there():
+        found[:] = [missing()]
+        return not found[0]
+
+    try:
+        wait_until(is_all_there, TIMEOUT_S, "all figures")
+    except TimeoutError:
+        raise AssertionError(found[0]) from None
 
 
 def parsed(port, expression):
@@ -109,7 +123,9 @@ def asked(port, expression, end):
 def written_until(port):
     """A time up to which gnudi has all that a panel needs, or None. Prometheus begins to write seconds after its start."""
     end, span_s = int(time.time()) - 1, SPAN_S + LOOK_BACK_S
-    for query, at, least in ((f"min(count_over_time(up[{span_s}s]))", end, SCRAPES_A_SECOND * span_s - 1), ("min(timestamp(up))", end + 1, end)):
+    wanted = [(f"min(count_over_time(up[{span_s}s]))", end, SCRAPES_A_SECOND * span_s - 1), (f"min(min_over_time(up[{span_s}s]))", end, 1),
+              ("min(timestamp(up))", end + 1, end)]
+    for query, at, least in wanted:
         status, answer = ask(port, "/api/v1/query", {"query": query, "time": at})
         if status != 200 or not answer["data"]["result"] or float(answer["data"]["result"][0]["value"][1]) < least:
             return None
@@ -151,8 +167,8 @@ def test_every_panel_has_series_and_both_answer_alike(scraped, name):
             raise AssertionError((title, text, different)) from None
 
 
-def test_every_metric_and_label_that_is_named_exists(scraped, exposed):
-    server, _ = scraped
+def test_every_metric_and_label_that_is_named_exists(scraped):
+    server, prometheus = scraped
     texts = [text for name in BOARDS for _, text in files.expressions(files.dashboard(name), f"{LOOK_BACK_S}s", "1m")]
     texts += [rule["expr"] for rule in files.rules()]
     named = {}
@@ -160,15 +176,25 @@ def test_every_metric_and_label_that_is_named_exists(scraped, exposed):
         for metric, labels in files.selectors(parsed(server.port, text)).items():
             named.setdefault(metric, set()).update(labels)
     assert len(named) > 80
-    wrong = {metric: labels - exposed.get(metric, set()) for metric, labels in named.items()
-             if metric not in exposed or not labels <= exposed[metric]}
-    assert not wrong
+
+    def missing():
+        shown = exposed(prometheus)
+        return {metric: labels - shown.get(metric, set()) for metric, labels in named.items()
+                if metric not in shown or not labels <= shown[metric]}
+
+    wait_for_none(missing)
 
 
-def test_every_figure_that_a_page_names_exists(exposed):
+def test_every_figure_that_a_page_names_exists(scraped):
+    _, prometheus = scraped
     named = {name: path.name for path in (ROOT / "docs").glob("*.md") for name in re.findall(r"`(gnudi_[a-z_]+)", path.read_text())}
     assert len(named) > 30
-    assert not {name: page for name, page in named.items() if name not in exposed}
+
+    def missing():
+        shown = exposed(prometheus)
+        return {name: page for name, page in named.items() if name not in shown}
+
+    wait_for_none(missing)
 
 
 def test_variables_have_values(scraped):

@@ -19,15 +19,18 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
 ROUNDS = 3
-TIMEOUT_S = 160
+TIMEOUT_S = 600
 EXAMPLE_TIMEOUT_S = 20
 CHECKS = ["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance"]
 PATH = "/v1/openapi.json"
 # Bodies that it cannot make (tests/inputs/ has them), and answers that take as long as they are asked to (tests/profile/).
 LEFT_OUT = ["/v1/prometheus/write", "/api/v1/write", "/api/v1/otlp/v1/metrics", "/api/v1/read", "/debug/flamegraph"]
-# 501 is Gnocchi's answer to queries of InfluxDB.
+# How long a request and the making of it take on a busy machine is not what is tested. 501 is Gnocchi's answer to queries of InfluxDB.
 CONFIG = """\
+request-timeout = 60
+suppress-health-check = ["too_slow"]
+
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", "501"]
 """

@@ -8,7 +8,7 @@ import time
 from packages import units
 
 UNITS = "/lib/systemd/system"
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 
 
 def unit_of(tree, name):

@@ -19,12 +19,12 @@ from packages.test_takeover import programs
 from packages.tree import of_this_host
 from support import gnudi as program
 from support.http import Client, basic
-from support.process import Process, free_port
+from support.process import Process, free_port, wait_until
 
 DEPLOY = ROOT / "deploy"
 # The tree has no network: what apt would install is asked of apt on this machine.
 APT = "#!/bin/sh\nexit 0\n"
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 60
 
 
 def variables(text, given):
@@ -189,7 +189,13 @@ def test_composes_processes_work_together(postgres, redis, tmp_path):
         client.request("POST", "/v1/metric", {"archive_policy_name": "low"}, basic("admin", "wrong")).expect(401)
         measures = [{"timestamp": "2026-11-21T10:00:00", "value": 21.5}]
         client.request("POST", f"/v1/metric/{metric}/measures", measures, known).expect(202)
-        assert client.request("GET", f"/v1/metric/{metric}/measures?refresh=true", None, known).expect(200).json()[0][2] == 21.5
+
+        def read():
+            # 503: the worker is not there yet.
+            answer = client.request("GET", f"/v1/metric/{metric}/measures?refresh=true", None, known).expect(200, 503)
+            return answer.status == 200 and answer.json()
+
+        assert wait_until(read, START_TIMEOUT_S, "the measure")[0][2] == 21.5
     finally:
         for process in processes:
             process.terminate()

@@ -16,7 +16,7 @@ MIRROR = "http://deb.debian.org/debian"
 SUITE = "bookworm"
 # What the packages depend on: fetched with the tree, since there is no network in it.
 NEEDED = "adduser,ca-certificates,debconf,init-system-helpers,libgcc-s1,man-db,bash-completion"
-ENTER_TIMEOUT_S = 10
+ENTER_TIMEOUT_S = 60
 
 MOUNT = """
 set -e
@@ -88,7 +88,7 @@ class Tree:
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--net", "--pid"]
         return [*enter, "chroot", str(self.path), "env", "-C", directory, *map(str, words)]
 
-    def run(self, *words, check=True, timeout_s=120, **options):
+    def run(self, *words, check=True, timeout_s=300, **options):
         """Runs a command in it to its end; answers the completed process."""
         done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False, timeout=timeout_s,
                               stdin=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"},

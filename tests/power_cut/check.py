@@ -21,6 +21,7 @@ RESERVED_BYTES = 1 << 20
 WHOLE_EVERY = 20
 MINUTE_S = 60
 METRICS_MAX = 1000
+REQUEST_TIMEOUT_S = 120
 
 
 class Fault(Exception):
@@ -175,7 +176,7 @@ def check_directory(recording, case, directory):
         except StartFailed as error:
             raise Fault(f"the server does not start: {str(error)[-1500:]}") from None
         try:
-            client = Client("127.0.0.1", port)
+            client = Client("127.0.0.1", port, timeout_s=REQUEST_TIMEOUT_S)
             states, ids, odd = read_all(client)
             if attempt == 0:
                 compare(recording, case.tick, states)

@@ -16,25 +16,35 @@ pytestmark = pytest.mark.slow
 ROUNDS = 30
 FIRST_START_IMAGES = 30
 BLIND_IMAGES = 60
+RECORDINGS_MAX = 3
+# What the store does: it flushes runs and merges them, begins segments, uses old ones again, trims; and folds SQLite's log.
+WORK = [
+    ("rename", r"\.run"), ("unlink", r"\.run"), ("rename", r"\.log\.spare"), ("rename", "trimmed"),
+    ("write", r".*/incoming/00000002\.log"), ("write", r".*/indexer\.sqlite-wal"), ("write", r".*/indexer\.sqlite"),
+]
+
+
+def has(recording, kind, name):
+    """Whether a recording has an operation of the kind on a file whose name ends so."""
+    return any(o.kind == kind and re.fullmatch(rf".*{name}", o.name) for o in recording.operations)
 
 
 @pytest.fixture(scope="module")
 def recorded(module_path):
-    """A recording that tests share: its seed need not be that of the images."""
-    directory = module_path
-    found = record(directory / "run", 1, "disk", False, run.REQUESTS)
+    """A recording that tests share: its seed need not be that of the images. It is made again if the machine stood still while the
+    store should do what it does at intervals."""
+    for number in range(RECORDINGS_MAX):
+        directory = module_path / str(number)
+        found = record(directory / "run", 1, "disk", False, run.REQUESTS)
+        if all(has(found, *work) for work in WORK):
+            break
     found.save(directory / "recording")
     return directory
 
 
-@pytest.mark.parametrize("kind, name", [
-    ("rename", r"\.run"), ("unlink", r"\.run"), ("rename", r"\.log\.spare"), ("rename", "trimmed"),
-    ("write", r".*/incoming/00000002\.log"), ("write", r".*/indexer\.sqlite-wal"), ("write", r".*/indexer\.sqlite"),
-])
+@pytest.mark.parametrize("kind, name", WORK)
 def test_the_workload_goes_through_all_that_the_store_does(recorded, kind, name):
-    """It flushes runs and merges them, begins segments, uses old ones again, trims; and folds SQLite's log."""
-    operations = Recording.load(recorded / "recording").operations
-    assert any(o.kind == kind and re.fullmatch(rf".*{name}", o.name) for o in operations)
+    assert has(Recording.load(recorded / "recording"), kind, name)
 
 
 def test_acknowledged_requests_survive_a_power_cut(seed, rounds):

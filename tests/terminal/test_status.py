@@ -3,6 +3,7 @@
 import json
 
 from support import gnudi as program
+from support.process import wait_until
 
 
 def test_it_says_how_the_store_is(gnudi_prints):
@@ -65,12 +66,21 @@ def test_rates_are_of_now(server, gnudi_prints):
     import subprocess
 
     environment = {"GNOCCHI_ENDPOINT": f"http://127.0.0.1:{server.port}"}
-    asking = subprocess.Popen([str(program.binary()), "status", "-f", "json"], stdout=subprocess.PIPE, text=True, env=environment)
     client = server.client()
     metric = client.post("/v1/metric", {"name": "rate", "archive_policy_name": "low"}).expect(201).json()["id"]
-    while asking.poll() is None:
-        client.post(f"/v1/metric/{metric}/measures", [{"timestamp": "now", "value": 1}] * 100).expect(202)
-    figures = json.loads(asking.stdout.read())["server"]
-    asking.stdout.close()
+    figures = {}
+
+    def are_of_now():
+        asking = subprocess.Popen([str(program.binary()), "status", "-f", "json"], stdout=subprocess.PIPE, text=True, env=environment)
+        while asking.poll() is None:
+            client.post(f"/v1/metric/{metric}/measures", [{"timestamp": "now", "value": 1}] * 100).expect(202)
+        figures.update(json.loads(asking.stdout.read())["server"])
+        asking.stdout.close()
+        return figures["measures_taken_per_second"] > 100 and figures["requests_per_second"] > 1
+
+    # A machine that stands still between the two looks takes next to nothing.
+    try:
+        wait_until(are_of_now, 60, "rates of now")
+    except TimeoutError:
+        raise AssertionError(figures) from None
     client.request("DELETE", f"/v1/metric/{metric}").expect(204)
-    assert figures["measures_taken_per_second"] > 100 and figures["requests_per_second"] > 1, figures
