@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Reports that it is called, and never answers.
 struct Never(Arc<Notify>);

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 /// A server's certificate, signed by its own root; created with `openssl`.
 struct Certificates {

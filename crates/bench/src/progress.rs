@@ -82,8 +82,12 @@ mod tests {
     fn watching_ends_with_the_work() {
         let shown = line(5, 1, "show", Duration::from_secs(2));
         assert_eq!(shown, "5/1, total: 2.00 seconds, rate: 2.50 show/second");
-        let start = Instant::now();
-        assert_eq!(show(&AtomicU64::new(5), 1, "show", || 7), 7);
-        assert!(start.elapsed() < LINE_DELAY);
+        // Again where the machine stood still for as long.
+        let is_quick = (0..5).any(|_| {
+            let start = Instant::now();
+            assert_eq!(show(&AtomicU64::new(5), 1, "show", || 7), 7);
+            start.elapsed() < LINE_DELAY
+        });
+        assert!(is_quick);
     }
 }

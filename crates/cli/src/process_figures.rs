@@ -140,12 +140,27 @@ mod tests {
         assert_eq!(value_of(status, "VmHWM:"), None);
     }
 
+    fn idle_runtime() -> tokio::runtime::Runtime {
+        let idle = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        for _ in 0..1000 {
+            if idle.metrics().worker_park_count(0) > 0 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        idle
+    }
+
     #[test]
     fn a_busy_runtime_shows_in_its_figures() {
         const BUSY: &str = "gnudi_runtime_busy_seconds_total{runtime=\"busy\"}";
         const TASKS: &str = "gnudi_runtime_tasks{runtime=\"busy\"}";
         let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
-        let idle = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        // One whose thread has come to rest. One that stood still before that counts as busy.
+        let idle = (0..20)
+            .map(|_| idle_runtime())
+            .find(|idle| idle.metrics().worker_total_busy_duration(0) < std::time::Duration::from_millis(40));
+        let idle = idle.expect("a thread that rests");
         busy.block_on(async {
             let work = async {
                 let end = std::time::Instant::now() + std::time::Duration::from_millis(50);

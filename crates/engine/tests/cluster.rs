@@ -36,7 +36,7 @@ async fn owners(engine: &Engine) -> BTreeSet<String> {
     owners
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_api_process_refreshes_what_others_process() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let api = cluster.engine();
@@ -67,7 +67,7 @@ async fn an_api_process_refreshes_what_others_process() {
 }
 
 /// The metrics of a unit are in two sacks once a split has ended.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refresh_waits_for_the_right_sack_when_a_split_ends_meanwhile() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let (api, incoming) = (cluster.engine(), &cluster.incoming);
@@ -112,7 +112,7 @@ async fn a_refresh_waits_for_new_sacks_of_a_split_that_it_learns_of_itself() {
 }
 
 /// Of one worker, in processes that share the store and in one that does not.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn passes_over_shared_stores_overlap() {
     for (is_shared, most) in [(true, 4), (false, 1)] {
         let cluster = Cluster::new(METRICS, SACKS).await;
@@ -131,7 +131,7 @@ async fn passes_over_shared_stores_overlap() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn sacks_pass_on_as_workers_come_and_go() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let api = cluster.engine();
@@ -143,7 +143,7 @@ async fn sacks_pass_on_as_workers_come_and_go() {
     let all: Vec<_> = (0..METRICS).map(metric).collect();
     api.refresh(&all, Duration::from_secs(10)).await.unwrap();
     one.stop().await;
-    let left = std::time::Instant::now();
+    let left = tokio::time::Instant::now();
     until("the other has all", async || owners(&api).await.len() == 1).await;
     assert!(left.elapsed() < LEASE, "who leaves frees his sacks at once");
     api.append(batch(0..METRICS, 300)).await.unwrap();
@@ -154,7 +154,7 @@ async fn sacks_pass_on_as_workers_come_and_go() {
     two.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_removes_the_deleted_metrics_of_its_own_sacks() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let (api, one, two) = (cluster.engine(), cluster.engine(), cluster.engine());
@@ -183,7 +183,7 @@ async fn each_removes_the_deleted_metrics_of_its_own_sacks() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_split_ends_while_measures_come() {
     let cluster = Cluster::new(METRICS, SACKS).await;
     let api = cluster.engine();

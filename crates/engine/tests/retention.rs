@@ -79,7 +79,7 @@ impl Process {
         let point = [Measure { timestamp, value: 1.0 }];
         self.engine.append(batch_of([(metric, &point[..])])).await.unwrap();
         if processed {
-            self.engine.refresh(&[metric], Duration::from_secs(10)).await.unwrap();
+            self.engine.refresh(&[metric], Duration::from_mins(1)).await.unwrap();
         }
     }
 
@@ -129,7 +129,7 @@ async fn a_deferred_measure_revokes_an_end_at_once() {
     let of_same_sack = MetricId(Uuid::from_u128(2001));
     for (hour, goes_on) in [(4, false), (5, true)] {
         process.push_at(1001, at(hour), false).await;
-        process.engine.refresh(&[of_same_sack], Duration::from_secs(10)).await.unwrap();
+        process.engine.refresh(&[of_same_sack], Duration::from_mins(1)).await.unwrap();
         assert_eq!(process.ended_at(1000).await.is_none(), goes_on);
     }
     assert_eq!(process.engine.figures().heads_written.load(Relaxed), 0);

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU16, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gnudi_http::Trust;
@@ -17,6 +17,20 @@ use tokio::{
 };
 
 use crate::{Credentials, DomainRef, Interface, KeystoneOptions, ProjectRef, Scope, Session, UserRef};
+
+const TRIES: usize = 20;
+
+/// What `test` returns beside the time when a pause began, of a call that ended before the pause was over: on a machine
+/// that stood still it may have passed.
+pub async fn within<T>(pause: Duration, test: impl AsyncFn() -> (Instant, T)) -> T {
+    for _ in 0..TRIES {
+        let (began, found) = test().await;
+        if began.elapsed() < pause {
+            return found;
+        }
+    }
+    panic!("{TRIES} calls have taken longer than {pause:?}");
+}
 
 /// A recorded request.
 #[derive(Clone, Debug)]

@@ -315,7 +315,7 @@ mod tests {
     use gnudi_http::Trust;
 
     use super::*;
-    use crate::scripted::{Reply, Script, catalog};
+    use crate::scripted::{Reply, Script, catalog, within};
 
     #[tokio::test]
     async fn callers_at_once_share_a_login() {
@@ -349,24 +349,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_without_a_lifetime_is_a_failure() {
-        let script = Script::start_with_lifetime(0, |_| Reply::status(500)).await;
-        let session = script.session();
-        for _ in 0..3 {
-            assert!(matches!(session.token().await, Err(KeystoneError::Unavailable(_))));
+        let (answers, logins) = within(FAILED_PAUSE, async || {
+            let script = Script::start_with_lifetime(0, |_| Reply::status(500)).await;
+            let (session, began) = (script.session(), Instant::now());
+            let answers = [session.token().await, session.token().await, session.token().await];
+            (began, (answers, script.count("login")))
+        })
+        .await;
+        for answer in answers {
+            assert!(matches!(answer, Err(KeystoneError::Unavailable(_))));
         }
-        assert_eq!(script.count("login"), 1);
+        assert_eq!(logins, 1);
     }
 
     #[tokio::test]
     async fn a_failure_is_everybodys_answer_for_a_while() {
         for (status, is_refused) in [(503, false), (401, true)] {
-            let script = Script::start(|_| Reply::status(500)).await;
-            script.answer_all_with(status);
-            let session = script.session();
-            let first = session.token().await.unwrap_err();
+            let (first, second, logins) = within(FAILED_PAUSE, async || {
+                let script = Script::start(|_| Reply::status(500)).await;
+                script.answer_all_with(status);
+                let (session, began) = (script.session(), Instant::now());
+                let first = session.token().await.unwrap_err();
+                let second = session.token().await.unwrap_err();
+                (began, (first, second, script.count("login")))
+            })
+            .await;
             assert_eq!(matches!(first, KeystoneError::Refused(_)), is_refused);
-            assert_eq!(session.token().await.unwrap_err(), first);
-            assert_eq!(script.count("login"), 1);
+            assert_eq!(second, first);
+            assert_eq!(logins, 1);
             assert!(!first.to_string().contains("the password"));
         }
     }

@@ -32,7 +32,8 @@ use uuid::Uuid;
 const CACHE: CacheOptions = CacheOptions { metrics_cached_max: 1000, resources_cached_max: 1000 };
 const NOW: Timestamp = Timestamp::from_secs(2_000_000_000);
 /// The time limit for changes to become visible, on a busy machine too.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
+const SEEN_WITHIN: Duration = Duration::from_mins(1);
+const UNSEEN_MAX: Duration = Duration::from_secs(10);
 
 /// The catalogue of a process that uses this index.
 fn catalogue(indexer: Arc<dyn Indexer>) -> Catalogue {
@@ -355,7 +356,7 @@ async fn own_changes_are_seen_at_once() {
 async fn process(url: &str) -> Arc<CachedIndexer<SqlIndexer>> {
     let index = SqlIndexer::open(DatabaseOptions::from_url(url).unwrap()).await.unwrap();
     let cache = CachedIndexer::new(index, &CACHE);
-    let options = FollowOptions { poll_interval: Duration::from_millis(20), unseen_max: SEEN_WITHIN };
+    let options = FollowOptions { poll_interval: Duration::from_millis(20), unseen_max: UNSEEN_MAX };
     cache.follow(options).await.unwrap();
     Arc::new(cache)
 }

@@ -49,7 +49,7 @@ mod tests {
     use std::{
         sync::{
             Arc,
-            atomic::{AtomicUsize, Ordering},
+            atomic::{AtomicBool, AtomicUsize, Ordering},
         },
         thread,
         time::Duration,
@@ -59,26 +59,40 @@ mod tests {
 
     #[test]
     fn long_work_leaves_the_threads_to_short_work() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         let work = Arc::new(LongWork(Semaphore::new(2)));
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let is_released = Arc::new(AtomicBool::new(false));
         let long: Vec<_> = (0..6)
             .map(|_| {
                 let (work, running, most) = (work.clone(), running.clone(), most.clone());
+                let is_released = is_released.clone();
                 runtime.spawn(async move {
                     let count = || {
                         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        thread::sleep(Duration::from_millis(200));
+                        while !is_released.load(Ordering::SeqCst) {
+                            thread::sleep(Duration::from_millis(1));
+                        }
                         running.fetch_sub(1, Ordering::SeqCst);
                     };
                     work.run(SHORT_BYTES_MAX + 1, count).await;
                 })
             })
             .collect();
+        for _ in 0..60_000 {
+            if running.load(Ordering::SeqCst) == 2 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        // More of it would begin now.
         thread::sleep(Duration::from_millis(50));
         let short = runtime.spawn(async move { work.run(SHORT_BYTES_MAX, || 7).await });
-        assert_eq!(runtime.block_on(short).unwrap(), 7);
-        assert!(long.iter().any(|task| !task.is_finished()));
+        let answer = runtime.block_on(async { tokio::time::timeout(Duration::from_mins(1), short).await });
+        let unfinished = long.iter().filter(|task| !task.is_finished()).count();
+        is_released.store(true, Ordering::SeqCst);
+        assert_eq!((answer.unwrap().unwrap(), unfinished), (7, 6));
         runtime.block_on(async {
             for task in long {
                 task.await.unwrap();

@@ -121,7 +121,7 @@ impl Process {
     }
 }
 
-/// The stores shared by processes.
+/// The stores shared by processes. Leases go by the clock of the test's runtime.
 pub struct Cluster {
     pub indexer: Arc<MemoryIndexer>,
     pub incoming: Arc<MemoryIncoming>,
@@ -131,11 +131,12 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn new(metrics: u128, count: u16) -> Self {
+        let began = tokio::time::Instant::now();
         Cluster {
             indexer: indexer(metrics, "low").await,
             incoming: Arc::new(MemoryIncoming::new(sacks(count), u64::MAX)),
             store: Arc::new(MemoryAggregates::default()),
-            coordinator: Arc::new(MemoryCoordinator::by_machine_clock()),
+            coordinator: Arc::new(MemoryCoordinator::new(move || began.elapsed())),
         }
     }
 

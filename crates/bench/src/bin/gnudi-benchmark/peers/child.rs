@@ -184,11 +184,17 @@ mod tests {
         let script = format!("trap '' TERM; sleep 60 & echo $! > {}; trap - TERM; wait", file.display());
         let mut parent = sh(&script, directory.path(), &leftovers);
         let child = || std::fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
-        parent.wait_ready(Duration::from_secs(10), || child().is_some()).unwrap();
+        parent.wait_ready(Duration::from_secs(30), || child().is_some()).unwrap();
         let (parent_pid, child) = (parent.pid(), child().unwrap());
         assert!(is_alive(child));
         drop(parent);
-        std::thread::sleep(Duration::from_millis(100));
+        // The kernel ends a killed process a moment later.
+        for _ in 0..2_000 {
+            if !is_alive(parent_pid) && !is_alive(child) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         assert!(!is_alive(parent_pid) && !is_alive(child));
         assert!(leftovers.with(|(groups, _)| groups.is_empty()));
     }
@@ -197,7 +203,7 @@ mod tests {
     fn an_early_end_is_told_with_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let mut process = sh("echo no such option >&2; exit 3", directory.path(), &Leftovers::default());
-        let error = process.wait_ready(Duration::from_secs(10), || false).unwrap_err().to_string();
+        let error = process.wait_ready(Duration::from_mins(1), || false).unwrap_err().to_string();
         assert!(error.contains("no such option") && error.contains('3'), "{error}");
     }
 }
