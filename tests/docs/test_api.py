@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from docs.console import BLOCK, Session, blocks
-from support.process import free_port
+from support.process import free_udp_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "api.md"
@@ -23,7 +23,7 @@ COMMANDS_AT_LEAST = 60
 
 @pytest.fixture
 def session(gnudi, tmp_path):
-    port = free_port()
+    port = free_udp_port()
     server = gnudi(config=f"[statsd]\nport = {port}\nflush_delay = 0.2\n", arguments=["--with", "statsd"])
     setup, = blocks(PAGE.read_text())[0]
     return Session(setup.text, {ADDRESS: f"127.0.0.1:{server.port}", STATSD: f"127.0.0.1/{port}", PAUSE: PATIENT}, tmp_path)
