@@ -3,8 +3,8 @@
 //! Measures that cannot be posted because the store does not respond are retried with the next round. The backlog is
 //! bounded: the oldest are dropped first. A rejected request is bisected: metrics that the store rejects for good are logged
 //! and dropped, so that one bad metric costs no other; after 403 and 500 only if they are rejected again although the store
-//! has accepted others meanwhile. A store that does not respond is logged at the start, before there are measures, and
-//! once more when it responds again.
+//! has accepted others meanwhile. Until then they are suspects, which wait behind the others. A store that does not respond
+//! is logged at the start, before there are measures, and once more when it responds again.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -28,8 +28,11 @@ pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 /// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
-/// Suspects in a round after which, if nothing was stored, no more are tried one by one.
+/// Suspects in a batch after which, if nothing was stored, no more are tried one by one.
 const SUSPECTS_MAX: usize = 16;
+
+/// Batches in a round that are held back as suspects, if nothing was stored.
+const BATCHES_HELD_MAX: usize = 4;
 
 /// Timeout for posting the last measures on shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -221,23 +224,76 @@ impl MeasureBacklog {
         if self.backlog.is_empty() && self.failing {
             self.probe().await;
         }
-        while !self.backlog.is_empty() {
+        // A measure that the store has accepted in this round.
+        let mut accepted = ResourcesBatch::new();
+        // Suspects from before that: they may fill requests.
+        let mut held = VecDeque::new();
+        let mut batches_held = 0;
+        let mut failure = None;
+        loop {
+            if self.backlog.is_empty() && !accepted.is_empty() {
+                self.backlog.append(&mut held);
+            }
+            if self.backlog.is_empty() {
+                break;
+            }
             let (items, batch) = self.next_batch();
-            let mut refused = HashSet::new();
-            match self.post_batch(&batch, &mut refused).await {
-                Ok(()) => {
-                    self.log_recovery("measures are stored again");
-                    for item in self.backlog.drain(..items) {
-                        self.waiting_measures -= item.measures.len();
+            match self.post_items(items, &batch, &accepted).await {
+                Ok(found) => {
+                    if !found.is_empty() {
+                        accepted = found;
+                        failure = None;
+                    }
+                    if failure.is_none() {
+                        self.log_recovery("measures are stored again");
                     }
                 }
                 Err(error) => {
-                    self.remove(items, &refused);
-                    self.log_failure(&error);
-                    return;
+                    let holds = accepted.is_empty() && is_suspect(&error) && batches_held < BATCHES_HELD_MAX;
+                    failure = Some(error);
+                    if !holds {
+                        break;
+                    }
+                    batches_held += 1;
+                    self.hold(&batch, &mut held);
                 }
             }
         }
+        // The next round begins with others.
+        self.backlog.append(&mut held);
+        if let Some(error) = failure {
+            self.log_failure(&error);
+        }
+    }
+
+    /// Posts the oldest items, which are `batch`, and removes them; after an error only those refused for good. Returns as
+    /// [`MeasureBacklog::post_batch`].
+    async fn post_items(
+        &mut self,
+        items: usize,
+        batch: &ResourcesBatch,
+        accepted: &ResourcesBatch,
+    ) -> Result<ResourcesBatch, ClientError> {
+        let mut refused = HashSet::new();
+        let posted = self.post_batch(batch, accepted, &mut refused).await;
+        if posted.is_ok() {
+            for item in self.backlog.drain(..items) {
+                self.waiting_measures -= item.measures.len();
+            }
+        } else {
+            self.remove(items, &refused);
+        }
+        posted
+    }
+
+    /// Moves all measures of the batch's metrics to `held`.
+    fn hold(&mut self, batch: &ResourcesBatch, held: &mut VecDeque<MetricMeasures>) {
+        let is_held = |item: &MetricMeasures| {
+            batch.get(&item.resource).is_some_and(|metrics| metrics.contains_key(&item.metric))
+        };
+        let (suspects, others): (VecDeque<_>, VecDeque<_>) = self.backlog.drain(..).partition(is_held);
+        held.extend(suspects);
+        self.backlog = others;
     }
 
     /// Removes refused metrics from the oldest items: the others are posted again without them.
@@ -273,31 +329,42 @@ impl MeasureBacklog {
         (items, batch)
     }
 
-    /// Posts a batch; an error is to be retried. Adds to `refused` the metrics that the store rejects for good.
+    /// Posts a batch; an error is to be retried. Adds to `refused` the metrics that the store rejects for good. `witness` is
+    /// empty, or a measure that the store has accepted before: if it is accepted again, suspects are rejected for good.
+    /// Returns such a measure of this batch; empty if all its metrics are rejected.
     async fn post_batch<'a>(
         &mut self,
         batch: &'a ResourcesBatch,
+        witness: &'a ResourcesBatch,
         refused: &mut HashSet<(&'a str, &'a str)>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<ResourcesBatch, ClientError> {
         let error = match self.try_post(batch).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(all_metrics(batch).next().map(one_measure).unwrap_or_default()),
             Err(error) => error,
         };
         if !is_final(&error) && !is_suspect(&error) {
             return Err(error);
         }
         if let Some((resource, name)) = only_metric(batch) {
-            if is_suspect(&error) {
+            if is_final(&error) {
+                log_refused(&error, resource, name);
+                return Ok(ResourcesBatch::new());
+            }
+            if witness.is_empty() {
                 return Err(error);
             }
-            log_refused(&error, resource, name);
-            return Ok(());
         }
         let mut metrics: Vec<_> = all_metrics(batch).collect();
+        let all = 0..metrics.len();
         let first = self.tried % metrics.len();
         metrics.rotate_left(first);
         // With each part, whether it is a suspect: a metric that was refused before another one was stored.
-        let mut parts = VecDeque::from(halves(&(0..metrics.len())).map(|half| (half, false)));
+        let mut parts: VecDeque<_> = halves(&all).map(|half| (half, false)).into();
+        parts.retain(|(part, _)| !part.is_empty());
+        if let Some(witness) = all_metrics(witness).next() {
+            metrics.push(witness);
+            parts.push_front((all.end..all.end + 1, false));
+        }
         let mut accepted = None;
         let mut suspects = Vec::<(ClientError, Range<usize>)>::new();
         while let Some((part, is_again)) = parts.pop_front() {
@@ -330,7 +397,10 @@ impl MeasureBacklog {
             }
         }
         // If nothing is accepted, our own permissions may be wrong, or the store fails.
-        suspects.into_iter().next().map_or(Ok(()), |(error, _)| Err(error))
+        match suspects.into_iter().next() {
+            Some((error, _)) => Err(error),
+            None => Ok(accepted.map(|place| one_measure(metrics[place])).unwrap_or_default()),
+        }
     }
 
     /// Posts a request; if resources are missing, creates them and posts again.
@@ -387,6 +457,13 @@ fn batch_of(metrics: &[(&str, &str, &NamedMeasures)]) -> ResourcesBatch {
         batch.entry(resource.to_owned()).or_default().insert(name.to_owned(), named.clone());
     }
     batch
+}
+
+/// A batch of the first measure of a metric.
+fn one_measure((resource, name, named): (&str, &str, &NamedMeasures)) -> ResourcesBatch {
+    let measures = named.measures.iter().take(1).copied().collect();
+    let one = NamedMeasures { archive_policy_name: named.archive_policy_name.clone(), measures };
+    ResourcesBatch::from([(resource.to_owned(), BTreeMap::from([(name.to_owned(), one)]))])
 }
 
 fn halves(part: &Range<usize>) -> [Range<usize>; 2] {

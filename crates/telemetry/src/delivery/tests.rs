@@ -178,6 +178,36 @@ async fn a_store_that_forbids_everything_is_not_asked_for_each_metric() {
 }
 
 #[tokio::test]
+async fn a_damaged_metric_that_fills_requests_holds_up_no_other() {
+    let (mut backlog, _) = backlog_before_store().await;
+    backlog.push(item("damaged", 2 * REQUEST_MEASURES));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.failing), (2, true), "nothing is stored");
+    backlog.push(item("wrong", REQUEST_MEASURES));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.failing), (2, true), "nothing is stored yet");
+    backlog.push(item("theirs", REQUEST_MEASURES));
+    backlog.push(item("ours", 1));
+    backlog.post().await;
+    let MeasureBacklog { backlog, waiting_measures, failing, .. } = backlog;
+    assert_eq!((backlog.len(), waiting_measures, failing), (0, 0, false));
+}
+
+#[tokio::test]
+async fn measures_behind_many_forbidden_requests_are_stored_in_a_later_round() {
+    let (mut backlog, _) = backlog_before_store().await;
+    for number in 0..=BATCHES_HELD_MAX {
+        backlog.push(item(&format!("theirs-{number}"), REQUEST_MEASURES));
+    }
+    backlog.push(item("ours", 1));
+    let all = backlog.backlog.len();
+    for left in [all, 0] {
+        backlog.post().await;
+        assert_eq!(backlog.backlog.len(), left);
+    }
+}
+
+#[tokio::test]
 async fn what_was_forbidden_before_anything_was_stored_is_tried_again() {
     let (mut backlog, accepted) = backlog_before_store().await;
     for metric in ["a-late", "b-ours"] {
