@@ -167,6 +167,14 @@ pub(crate) fn is_foreign(error: &io::Error) -> bool {
     )
 }
 
+/// Makes the name of a file durable, if its directory can be synced at all.
+pub fn sync_name(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.sync_dir(parent_of(path)) {
+        Err(error) if is_foreign(&error) => Ok(()),
+        synced => synced,
+    }
+}
+
 /// The whole of a small file.
 pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path)?;

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use gnudi_drivers::disk::{LocalDisk, sync_name};
 use uuid::Uuid;
 
 use super::{
@@ -53,14 +54,26 @@ impl Output {
 
 /// Opens or creates a file, locked until it is dropped; `in_use` is the reason if another process has locked it.
 pub(super) fn open_locked(path: &Path, in_use: &str) -> Result<File, ExportError> {
+    open_durable(path, in_use, &|path| sync_name(&LocalDisk, path))
+}
+
+/// The same; `sync` makes its name durable. So it does that of an existing file: its creator may have crashed before
+/// doing so.
+fn open_durable(
+    path: &Path,
+    in_use: &str,
+    sync: &dyn Fn(&Path) -> io::Result<()>,
+) -> Result<File, ExportError> {
     let failed = |error| ExportError::file(path, error);
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
     let file = file.map_err(failed)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ExportError::invalid(path, in_use)),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(ExportError::invalid(path, in_use)),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
+    sync(path).map_err(failed)?;
+    Ok(file)
 }
 
 /// Reads the file, and the end of its last line with journal positions.
@@ -211,6 +224,18 @@ mod tests {
         assert!(refused(&newer).contains("format version 2"));
         let other = format!("{{\"head\":{{\"version\":1,\"store\":\"{}\"}}}}\n", Uuid::from_u128(6));
         assert!(refused(&other).contains("another store"));
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_durable_before_it_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        for _ in ["new", "known"] {
+            let failing = |_: &Path| Err(io::Error::other("no sync"));
+            let error = open_durable(&path, "in use", &failing).unwrap_err().to_string();
+            assert!(error.contains("no sync"), "{error}");
+            open_durable(&path, "in use", &|synced| sync_name(&LocalDisk, synced)).unwrap();
+        }
     }
 
     #[test]
