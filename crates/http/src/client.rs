@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode, body::Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Pool, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use tokio::time::{Instant, timeout};
 
 use crate::{
     quick_ack::QuickAckConnector,
@@ -31,7 +32,7 @@ pub struct HttpOptions {
     pub idle_connections_max: usize,
     /// How long they are kept: servers close them, too, often after a minute.
     pub idle_timeout: Duration,
-    /// A longer response is an error.
+    /// A longer response is an error, except for [`HttpClient::send_for_status`].
     pub answer_bytes_max: usize,
 }
 
@@ -132,20 +133,47 @@ impl HttpClient {
 
     /// Sends a request once, within `timeout`.
     pub async fn send_within(&self, request: Request<Bytes>, timeout: Duration) -> Result<Answer, HttpError> {
-        let late = |_| Err(HttpError(format!("no answer within {} ms", timeout.as_millis())));
-        tokio::time::timeout(timeout, self.exchange(request)).await.unwrap_or_else(late)
+        tokio::time::timeout(timeout, self.exchange(request)).await.unwrap_or_else(|_| Err(late(timeout)))
+    }
+
+    /// Like [`HttpClient::send`], for callers that need the body for messages only: it ends at the limit of its size, or
+    /// with what has arrived before an error or the timeout.
+    pub async fn send_for_status(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
+        let began = Instant::now();
+        let response = timeout(self.timeout, self.begin(request)).await.map_err(|_| late(self.timeout))??;
+        let (head, mut body) = response.into_parts();
+        let mut received = BytesMut::new();
+        let receive = async {
+            while received.len() < self.answer_bytes_max
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                received.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+        };
+        // The status says what happened to the request, however the body ends.
+        let _ = timeout(self.timeout.saturating_sub(began.elapsed()), receive).await;
+        received.truncate(self.answer_bytes_max);
+        Ok(Answer { status: head.status, headers: head.headers, body: received.freeze() })
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Answer, HttpError> {
-        if !self.judges_certificates && request.uri().scheme_str() == Some("https") {
-            return Err(HttpError("this machine trusts no certificates: cafile can name some".to_owned()));
-        }
-        let response = self.pool.request(request.map(Full::new)).await.map_err(|error| failed(&error))?;
-        let (head, body) = response.into_parts();
+        let (head, body) = self.begin(request).await?.into_parts();
         let body =
             Limited::new(body, self.answer_bytes_max).collect().await.map_err(|error| failed(&*error))?;
         Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
     }
+
+    /// Sends a request and receives the head of its response.
+    async fn begin(&self, request: Request<Bytes>) -> Result<Response<Incoming>, HttpError> {
+        if !self.judges_certificates && request.uri().scheme_str() == Some("https") {
+            return Err(HttpError("this machine trusts no certificates: cafile can name some".to_owned()));
+        }
+        self.pool.request(request.map(Full::new)).await.map_err(|error| failed(&error))
+    }
+}
+
+fn late(timeout: Duration) -> HttpError {
+    HttpError(format!("no answer within {} ms", timeout.as_millis()))
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> HttpError {

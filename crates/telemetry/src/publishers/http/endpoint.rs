@@ -22,7 +22,7 @@ const TIMEOUT_SECONDS: i64 = 5;
 /// Concurrent POSTs to an endpoint.
 const POSTS_MAX: usize = 16;
 
-/// A longer response is an error; its content is ignored.
+/// The rest of a longer response is not read: its status counts.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The endpoint's URL and options.
@@ -123,7 +123,7 @@ impl HttpEndpoint {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }
-        match self.client.send(request).await {
+        match self.client.send_for_status(request).await {
             Err(error) => AttemptResult::Again(error.to_string()),
             Ok(answer) if answer.status.is_success() => AttemptResult::Taken,
             Ok(answer) if is_passing(answer.status.as_u16()) => AttemptResult::Again(answer.text()),
@@ -149,5 +149,48 @@ fn trust(verify: Option<String>) -> Trust {
         None | Some(Some(true)) => Trust::System,
         Some(Some(false)) => Trust::Anyone,
         Some(None) => Trust::File(verify.unwrap_or_default().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::test_server::serve;
+
+    /// Posts once; returns how many items were accepted, and how many were lost.
+    async fn posted(endpoint: &str) -> (u64, u64) {
+        let url = PublisherUrl::parse(&format!("{endpoint}/?max_retries=0&timeout=30")).unwrap();
+        let counts = PublisherCounts::default();
+        let endpoint = HttpEndpoint::new(&url, "application/json", counts.clone()).unwrap();
+        endpoint.post("", Bytes::from_static(b"[]"), 1).await.unwrap();
+        (counts.published.get(), counts.lost.get())
+    }
+
+    #[tokio::test]
+    async fn what_is_accepted_with_a_long_body_is_not_sent_again() {
+        let body: &'static str = "x".repeat(2 * ANSWER_BYTES_MAX).leak();
+        assert_eq!(posted(&serve(move |_, _| ("200 OK", body)).await).await, (1, 0));
+        assert_eq!(posted(&serve(move |_, _| ("503 Service Unavailable", body)).await).await, (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_is_accepted_with_a_body_that_is_cut_off_is_not_sent_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answer = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            assert!(connection.read(&mut [0; 1024]).await.unwrap() > 0);
+            connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").await.unwrap();
+            connection.shutdown().await.unwrap();
+            // Unread bytes would reset the connection.
+            let _ = connection.read_to_end(&mut Vec::new()).await;
+        };
+        let ((), counts) = tokio::join!(answer, posted(&url));
+        assert_eq!(counts, (1, 0));
     }
 }
