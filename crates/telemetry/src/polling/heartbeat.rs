@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    os::unix::{fs::FileTypeExt as _, net::UnixListener},
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -37,11 +40,20 @@ impl Heartbeats {
     }
 }
 
-/// A socket that serves heartbeats. Its file is removed on drop.
+/// A socket that serves heartbeats. Its file is removed on drop, unless another agent has replaced it.
 #[derive(Debug)]
 pub struct HeartbeatSocket {
     listener: UnixListener,
     path: PathBuf,
+    file: FileId,
+}
+
+/// Device and inode.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl HeartbeatSocket {
@@ -55,7 +67,8 @@ impl HeartbeatSocket {
         }
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
-        Ok(HeartbeatSocket { listener, path })
+        let file = file_id(&path)?;
+        Ok(HeartbeatSocket { listener, path, file })
     }
 
     pub fn path(&self) -> &Path {
@@ -79,7 +92,10 @@ impl HeartbeatSocket {
 
 impl Drop for HeartbeatSocket {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        // The listener is still open, so that no other file has its inode.
+        if file_id(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -115,5 +131,18 @@ mod tests {
         assert!(!path.exists());
         std::fs::write(&path, "a file").unwrap();
         assert!(HeartbeatSocket::bind(folder.path(), &namespaces).is_err(), "it is none of ours");
+    }
+
+    #[test]
+    fn an_agent_that_ends_leaves_the_socket_of_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let namespaces = ["compute".to_owned()];
+        let old = HeartbeatSocket::bind(folder.path(), &namespaces).unwrap();
+        let new = HeartbeatSocket::bind(folder.path(), &namespaces).unwrap();
+        let path = new.path().to_owned();
+        drop(old);
+        assert!(path.exists());
+        drop(new);
+        assert!(!path.exists());
     }
 }
