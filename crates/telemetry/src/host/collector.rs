@@ -1,12 +1,13 @@
 //! Reads this machine's figures at intervals and posts them.
 //!
 //! Stateless: after a restart it looks up its metrics by name. While the store does not respond, the newest
-//! [`BACKLOG_READINGS_MAX`] readings are kept, each with its time.
+//! [`BACKLOG_READINGS_MAX`] readings are kept, each with its time. Figures without a metric are dropped while the store
+//! creates none (429).
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gnudi_client::{Client, ClientError, MetricFilter, MetricSpec};
@@ -21,6 +22,9 @@ pub const BACKLOG_READINGS_MAX: usize = 720;
 
 /// Approximate measures per request: the server limits its size.
 const REQUEST_MEASURES: usize = 20_000;
+
+/// The longest pause before the store is asked again for metrics that it did not create; also if it names none.
+const CREATION_PAUSE_MAX: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Debug)]
 pub struct CollectorOptions {
@@ -37,6 +41,10 @@ pub struct Collector {
     client: Client,
     options: CollectorOptions,
     ids: HashMap<String, MetricId>,
+    /// When the store may create metrics again; `None` if it does.
+    refused_until: Option<Instant>,
+    /// Names that have no metric until then.
+    missing: HashSet<String>,
     before: Counters,
     waiting: VecDeque<(Timestamp, Reading)>,
 }
@@ -47,6 +55,8 @@ impl Collector {
             client,
             options,
             ids: HashMap::new(),
+            refused_until: None,
+            missing: HashSet::new(),
             before: Counters::default(),
             waiting: VecDeque::new(),
         }
@@ -92,17 +102,23 @@ impl Collector {
 
     /// Posts the backlog, oldest readings first; on failure the rest is kept.
     async fn post(&mut self) -> Result<(), ClientError> {
+        if self.refused_until.is_some_and(|until| until <= Instant::now()) {
+            self.missing.clear();
+        }
         while !self.waiting.is_empty() {
             let readings = next_readings(&self.waiting);
             let mut batch: BTreeMap<MetricId, Vec<Measure>> = BTreeMap::new();
             for index in 0..readings {
                 let (timestamp, reading) = self.waiting[index].clone();
                 for (name, value) in reading {
-                    let id = self.metric(&name).await?;
-                    batch.entry(id).or_default().push(Measure { timestamp, value });
+                    if let Some(id) = self.metric(&name).await? {
+                        batch.entry(id).or_default().push(Measure { timestamp, value });
+                    }
                 }
             }
-            if let Err(error) = self.client.post_batch(&batch).await {
+            if !batch.is_empty()
+                && let Err(error) = self.client.post_batch(&batch).await
+            {
                 // A metric may have been deleted: look all up again next time.
                 self.ids.clear();
                 return Err(error);
@@ -112,28 +128,57 @@ impl Collector {
         Ok(())
     }
 
-    /// The id of the metric with this name; creates it if missing.
-    async fn metric(&mut self, name: &str) -> Result<MetricId, ClientError> {
+    /// The id of the metric with this name; creates it if missing. `None` if the store creates none for now.
+    async fn metric(&mut self, name: &str) -> Result<Option<MetricId>, ClientError> {
         if let Some(id) = self.ids.get(name) {
-            return Ok(*id);
+            return Ok(Some(*id));
+        }
+        if self.missing.contains(name) {
+            return Ok(None);
         }
         let filter = MetricFilter {
             name: Some(name.to_owned()),
             creator: Some(self.options.user.clone()),
             limit: Some(1),
         };
-        let id = if let Some(metric) = self.client.list_metrics(&filter).await?.first() {
-            metric.id
+        let found = self.client.list_metrics(&filter).await?;
+        let id = if let Some(metric) = found.first() { Some(metric.id) } else { self.create(name).await? };
+        if let Some(id) = id {
+            self.ids.insert(name.to_owned(), id);
         } else {
-            let spec = MetricSpec {
-                name: Some(name.to_owned()),
-                archive_policy_name: Some(self.options.archive_policy_name.clone()),
-                unit: Some(unit_of(name).to_owned()),
-            };
-            self.client.create_metric(&spec).await?.id
-        };
-        self.ids.insert(name.to_owned(), id);
+            self.missing.insert(name.to_owned());
+        }
         Ok(id)
+    }
+
+    /// Creates a metric; `None` if the store creates none for now.
+    async fn create(&mut self, name: &str) -> Result<Option<MetricId>, ClientError> {
+        if self.refused_until.is_some_and(|until| until > Instant::now()) {
+            return Ok(None);
+        }
+        let spec = MetricSpec {
+            name: Some(name.to_owned()),
+            archive_policy_name: Some(self.options.archive_policy_name.clone()),
+            unit: Some(unit_of(name).to_owned()),
+        };
+        match self.client.create_metric(&spec).await {
+            Ok(metric) => {
+                if self.refused_until.take().is_some() {
+                    self.missing.clear();
+                    tracing::info!("metrics of this machine's figures are created again");
+                }
+                Ok(Some(metric.id))
+            }
+            Err(error) if error.status() == Some(429) => {
+                let wanted = error.refused().and_then(|refused| refused.retry_after);
+                let pause = wanted.unwrap_or(CREATION_PAUSE_MAX).min(CREATION_PAUSE_MAX);
+                if self.refused_until.replace(Instant::now() + pause).is_none() {
+                    tracing::warn!(%error, name, "this machine's figures without a metric are dropped for now");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -161,7 +206,57 @@ fn unit_of(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use gnudi_client::ClientOptions;
+    use parking_lot::Mutex;
+
     use super::*;
+    use crate::test_server::serve;
+
+    #[tokio::test]
+    async fn figures_without_a_metric_are_dropped_while_the_project_has_too_many() {
+        const KNOWN: &str = r#"[{"id": "00000000-0000-0000-0000-000000000001"}]"#;
+        const MADE: &str = r#"{"id": "00000000-0000-0000-0000-000000000002"}"#;
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let (seen, is_full) = (requests.clone(), Arc::new(Mutex::new(true)));
+        let full = is_full.clone();
+        let endpoint = serve(move |request, body| {
+            seen.lock().push(format!("{request} {body}"));
+            match request.split(' ').next() {
+                Some("GET") if request.contains("name=known") => ("200 OK", KNOWN),
+                Some("GET") => ("200 OK", "[]"),
+                _ if request.contains("/batch/") => ("202 Accepted", ""),
+                _ if *full.lock() => ("429 Too Many Requests", ""),
+                _ => ("201 Created", MADE),
+            }
+        });
+        let options = CollectorOptions {
+            interval: Duration::from_mins(1),
+            archive_policy_name: "high".to_owned(),
+            proc_dir: "/nowhere".into(),
+            user: "u".to_owned(),
+        };
+        let client = Client::new(&endpoint.await, &ClientOptions::default()).unwrap();
+        let mut collector = Collector::new(client, options);
+        // How many metrics were asked to be created, and the number of the last measures' metrics.
+        let post = async |collector: &mut Collector| {
+            let reading =
+                ["known", "new-1", "new-2"].map(|name| (name.to_owned(), 1.0)).into_iter().collect();
+            collector.waiting.push_back((Timestamp(0), reading));
+            collector.post().await.unwrap();
+            assert!(collector.waiting.is_empty());
+            let requests = std::mem::take(&mut *requests.lock());
+            let creations = requests.iter().filter(|one| one.starts_with("POST /v1/metric "));
+            let measures = requests.last().unwrap();
+            (creations.count(), measures.matches("timestamp").count())
+        };
+        assert_eq!(post(&mut collector).await, (1, 1));
+        assert_eq!(post(&mut collector).await, (0, 1), "not asked for a while");
+        *is_full.lock() = false;
+        collector.refused_until = Some(Instant::now());
+        assert_eq!(post(&mut collector).await, (2, 3));
+    }
 
     #[test]
     fn a_long_backlog_is_posted_in_parts() {
