@@ -305,6 +305,27 @@ fn access_everything(message: &[u8]) {
     }
 }
 
+/// As generated decoders do: only unknown fields may have any type.
+#[test]
+fn fields_of_another_wire_type_are_refused() {
+    // The fields that lead to a message, and the message's own.
+    let messages: [(&[u64], &[u64]); 4] =
+        [(&[], &[1, 3]), (&[1], &[1, 2, 3, 4]), (&[1, 2], &[1, 2]), (&[3], &[1, 2, 4, 5])];
+    for (path, fields) in messages {
+        for number in fields {
+            let mut message = Vec::new();
+            varint(number << 3 | 5, &mut message);
+            message.extend_from_slice(&[0; 4]);
+            for outer in path.iter().rev() {
+                let inner = std::mem::take(&mut message);
+                field(*outer, &inner, &mut message);
+            }
+            let read = v1::read(&message, LIMITS);
+            assert!(matches!(read, Err(ReadError::Malformed(_))), "{path:?} {number}: {read:?}");
+        }
+    }
+}
+
 #[test]
 fn version_1_has_limits() {
     let labels = vec![("a".to_owned(), "b".to_owned()); 10];

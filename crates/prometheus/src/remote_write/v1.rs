@@ -5,7 +5,7 @@
 use super::{FieldNumbers, InvalidLabels, Limits, ReadError, Remaining, WriteRequest, read_series};
 use crate::{
     metadata::Metadata,
-    protobuf::{FieldValue, Fields, Malformed},
+    protobuf::{Fields, Malformed},
 };
 
 /// Decodes a message. Labels and exemplars are decoded on access.
@@ -36,9 +36,9 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
                 )?;
                 request.series.push(series);
             }
-            (3, FieldValue::Bytes(message)) => {
+            (3, value) => {
                 remaining.take_series()?;
-                request.metadata.push(metadata(message)?);
+                request.metadata.push(metadata(value.bytes(3)?)?);
             }
             _ => {}
         }
