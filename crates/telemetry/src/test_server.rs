@@ -1,7 +1,9 @@
-//! An HTTP server for tests.
+//! An HTTP server for tests, and a login at one.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use gnudi_http::Trust;
+use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -23,6 +25,23 @@ where
         }
     });
     url
+}
+
+/// A login at the Keystone with this URL, without its version.
+pub fn keystone(url: &str) -> KeystoneOptions {
+    KeystoneOptions {
+        auth_url: format!("{url}/v3"),
+        credentials: Credentials::Password {
+            user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
+            password: "p".into(),
+            scope: None,
+        },
+        region_name: None,
+        interface: Interface::Public,
+        trust: Trust::Anyone,
+        identity: None,
+        timeout: Duration::from_mins(1),
+    }
 }
 
 async fn respond<A>(mut stream: BufReader<TcpStream>, answer: Arc<Mutex<A>>)

@@ -16,6 +16,8 @@ use super::pollster::PollError;
 
 /// A command that prints more is killed.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
+/// A longer timeout is as good as this one, which fits the clock.
+const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 /// Interval of checking whether a command that closed its output has exited.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -58,7 +60,7 @@ pub async fn run(mut command: Command, errors: Errors, timeout: Duration) -> Res
     let mut group = ProcessGroup(Some(spawned.map_err(failed)?));
     let reader = |reader: std::io::PipeReader| pipe::Receiver::from_owned_fd(reader.into()).map_err(failed);
     let (mut out_reader, mut error_reader) = (reader(out_reader)?, reader(error_reader)?);
-    let deadline = Instant::now() + timeout;
+    let deadline = Instant::now() + timeout.min(TIMEOUT_MAX);
     let late = |_| PollError(format!("{name}: it takes more than {} s", timeout.as_secs_f64()));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let both = async {
@@ -121,6 +123,8 @@ mod tests {
         assert_eq!((ran.status.code(), ran.stdout, ran.stderr), (Some(3), b"a\n".to_vec(), b"b\n".to_vec()));
         let ran = run(shell("echo a; echo b >&2"), Errors::Within, limit).await.unwrap();
         assert_eq!((ran.stdout, ran.stderr), (b"a\nb\n".to_vec(), Vec::new()));
+        let ran = run(shell("echo a"), Errors::Apart, Duration::MAX).await.unwrap();
+        assert_eq!(ran.stdout, b"a\n");
         let error = run(Command::new("/nowhere/at/all"), Errors::Apart, limit).await.unwrap_err();
         assert!(error.0.starts_with("/nowhere/at/all: "), "{error}");
         let error = run(shell("yes"), Errors::Apart, limit).await.unwrap_err();

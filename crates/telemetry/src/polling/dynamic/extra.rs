@@ -130,13 +130,13 @@ fn matches(skip: &Value, entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, time::Duration};
-
-    use gnudi_http::Trust;
-    use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
+    use std::path::Path;
 
     use super::{super::file::parse, *};
-    use crate::{polling::cloud::Cloud, test_server::serve};
+    use crate::{
+        polling::cloud::Cloud,
+        test_server::{keystone, serve},
+    };
 
     /// A cloud whose catalogue has these endpoints of the service `identity`.
     async fn cloud(endpoints: &[String]) -> Cloud {
@@ -148,21 +148,8 @@ mod tests {
             "catalog": [{ "type": "identity", "endpoints": endpoints }],
         } });
         let answer: &'static str = token.to_string().leak();
-        let keystone = serve(move |_, _| ("201 Created", answer)).await;
-        let options = KeystoneOptions {
-            auth_url: format!("{keystone}/v3"),
-            credentials: Credentials::Password {
-                user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
-                password: "p".into(),
-                scope: None,
-            },
-            region_name: None,
-            interface: Interface::Public,
-            trust: Trust::Anyone,
-            identity: None,
-            timeout: Duration::from_mins(1),
-        };
-        Cloud::new(options, 1).unwrap()
+        let url = serve(move |_, _| ("201 Created", answer)).await;
+        Cloud::new(keystone(&url), 1).unwrap()
     }
 
     #[tokio::test]

@@ -58,12 +58,23 @@ impl Pollster for DynamicPollster {
         Some(&self.discovery)
     }
 
+    /// An endpoint that fails costs no other its samples. The result is the first failure.
     async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let definition = &self.definition;
+        let mut outcome = Ok(());
         for endpoint in resources {
             let mut pages =
                 self.gatherer.pages(definition, &definition.base_metadata, &endpoint.id, Duration::ZERO)?;
-            while let Some(entries) = pages.next().await? {
+            loop {
+                let entries = match pages.next().await {
+                    Ok(Some(entries)) => entries,
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, meter = definition.name, endpoint = %endpoint.id, "no samples");
+                        outcome = outcome.and(Err(error));
+                        break;
+                    }
+                };
                 for entry in entries {
                     let samples = self.samples(&entry).await.unwrap_or_else(|error| {
                         tracing::warn!(error, meter = definition.name, "no sample of an entry");
@@ -75,6 +86,65 @@ impl Pollster for DynamicPollster {
                 }
             }
         }
-        Ok(())
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use parking_lot::Mutex;
+
+    use super::{super::file::parse, *};
+    use crate::{
+        polling::{cloud::Cloud, outlet::SampleSender, pollster::PollError},
+        test_server::{keystone, serve},
+    };
+
+    /// The resources of the samples.
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl SampleSender for Kept {
+        async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
+            self.0.lock().extend(samples.iter().map(|sample| sample.resource_id.to_string()));
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_fails_costs_no_other_its_samples() {
+        let token = r#"{"token": {"issued_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "catalog": []}}"#;
+        let url = serve(move |request, _| match request {
+            "GET /a/things HTTP/1.1" => ("200 OK", r#"[{"id": "a", "v": 1}]"#),
+            "GET /c/things HTTP/1.1" => ("200 OK", r#"[{"id": "c", "v": 3}]"#),
+            "GET /b/things HTTP/1.1" => ("503 Service Unavailable", ""),
+            _ => ("201 Created", token),
+        });
+        let url = url.await;
+        let text = "- {name: x, sample_type: gauge, unit: x, value_attribute: v, endpoint_type: s, url_path: things}";
+        let definition = parse(Path::new("p.yaml"), text).unwrap().remove(0).unwrap();
+        let cloud = Cloud::new(keystone(&url), 1).unwrap();
+        let pollster = DynamicPollster::new(definition, Gatherer::new(Some(cloud)));
+        let endpoints = ["a", "b", "c"].map(|path| Resource::named(&format!("{url}/{path}")));
+        let kept = Kept::default();
+        let mut outlet = Outlet {
+            sender: &kept,
+            names: None,
+            timestamp: String::new(),
+            source: String::new(),
+            new_id: &String::new,
+            batch_size: 0,
+            waiting: Vec::new(),
+            samples: 0,
+            shown: None,
+            failure: None,
+        };
+        let polled = pollster.poll(&Cycle::default(), &endpoints, &mut outlet).await;
+        assert!(polled.unwrap_err().0.contains("/b/things"));
+        outlet.finish().await.unwrap();
+        assert_eq!(*kept.0.lock(), ["a", "c"]);
     }
 }

@@ -1,14 +1,14 @@
 //! The publisher beside a store that accepts everything.
 
 use gnudi_http::Trust;
-use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, Session, UserRef};
+use gnudi_keystone::Session;
 
 use super::*;
 use crate::{
     event::{Trait, TraitValue},
     polling::cloud::Cloud,
     publishers::tests::sample,
-    test_server::serve,
+    test_server::{keystone, serve},
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -34,22 +34,6 @@ async fn store(answer: &'static str) -> (String, Requests) {
         (status, answer)
     });
     (endpoint.await, requests)
-}
-
-fn keystone(url: &str) -> KeystoneOptions {
-    KeystoneOptions {
-        auth_url: format!("{url}/v3"),
-        credentials: Credentials::Password {
-            user: UserRef::Name { name: "u".into(), domain: DomainRef::Name("Default".into()) },
-            password: "p".into(),
-            scope: None,
-        },
-        region_name: None,
-        interface: Interface::Public,
-        trust: Trust::Anyone,
-        identity: None,
-        timeout: Duration::from_mins(1),
-    }
 }
 
 /// A Keystone that nobody reaches, so that the filtered project stays unknown.
