@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::aggregates::memory::MemoryAggregates;
 use gnudi_indexer::{Indexer, MemoryIndexer, create_default_archive_policies};
@@ -10,36 +9,7 @@ use gnudi_model::ArchivePolicy;
 use gnudi_sql::{Host, Server, ServerOptions};
 
 use super::*;
-use crate::source::{Incoming, SourceError, StoredMeasures, StoredSplit, Wanted};
-
-/// A Gnocchi whose points are damaged.
-struct Damaged;
-
-#[async_trait]
-impl Storage for Damaged {
-    fn points_place(&self, _: MetricId) -> String {
-        "points".to_owned()
-    }
-
-    async fn points(&self, _: MetricId) -> Result<Option<Bytes>, SourceError> {
-        Ok(Some(Bytes::from_static(b"damaged")))
-    }
-
-    async fn splits(&self, _: MetricId, _: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
-        Ok(Vec::new())
-    }
-}
-
-#[async_trait]
-impl Incoming for Damaged {
-    async fn backlog(&self) -> Result<HashSet<MetricId>, SourceError> {
-        Ok(HashSet::new())
-    }
-
-    async fn backlog_of(&self, _: MetricId) -> Result<Vec<StoredMeasures>, SourceError> {
-        Ok(Vec::new())
-    }
-}
+use crate::source::damaged::Damaged;
 
 /// A round that is repeated after an outage does not read complete metrics again, and names what they lack.
 #[tokio::test]
@@ -51,7 +21,8 @@ async fn what_metrics_lack_that_were_waited_for_is_remembered() {
     let target = Target { indexer, aggregates, now: Timestamp::EPOCH };
     let host = Host::Tcp("localhost".to_owned(), 5432);
     let index = ServerOptions::new(Server::Postgres, host, "gnocchi", "gnocchi");
-    let source = Source { index, storage: Arc::new(Damaged), incoming: Arc::new(Damaged) };
+    let damaged = Arc::new(Damaged { points: Bytes::from_static(b"damaged") });
+    let source = Source { index, storage: damaged.clone(), incoming: damaged };
     let series = Arc::new(SeriesSource {
         storage: source.storage.clone(),
         incoming: source.incoming.clone(),

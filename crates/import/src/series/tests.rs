@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::source::{StoredSplit, Wanted};
+use crate::source::{StoredSplit, Wanted, damaged::Damaged};
 
 const SECOND: i64 = 1_000_000_000;
 const COARSEST: i64 = 60 * SECOND;
@@ -503,31 +503,11 @@ fn metrics_of_long_policies_are_read_a_few_at_a_time() {
     assert_eq!(sizes(&[("short", 3), ("age", 2), ("short", 1)]), [3, 1, 1, 1]);
 }
 
-/// A storage whose metrics have a point, and a split that is damaged.
-struct Damaged;
-
-#[async_trait]
-impl Storage for Damaged {
-    fn points_place(&self, _: MetricId) -> String {
-        "points".to_owned()
-    }
-
-    async fn points(&self, _: MetricId) -> Result<Option<Bytes>, SourceError> {
-        Ok(Some(encoded_points(&BTreeMap::from([(Timestamp(100_000 * SECOND), 1.0)]))))
-    }
-
-    async fn splits(&self, _: MetricId, wanted: Wanted<'_>) -> Result<Vec<StoredSplit>, SourceError> {
-        let start = Timestamp(27 * 3600 * SECOND);
-        let key = SplitKey { method: "mean".parse().unwrap(), granularity: Timespan(SECOND), start };
-        let split = StoredSplit { key, place: "split".to_owned(), bytes: Bytes::from_static(b"c") };
-        Ok(wanted(&key).then_some(split).into_iter().collect())
-    }
-}
-
 #[tokio::test]
 async fn a_metric_that_lacks_something_is_written_when_the_round_ends() {
+    let points = encoded_points(&BTreeMap::from([(Timestamp(100_000 * SECOND), 1.0)]));
     let source = Arc::new(SeriesSource {
-        storage: Arc::new(Damaged),
+        storage: Arc::new(Damaged { points }),
         incoming: empty(),
         layouts: HashMap::from([("p".to_owned(), layout(0))]),
         values: HashMap::new(),

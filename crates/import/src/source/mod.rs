@@ -1,6 +1,8 @@
 //! Gnocchi's storage and incoming storage, read only: one file per driver.
 
 mod ceph;
+#[cfg(test)]
+pub(crate) mod damaged;
 mod file;
 mod redis;
 mod s3;
