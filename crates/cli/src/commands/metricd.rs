@@ -29,8 +29,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         store.mark_as_used(&config, retry).await?;
         let metricd = super::start_metricd(&store, &config);
         super::exit_on_lost_tasks(store.engine.clone());
-        let stopped = super::stopped();
-        drop(starting);
+        let stopped = starting.finish();
         let mut tasks = JoinSet::new();
         if let Some(listener) = metrics_listener {
             let mut registry = Registry::default();
@@ -40,7 +39,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
         let stops_by_itself = args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0);
         let until_stopped = async {
             tokio::select! {
-                stop = stopped => stop.map_err(anyhow::Error::from),
+                () = stopped => Ok(()),
                 () = nothing_waits(&store, stops_by_itself) => Ok(()),
             }
         };

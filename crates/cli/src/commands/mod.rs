@@ -38,7 +38,7 @@ use gnudi_model::{Fault, Timespan, Timestamp};
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
 };
 
 use uuid::Uuid;
@@ -268,25 +268,34 @@ fn stopped() -> impl Future<Output = std::io::Result<()>> {
     }
 }
 
-/// Until it is dropped, a stop signal ends the process at once: while a program starts. By default these signals do that by
-/// themselves, but not in the first process of a container, for which the kernel ignores them.
-struct Starting(JoinHandle<()>);
+/// Until it is dropped or finished, a stop signal ends the process at once: while a program starts. By default these signals
+/// do that by themselves, but not in the first process of a container, for which the kernel ignores them.
+struct Starting {
+    exit: JoinSet<()>,
+    /// Those since the start, also those that `exit` has not handled yet.
+    signals: StopSignals,
+}
 
 impl Starting {
     /// Must be called within a Tokio runtime.
     fn begin() -> std::io::Result<Self> {
-        let mut signals = stop_signals()?;
-        Ok(Starting(tokio::spawn(async move {
-            signals.recv().await;
+        let (mut ending, signals) = (stop_signals()?, stop_signals()?);
+        let mut exit = JoinSet::new();
+        exit.spawn(async move {
+            ending.recv().await;
             tracing::info!("stopped while starting");
             std::process::exit(0);
-        })))
+        });
+        Ok(Starting { exit, signals })
     }
-}
 
-impl Drop for Starting {
-    fn drop(&mut self) {
-        self.0.abort();
+    /// Ends at the first stop signal since the start: none is lost in between.
+    fn finish(self) -> impl Future<Output = ()> {
+        let Starting { exit, mut signals } = self;
+        drop(exit);
+        async move {
+            signals.recv().await;
+        }
     }
 }
 
@@ -325,6 +334,24 @@ mod tests {
             let reached = reached_at(address.parse().unwrap(), binds_v6_only);
             assert_eq!(reached.to_string(), expected, "{address}");
         }
+    }
+
+    #[test]
+    fn a_stop_signal_at_the_end_of_the_start_is_not_lost() {
+        let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+        // Nothing polls its tasks, as when all threads are busy.
+        let busy = runtime();
+        let starting = {
+            let _within = busy.enter();
+            Starting::begin().unwrap()
+        };
+        runtime().block_on(async {
+            let mut signals = stop_signals().unwrap();
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+            signals.recv().await;
+            let stopped = starting.finish();
+            tokio::time::timeout(Duration::from_secs(10), stopped).await.expect("the signal is lost");
+        });
     }
 
     #[tokio::test]

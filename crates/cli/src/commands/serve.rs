@@ -136,8 +136,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
         Worker::Presence(_) => None,
     };
     let collectors = Collectors::start(args, config, &sink, host, &mut registry).await?;
-    let stopped = super::collectors::until_stopped();
-    drop(starting);
+    let stopped = starting.finish();
     // Collectors post their last measures while requests are still served.
     let stop = async {
         stopped.await;
