@@ -1,6 +1,19 @@
-//! Why a store could not be opened.
+//! Why a store could not be opened, or a task has no output.
 
-use std::{io, path::PathBuf};
+use std::{io, panic::resume_unwind, path::PathBuf};
+
+use tokio::task::JoinError;
+
+/// Why a task that nobody aborts has no output: the runtime has cancelled it, since it is shutting down.
+///
+/// # Panics
+/// As the task did, if it has panicked.
+pub fn stopping(error: JoinError) -> String {
+    if let Ok(panic) = error.try_into_panic() {
+        resume_unwind(panic);
+    }
+    "the process is stopping".to_owned()
+}
 
 /// Each names the directory or file that the operator has to check.
 #[derive(Debug, thiserror::Error)]
@@ -58,5 +71,25 @@ impl OpenError {
     pub(crate) fn unreadable(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| OpenError::Unreadable { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_task_has_a_reason_and_a_panic_goes_on() {
+        let cancelled = tokio::spawn(std::future::pending::<()>());
+        cancelled.abort();
+        assert_eq!(stopping(cancelled.await.unwrap_err()), "the process is stopping");
+        let failing: JoinHandle<()> = tokio::spawn(async { panic!("a defect") });
+        let failed = failing.await.unwrap_err();
+        let panic = catch_unwind(AssertUnwindSafe(|| stopping(failed))).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a defect"));
     }
 }

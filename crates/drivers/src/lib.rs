@@ -26,5 +26,5 @@ mod segments;
 pub mod transfer;
 pub mod verify;
 
-pub use error::OpenError;
+pub use error::{OpenError, stopping};
 pub use figure::{Figure, FigureValue};

@@ -7,12 +7,14 @@
 
 use std::{
     collections::HashMap,
-    panic::resume_unwind,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use gnudi_drivers::incoming::{Append, Backlog, IncomingError};
+use gnudi_drivers::{
+    incoming::{Append, Backlog, IncomingError},
+    stopping,
+};
 use gnudi_model::MetricId;
 use tokio::sync::Mutex;
 
@@ -66,13 +68,7 @@ impl StatusCache {
             });
             cached = match counting.await {
                 Ok(cached) => cached?,
-                Err(error) => {
-                    if let Ok(panic) = error.try_into_panic() {
-                        resume_unwind(panic);
-                    }
-                    // The runtime has cancelled it.
-                    return Err(IncomingError::Unavailable("the process is stopping".to_owned()).into());
-                }
+                Err(error) => return Err(IncomingError::Unavailable(stopping(error)).into()),
             };
         }
         let by_metric = &cached.as_ref().expect("filled above").by_metric;

@@ -1,6 +1,9 @@
 //! Errors of the index, with Gnocchi's texts, since clients show them.
 
+use std::panic::resume_unwind;
+
 use gnudi_model::MetricId;
+use tokio::task::JoinError;
 use uuid::Uuid;
 
 pub type Result<T, E = IndexerError> = std::result::Result<T, E>;
@@ -87,4 +90,38 @@ pub enum IndexerError {
     /// The database has failed (503).
     #[error("the index is out of order: {0}")]
     Database(String),
+}
+
+impl IndexerError {
+    /// For a task that nobody aborts and that has no output: the runtime has cancelled it, since it is shutting down.
+    ///
+    /// # Panics
+    /// As the task did, if it has panicked.
+    pub fn stopping(error: JoinError) -> Self {
+        if let Ok(panic) = error.try_into_panic() {
+            resume_unwind(panic);
+        }
+        IndexerError::Unavailable("the process is stopping".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_task_makes_the_index_unavailable_and_a_panic_goes_on() {
+        let cancelled = tokio::spawn(std::future::pending::<()>());
+        cancelled.abort();
+        let error = IndexerError::stopping(cancelled.await.unwrap_err());
+        assert!(matches!(error, IndexerError::Unavailable(_)), "{error}");
+        let failing: JoinHandle<()> = tokio::spawn(async { panic!("a defect") });
+        let failed = failing.await.unwrap_err();
+        let panic = catch_unwind(AssertUnwindSafe(|| IndexerError::stopping(failed))).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a defect"));
+    }
 }

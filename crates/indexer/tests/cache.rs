@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, atomic::Ordering};
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
     Metrics, Resources, SqlIndexer, SqliteOptions, Touched,
@@ -209,6 +209,17 @@ async fn warming_loads_as_much_as_fits() {
     let reads = gated.reads.load(Ordering::Relaxed);
     assert_eq!(cache.archive_policy_name_for_metric("cpu").await, Ok("low".to_owned()));
     assert_eq!(gated.reads.load(Ordering::Relaxed), reads);
+}
+
+/// A runtime that shuts down cancels its tasks, and drops those that wait for them.
+#[test]
+fn a_write_while_the_process_stops_does_not_panic() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (cache, _) = runtime.block_on(cache());
+    let stopped = runtime.handle().clone();
+    drop(runtime);
+    let _within = stopped.enter();
+    assert!(cache.delete_archive_policy_rule("absent").now_or_never().is_none());
 }
 
 /// What is cached does not hide that it is damaged.

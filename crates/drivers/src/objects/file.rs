@@ -30,6 +30,7 @@ use super::{ObjectError, Objects, check_name, is_name};
 use crate::{
     OpenError,
     disk::{is_foreign, is_same_file, parent_of},
+    stopping,
 };
 
 /// Suffix of an object's file name.
@@ -123,7 +124,8 @@ impl FileObjects {
                 let _permit = permit;
                 work(&root)
             };
-            tokio::task::spawn_blocking(work).await.expect("it does not panic")
+            let done = tokio::task::spawn_blocking(work).await;
+            done.unwrap_or_else(|error| Err(io::Error::other(stopping(error))))
         };
         let Ok(answer) = tokio::time::timeout(deadline, whole).await else {
             let text = format!("{}: no answer within {deadline:.0?}", self.place);

@@ -2,14 +2,19 @@
 //! parallel.
 
 use std::{
+    future::pending,
     ops::Range,
+    panic::resume_unwind,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use gnudi_drivers::aggregates::BlockRange;
+use gnudi_drivers::{
+    aggregates::{BlockRange, StoreError},
+    stopping,
+};
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, SackCount, Timestamp};
 use gnudi_series::{
     cross::CrossSeries,
@@ -23,7 +28,7 @@ use tokio::{
 
 use super::CrossMeasuresError;
 use crate::{
-    Engine, Result,
+    Engine, EngineError, Result,
     reader::{self, ReadRange, ReadStore},
 };
 
@@ -115,7 +120,14 @@ impl Engine {
             let _permit = permit;
             work()
         });
-        done.await.expect("the work does not panic")
+        match done.await {
+            Ok(output) => output,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down, and drops the caller as well.
+                Err(_) => pending().await,
+            },
+        }
     }
 }
 
@@ -163,7 +175,8 @@ impl Bulk {
         let mut answers: Vec<Option<T>> = order.iter().map(|_| None).collect();
         let mut chunks: JoinSet<Chunk<T>> = JoinSet::new();
         let mut take = |done: Result<Chunk<T>, JoinError>| {
-            let (from, read) = done.expect("reading does not panic");
+            let (from, read) =
+                done.map_err(|error| EngineError::from(StoreError::Unavailable(stopping(error))))?;
             for (place, (answer, points)) in order[from..].iter().zip(read?) {
                 held.add(points)?;
                 answers[*place] = Some(answer);

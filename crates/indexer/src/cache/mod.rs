@@ -26,7 +26,7 @@ mod resource_table;
 mod resources;
 mod shards;
 
-use std::sync::Arc;
+use std::{future::pending, panic::resume_unwind, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Fault, Metric, MetricId};
@@ -143,7 +143,11 @@ impl<I: Indexer> CachedIndexer<I> {
         });
         match task.await {
             Ok(outcome) => outcome,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down, and drops the caller as well.
+                Err(_) => pending().await,
+            },
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{num::NonZero, sync::Arc, thread::available_parallelism};
 
 use tokio::task::spawn_blocking;
 
-use crate::{Result, sql::Row};
+use crate::{IndexerError, Result, sql::Row};
 
 /// Minimum rows per thread: some milliseconds of work.
 const ROWS_MIN: usize = 4096;
@@ -27,7 +27,7 @@ pub(super) async fn decode_all<T: Send + 'static>(
     }
     let mut decoded = Vec::with_capacity(count);
     for part in parts {
-        decoded.append(&mut part.await.expect("decoding does not panic")?);
+        decoded.append(&mut part.await.unwrap_or_else(|error| Err(IndexerError::stopping(error)))?);
     }
     Ok(decoded)
 }

@@ -43,10 +43,7 @@ impl Catalogue {
         // start over.
         let shared = self.shared.clone();
         let task = tokio::spawn(async move { shared.catch_up().await });
-        match task.await {
-            Ok(outcome) => outcome,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        task.await.unwrap_or_else(|error| Err(IndexerError::stopping(error)))
     }
 }
 

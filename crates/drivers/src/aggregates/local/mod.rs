@@ -23,7 +23,6 @@ pub(crate) mod verify;
 
 use std::{
     collections::BTreeSet,
-    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -55,6 +54,7 @@ use crate::{
     quarantine::{Quarantine, UNREADABLE_MAX},
     reserve::Reserve,
     segments::{Claim, Frame, SegmentLog, Segments, WriteError, frame::FRAME_BYTES_MAX},
+    stopping,
 };
 
 /// The log is flushed to a run at this number of heads and blocks.
@@ -577,6 +577,6 @@ impl AggregateStore for LocalAggregates {
         // It may write many heads; callers include requests that change a policy.
         let shared = Arc::clone(&self.shared);
         let synced = tokio::task::spawn_blocking(move || shared.sync()).await;
-        synced.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+        synced.unwrap_or_else(|error| Err(StoreError::Unavailable(stopping(error))))
     }
 }

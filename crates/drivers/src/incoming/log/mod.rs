@@ -18,7 +18,7 @@ mod writer;
 
 use std::{
     collections::HashMap,
-    panic::{AssertUnwindSafe, resume_unwind},
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -50,6 +50,7 @@ use crate::{
         Claim, Location, OwnerState, SegmentLog, SegmentOptions, Segments, Tear, WriteError,
         frame::FRAME_BYTES_MAX,
     },
+    stopping,
 };
 
 /// What an acknowledged append survives.
@@ -350,7 +351,7 @@ impl Append for LocalIncoming {
         let shared = Arc::clone(&self.shared);
         // It may read gigabytes.
         let counted = tokio::task::spawn_blocking(move || shared.backlog_by_metric()).await;
-        Ok(counted.unwrap_or_else(|error| resume_unwind(error.into_panic())))
+        counted.map_err(|error| IncomingError::Unavailable(stopping(error)))
     }
 }
 
@@ -386,7 +387,7 @@ impl Consume for LocalIncoming {
         let (shared, up_to) = (Arc::clone(&self.shared), up_to.to_vec());
         // It syncs several files.
         let trimmed = tokio::task::spawn_blocking(move || shared.trim(&up_to)).await;
-        trimmed.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+        trimmed.unwrap_or_else(|error| Err(IncomingError::Unavailable(stopping(error))))
     }
 
     fn wants_trim(&self) -> bool {
@@ -425,5 +426,20 @@ mod tests {
             assert!(trimming.as_mut().now_or_never().is_none());
         }
         trimming.await.unwrap();
+    }
+
+    /// A runtime that shuts down cancels what it has not begun.
+    #[test]
+    fn a_call_while_the_process_stops_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let log = LocalIncoming::open(dir.path(), &LocalIncomingOptions::default()).unwrap();
+        let stopped = runtime.handle().clone();
+        drop(runtime);
+        let _within = stopped.enter();
+        let trimmed = log.trim(&[]).now_or_never().unwrap();
+        assert!(matches!(trimmed, Err(IncomingError::Unavailable(_))), "{trimmed:?}");
+        let counted = log.backlog_by_metric().now_or_never().unwrap();
+        assert!(matches!(counted, Err(IncomingError::Unavailable(_))), "{counted:?}");
     }
 }

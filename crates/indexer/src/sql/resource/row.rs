@@ -88,7 +88,11 @@ impl SqlIndexer {
             let rows = readers.fetch_all(statement).await?;
             let (texts, damage) = (texts.clone(), damage.clone());
             let decode = move || metric::decode_listed(&rows, &texts, &damage);
-            if are_many { spawn_blocking(decode).await.expect("decoding does not panic") } else { decode() }
+            if are_many {
+                spawn_blocking(decode).await.unwrap_or_else(|error| Err(IndexerError::stopping(error)))
+            } else {
+                decode()
+            }
         });
         let mut read = stream::iter(read).buffer_unordered(STATEMENTS_AT_ONCE);
         while let Some(metrics) = read.next().await {
