@@ -56,6 +56,9 @@ pub(super) struct Owner {
     opened: BTreeSet<Sack>,
     /// Closed units whose last pass may still run.
     closing: BTreeMap<Sack, Arc<Unit>>,
+    /// Whether an acquisition of the session got no answer: it may take effect at any time, also after its units were
+    /// released.
+    has_unanswered: bool,
     count: SackCount,
     /// Whether the store refuses all writes for good.
     is_closed: bool,
@@ -81,6 +84,7 @@ impl Owner {
             leased: BTreeSet::new(),
             opened: BTreeSet::new(),
             closing: BTreeMap::new(),
+            has_unanswered: false,
             count,
             is_closed: false,
         }
@@ -149,7 +153,9 @@ impl Owner {
         let free = assignment::free(&missing, &owned, session);
         if !free.is_empty() {
             self.leased.extend(&free);
-            let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await?;
+            let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await;
+            self.has_unanswered |= tokens.is_err();
+            let tokens = tokens?;
             let mut fences = Vec::with_capacity(free.len());
             for (sack, token) in free.into_iter().zip(tokens) {
                 match token {
@@ -162,7 +168,7 @@ impl Owner {
         Ok(wanted.iter().any(|sack| !self.opened.contains(sack)))
     }
 
-    /// Keeps the session, and reads the other members.
+    /// Keeps the session, and reads the other members. Learns which units the session has leased unnoticed.
     async fn keep(&mut self) -> Result<Session, CoordinationError> {
         let session = match self.session {
             Some(session) if !self.membership.due_in().is_zero() => session,
@@ -170,6 +176,11 @@ impl Owner {
         };
         if self.workers.is_none() {
             let members = self.membership.within(self.membership.coordinator.members()).await?;
+            if self.has_unanswered {
+                let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
+                let own = owned.into_iter().filter(|owned| owned.session == session);
+                self.leased.extend(own.map(|owned| owned.sack));
+            }
             self.workers = Some(process_status::workers(members));
         }
         Ok(session)
@@ -194,6 +205,7 @@ impl Owner {
     fn give_up(&mut self) {
         self.engine.units.renumber(self.count);
         self.leased.clear();
+        self.has_unanswered = false;
         self.opened.clear();
         self.closing.clear();
     }
