@@ -1,7 +1,9 @@
 """Random queries on random series: gnudi gives the same answers as a real Prometheus."""
 
 import json
+import pathlib
 import random
+import re
 
 import pytest
 
@@ -10,6 +12,7 @@ from prometheus.queries import AllQueries, Queries
 from prometheus.series import MINUTES, START
 
 ROUNDS = 400
+MAKEFILE = pathlib.Path(__file__).resolve().parents[2] / "Makefile"
 
 
 def times(numbers):
@@ -180,6 +183,13 @@ def test_forms_in_parts(server, prometheus):
         expected, found = (http(port, "POST", f"/api/v1/{path}", body.encode(), headers) for port in (prometheus.port, server.port))
         assert (found[0], json.loads(found[1])["status"], json.loads(found[1]).get("data")) == \
             (expected[0], json.loads(expected[1])["status"], json.loads(expected[1]).get("data")), path
+
+
+def test_the_version_is_that_of_the_prometheus_compared_with(server):
+    """Go's module v0.316.0 is Prometheus 3.16.0."""
+    minor, patch = re.search(r"^PROMETHEUS_VERSION := v0\.3(\d\d)\.(\d+)$", MAKEFILE.read_text(), re.MULTILINE).groups()
+    status, found = ask(server.port, "/api/v1/status/buildinfo", {})
+    assert (status, found["data"]["version"]) == (200, f"3.{int(minor)}.{patch}")
 
 
 def test_a_time_is_rounded_to_milliseconds_by_its_fraction(server, prometheus):

@@ -14,8 +14,8 @@ use crate::{
     selected::find_all,
 };
 
-/// The emulated version of Prometheus: clients check it.
-const PROMETHEUS_VERSION: &str = "3.5.0";
+/// The emulated version of Prometheus, whose language and API gnudi has: clients check it.
+const PROMETHEUS_VERSION: &str = "3.16.0";
 
 /// The default and maximum length of the lists in `tsdb`.
 const CENSUS_DEFAULT: usize = 10;
