@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    Connection, Connector,
+    Connection, Connector, Dialect, Statement,
     error::{is_io_error, reason},
     sqlite,
 };
@@ -19,6 +19,10 @@ use crate::{
 pub(crate) const CHECKPOINT_PAGES: u32 = 8192;
 /// Beyond this size the log is checkpointed at once, whatever the estimate.
 const LOG_BYTES_MAX: u64 = 2 * CHECKPOINT_PAGES as u64 * sqlite::PAGE_BYTES as u64;
+/// Each time that the log grows by this size it is emptied, for which the writer waits for readers.
+const LOG_GROWTH_BYTES: u64 = 4 * LOG_BYTES_MAX;
+/// How long it waits for them.
+const READERS_WAIT_MAX_MS: i64 = 1000;
 
 /// Changes before the first checkpoint, which shows how many pages a change takes.
 const CHANGES_FIRST: u64 = 1000;
@@ -34,6 +38,8 @@ pub struct Checkpoints {
     changes: u64,
     /// Changes after which the next one is due.
     due: u64,
+    /// The log is emptied beyond this size.
+    empty_at: u64,
     failed: CheckpointFailure,
 }
 
@@ -47,6 +53,7 @@ impl Checkpoints {
             log: Some(sqlite::log_path(options.get_filename())),
             changes: 0,
             due: CHANGES_FIRST,
+            empty_at: LOG_GROWTH_BYTES,
             failed: CheckpointFailure::default(),
         }
     }
@@ -63,10 +70,11 @@ impl Checkpoints {
 
     /// Call after a transaction with this many changes.
     pub async fn after(&mut self, connection: &mut Connection, changes: usize) {
-        let Some(log) = &self.log else { return };
+        if self.log.is_none() {
+            return;
+        }
         self.changes += changes as u64;
-        let is_long = || std::fs::metadata(log).is_ok_and(|log| log.len() > LOG_BYTES_MAX);
-        if self.changes < self.due && !is_long() {
+        if self.changes < self.due && self.log_bytes() <= LOG_BYTES_MAX {
             return;
         }
         // Does not wait for readers; what they block is left to the next checkpoint.
@@ -75,11 +83,33 @@ impl Checkpoints {
                 (self.changes * u64::from(CHECKPOINT_PAGES) / pages.max(1)).clamp(CHANGES_MIN, CHANGES_MAX);
             self.changes = 0;
         }
+        self.empty_if_grown(connection).await;
     }
 
     /// Checkpoints as far as readers allow: the next transaction writes the log from its start again.
     pub async fn now(&mut self, connection: &mut Connection) {
         self.fold(connection, "PRAGMA wal_checkpoint(PASSIVE)").await;
+        self.empty_if_grown(connection).await;
+    }
+
+    /// Empties a log far beyond its usual size. While readers overlap, each needs more of it than the checkpoint may copy,
+    /// and it is never written from its start again. Here the writer waits for those that read; others may begin, and
+    /// once all is copied they read the file alone. If one reads for longer, the next attempt follows when the log has
+    /// grown as much again.
+    async fn empty_if_grown(&mut self, connection: &mut Connection) {
+        if self.log_bytes() <= self.empty_at {
+            return;
+        }
+        let Ok(usual_ms) = wait_for_locks(connection, READERS_WAIT_MAX_MS).await else { return };
+        self.fold(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+        if let Err(error) = wait_for_locks(connection, usual_ms).await {
+            tracing::warn!(error = reason(&error), "the index waits only a second for locks");
+        }
+        self.empty_at = self.log_bytes() + LOG_GROWTH_BYTES;
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.log.as_ref().and_then(|log| std::fs::metadata(log).ok()).map_or(0, |log| log.len())
     }
 
     /// Checkpoints all of the log, empties it and closes the connection.
@@ -117,5 +147,89 @@ impl Checkpoints {
                 None
             }
         }
+    }
+}
+
+/// Sets how long a connection waits for locks; returns how long it did.
+async fn wait_for_locks(connection: &mut Connection, limit_ms: i64) -> Result<i64, sqlx::Error> {
+    let before =
+        connection.fetch_one(connection.statement("PRAGMA busy_timeout")).await?.try_get::<i64>(0)?;
+    let set = Statement::once(Dialect::Sqlite, format!("PRAGMA busy_timeout = {limit_ms}"));
+    connection.fetch_one(set).await?;
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, thread, time::Duration};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Purpose, SqliteOptions};
+
+    const LOG_BYTES: u64 = 1 << 20;
+
+    fn reader(path: &Path) -> rusqlite::Connection {
+        rusqlite::Connection::open(path).unwrap()
+    }
+
+    /// Reads the current state; later reads see the same until the end.
+    fn begin(reader: &rusqlite::Connection) -> i64 {
+        reader.execute_batch("BEGIN").unwrap();
+        count(reader)
+    }
+
+    fn count(reader: &rusqlite::Connection) -> i64 {
+        reader.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
+    }
+
+    fn end(reader: &rusqlite::Connection) {
+        reader.execute_batch("COMMIT").unwrap();
+    }
+
+    async fn insert(connection: &mut Connection, checkpoints: &mut Checkpoints) {
+        let insert = connection.statement("INSERT INTO t VALUES (randomblob(10000))");
+        connection.execute(insert).await.unwrap();
+        checkpoints.now(connection).await;
+    }
+
+    #[tokio::test]
+    async fn a_log_that_overlapping_readers_have_kept_growing_is_emptied() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("index");
+        let connector = Connector::Sqlite(Box::new(sqlite::connect_options(&SqliteOptions::new(&path))));
+        let mut connection = connector.connect(Purpose::Write).await.unwrap();
+        connection.execute(connection.statement("CREATE TABLE t (b BLOB)")).await.unwrap();
+        let mut checkpoints = Checkpoints { empty_at: LOG_BYTES, ..Checkpoints::new(&connector) };
+
+        let (mut old, mut new) = (reader(&path), reader(&path));
+        begin(&old);
+        while checkpoints.log_bytes() <= LOG_BYTES - 50_000 {
+            insert(&mut connection, &mut checkpoints).await;
+            begin(&new);
+            end(&old);
+            std::mem::swap(&mut old, &mut new);
+        }
+
+        // A reader that goes on keeps its state, and the log.
+        let seen = count(&old);
+        while checkpoints.empty_at == LOG_BYTES {
+            insert(&mut connection, &mut checkpoints).await;
+        }
+        assert_eq!(count(&old), seen);
+        assert!(checkpoints.log_bytes() > LOG_BYTES);
+
+        checkpoints.empty_at = LOG_BYTES;
+        let ending = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            end(&old);
+        });
+        insert(&mut connection, &mut checkpoints).await;
+        assert_eq!(checkpoints.log_bytes(), 0);
+        ending.join().unwrap();
+        assert!(count(&new) > seen);
+        assert_eq!(wait_for_locks(&mut connection, 0).await.unwrap(), 10_000, "the usual limit is back");
+        checkpoints.finish(connection).await;
     }
 }
