@@ -18,6 +18,8 @@ use super::clock::{ClockTable, Entry};
 const SHARDS_MAX: usize = 128;
 /// A small cache has fewer shards, so that eviction has a choice in each.
 const ENTRIES_PER_SHARD_MIN: usize = 64;
+/// Fewer look-ups in a shard cost less one by one than as a group.
+const GROUPED_MIN: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Shards<E> {
@@ -101,12 +103,20 @@ impl<E: Entry> Shards<E> {
         {
             let shard = self.shard(of_shard[0].0);
             let mut hits = 0;
-            let mut wanted =
-                of_shard.iter().map(|(hash, index)| (*index as usize, keys[*index as usize], *hash));
-            shard.table.read().entries.visit(&mut wanted, &mut |index, entry| {
+            let mut found = |index, entry: &Arc<E>| {
                 hits += 1;
                 visit(index, entry);
-            });
+            };
+            let mut wanted =
+                of_shard.iter().map(|(hash, index)| (*index as usize, keys[*index as usize], *hash));
+            let entries = &shard.table.read().entries;
+            if of_shard.len() < GROUPED_MIN {
+                for (index, key, hash) in wanted {
+                    entries.get(key, hash).into_iter().for_each(|entry| found(index, entry));
+                }
+            } else {
+                entries.visit(&mut wanted, &mut found);
+            }
             shard.hits.fetch_add(hits, Ordering::Relaxed);
         }
     }

@@ -10,7 +10,7 @@ pub const OPTIONS: &[Spec] = &options! {
     option metric_processing_delay(ANY, "60", "Seconds between passes over all sacks if greedy is off; 0 is 1.")
         { formerly: &[("storage", "metric_processing_delay")] };
     option greedy(Kind::Bool, "true", "Process measures as they arrive.");
-    option gather_ms(ANY, "200",
+    option gather_ms(ANY, "100",
         "gnudi: how long a sack collects measures before it is processed, in milliseconds, so that one pass folds \
          many requests. On shared engines it is five times the duration of a pass if that is longer, but 500 ms at \
          most.");
