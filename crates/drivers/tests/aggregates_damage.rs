@@ -65,10 +65,9 @@ async fn write(store: &LocalAggregates, version: u8) {
     store.sync().await.unwrap();
 }
 
-/// Waits until the background threads are idle.
+/// Waits until the runs of so many flushes are there. The flush's part of the log is gone once the store is dropped.
 async fn settle(store: &LocalAggregates, flushes: u64) {
     until("a flush", async || store.figures().flushes >= flushes).await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 /// How many heads and blocks are missing or damaged; asserts that all others have the newest version.

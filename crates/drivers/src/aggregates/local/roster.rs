@@ -90,6 +90,8 @@ pub struct Roster {
     dir: PathBuf,
     /// Segments that have a file.
     numbers: BTreeSet<u32>,
+    /// Segments before this one are released.
+    first: u32,
     /// The file written last.
     file: Option<RosterFile>,
     /// Entries written to the log since the last sync began.
@@ -106,9 +108,9 @@ impl Roster {
     /// Reads the files for segments after `done`; removes files for earlier ones.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, done: u32) -> io::Result<(Self, Expected)> {
         let mut expected = Expected::default();
-        let mut roster =
-            Self { disk, dir: dir.to_owned(), numbers: BTreeSet::new(), file: None, waiting: Vec::new() };
-        roster.numbers = roster.disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
+        let (dir, waiting) = (dir.to_owned(), Vec::new());
+        let mut roster = Self { disk, dir, numbers: BTreeSet::new(), first: 0, file: None, waiting };
+        roster.numbers = roster.disk.list(&roster.dir)?.iter().filter_map(|name| number_of(name)).collect();
         roster.release(done.saturating_add(1));
         for number in &roster.numbers {
             let path = roster.path(*number);
@@ -140,10 +142,14 @@ impl Roster {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Lists durable frames.
+    /// Lists durable frames. Omits those of segments that were released meanwhile: a flushed segment that is listed alone
+    /// would hide the loss of the others of its run.
     pub fn write(&mut self, listed: &[Listed]) {
         for of_segment in listed.chunk_by(|one, next| one.at.segment == next.at.segment) {
             let number = of_segment[0].at.segment;
+            if number < self.first {
+                continue;
+            }
             if let Err(error) = self.append(number, of_segment) {
                 self.file = None;
                 tracing::warn!("{} could not be written: {error}", self.path(number).display());
@@ -176,6 +182,7 @@ impl Roster {
 
     /// Removes the files for segments before this one.
     pub fn release(&mut self, before: u32) {
+        self.first = self.first.max(before);
         self.waiting.retain(|listed| listed.at.segment >= before);
         if self.file.as_ref().is_some_and(|file| file.number < before) {
             // A removed file keeps its space while it is open.
@@ -307,5 +314,20 @@ mod tests {
         assert_eq!(Vec::from_iter(open(0).1.rest()), [first[2], more]);
         assert!(open(3).1.rest().is_empty());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A flush may end between the start of a sync and its record.
+    #[test]
+    fn a_segment_that_is_released_during_a_sync_is_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Roster::open(Arc::new(LocalDisk), folder.path(), 0).unwrap();
+        let [flushed, left] =
+            [2, 3].map(|number| listed(number, 64, Key::head(MetricId(Uuid::from_u128(7)))));
+        let (mut roster, _) = open();
+        roster.add([flushed, left]);
+        let taken = roster.take();
+        roster.release(3);
+        roster.write(&taken);
+        assert_eq!(Vec::from_iter(open().1.rest()), [left]);
     }
 }
