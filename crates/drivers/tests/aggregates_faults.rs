@@ -175,25 +175,31 @@ async fn a_run_replaces_nothing_before_its_name_is_durable() {
     }
 }
 
-/// After a failed merge the next one comes 10 s later. Flushes wait for it, each for a while, and writers for them.
+/// Every merge fails. Flushes wait for one, each for a while, and writers for them.
 #[tokio::test]
 async fn writes_are_slowed_while_merges_lag() {
     let disk = SimDisk::default();
     let merges_wait_max = Duration::from_millis(200);
     let options = LocalAggregatesOptions { merges_wait_max, ..small_aggregates(FLUSH_AT) };
     let store = open_aggregates(&disk, &options).unwrap();
+    let (mut slow, mut next, mut failed) = (0, 0, false);
     disk.fail_named(Operation::Create, ".heads.run.tmp", ErrorKind::Other);
-    let mut slow = 0;
-    let mut next = 0;
-    while slow < 3 {
+    while slow < 3 || store.figures().flushes_waited < 3 {
+        // The next attempt comes 10 s after a failure.
+        if disk.is_healed() {
+            failed = true;
+            disk.fail_named(Operation::Create, ".heads.run.tmp", ErrorKind::Other);
+        }
+        // A busy machine delays a write at any time.
+        let lag = store.figures().runs >= 16;
         let start = std::time::Instant::now();
         write(&*store, next).await.unwrap();
-        slow += u32::from(start.elapsed() > merges_wait_max / 2);
+        slow += u32::from(lag && start.elapsed() > merges_wait_max / 2);
         next += 1;
         assert!(next < 2_000, "nothing waits: {:?}", store.figures());
     }
     let figures = store.figures();
-    assert!(disk.is_healed() && figures.runs >= 16 && figures.flushes_waited >= 3, "{figures:?}");
+    assert!(failed && figures.runs >= 16 && figures.flushes_waited >= 3, "{figures:?}");
     assert!(figures.runs <= 16 + figures.flushes_waited, "{figures:?}");
     assert_each_there(&*store, 0..next).await;
 }
@@ -223,7 +229,7 @@ async fn writers_and_readers_go_on_through_flushes_and_merges() {
     until("a flush", async || store.figures().flushes > 5 && store.figures().merges > 0).await;
     until("merges", async || store.figures().runs < 12).await;
     // Room for the log twice, the spares, and the 80 heads: superseded values are gone.
-    assert!(disk.used() < 2_500_000, "{} bytes", disk.used());
+    until("room", async || disk.used() < 2_500_000).await;
 }
 
 fn open_giving_up(disk: &SimDisk, unreadable_max: Duration) -> Arc<LocalAggregates> {
@@ -262,10 +268,7 @@ async fn a_bad_sector_of_the_log_costs_one_head_and_no_flush() {
         }
         assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
         for id in 10..60 {
-            tokio::time::timeout(Duration::from_secs(10), write(&*store, id))
-                .await
-                .expect("a flush")
-                .unwrap();
+            tokio::time::timeout(Duration::from_mins(1), write(&*store, id)).await.expect("a flush").unwrap();
         }
         until("a flush", async || store.figures().flushes > 0).await;
         assert!(matches!(others_are_there(&store, 5).await, Err(StoreError::Damaged(_))));
