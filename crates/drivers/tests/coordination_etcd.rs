@@ -51,7 +51,7 @@ async fn outages_end(engine: &mut Etcd) {
     let (cluster, address) = (Uuid::new_v4(), engine.address());
     let one = open(&address, cluster).await.unwrap();
     let again = async || open(&address, cluster).await;
-    let Held { session, sacks, tokens } = outage(&*one, &mut engine.process, DEADLINE * 2, again).await;
+    let Held { session, sacks, tokens } = outage(&*one, &mut engine.process, DEADLINE * 5, again).await;
     one.renew(session, r#"{"again":true}"#).await.unwrap();
     assert_eq!(one.acquire(session, &sacks).await.unwrap(), tokens);
     assert_eq!(one.members().await.unwrap()[0].about, r#"{"again":true}"#);

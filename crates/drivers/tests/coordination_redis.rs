@@ -62,12 +62,9 @@ async fn outages_end(engine: &mut RedisServer) {
     let (cluster, url) = (Uuid::new_v4(), engine.url());
     let one = open(&url, cluster).await.unwrap();
     let again = async || open(&url, cluster).await;
-    let Held { session, sacks, tokens } = outage(&*one, &mut engine.process, TIMEOUT * 3, again).await;
-    let again = Instant::now();
-    while one.renew(session, "{}").await != Err(CoordinationError::Expired) {
-        assert!(again.elapsed() < Duration::from_secs(5), "not found again");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let Held { session, sacks, tokens } = outage(&*one, &mut engine.process, TIMEOUT * 5, again).await;
+    let is_found = async || one.renew(session, "{}").await == Err(CoordinationError::Expired);
+    until("the server", is_found).await;
     joins_again(&one, &sacks, &tokens).await;
 }
 
@@ -111,7 +108,7 @@ async fn a_failover_costs_sessions_at_most() {
             Ok(()) => break assert_eq!(one.acquire(a, &sacks).await.unwrap(), before),
             Err(CoordinationError::Expired) => break joins_again(&one, &sacks, &before).await,
             Err(CoordinationError::Unavailable(_)) => {
-                assert!(asked.elapsed() < Duration::from_secs(30), "no failover");
+                assert!(asked.elapsed() < Duration::from_mins(1), "no failover");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

@@ -80,7 +80,8 @@ async fn outages_end(engine: &mut Database) {
     engine.process.pause();
     let asked = Instant::now();
     let answers = join_all((0..10).map(|_| one.renew(a, "{}"))).await;
-    assert!(asked.elapsed() < DEADLINE + Duration::from_secs(1), "{:?}", asked.elapsed());
+    // At once: one after the other they take ten times as long.
+    assert!(asked.elapsed() < DEADLINE * 5, "{:?}", asked.elapsed());
     answers.iter().for_each(is_unavailable);
     is_unavailable(&two.members().await);
     engine.process.resume();
@@ -110,7 +111,7 @@ async fn a_sleeper_holds_nobody_up(engine: &Database) {
         }
         let asked = Instant::now();
         while other.leave(b).await.is_err() {
-            assert!(asked.elapsed() < DEADLINE * 5, "still held up");
+            assert!(asked.elapsed() < DEADLINE * 20, "still held up");
         }
         if asked.elapsed() > DEADLINE / 2 {
             return;

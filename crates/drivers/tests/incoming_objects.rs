@@ -91,7 +91,7 @@ async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     assert!(log.positions(&[sack]).await.is_err_and(|error| refused(&error)));
     log.acknowledge(sack, Position(1 << 16 | 1)).await.unwrap();
     assert!(log.trim(&[]).await.is_err_and(|error| refused(&error)));
-    assert!(started.elapsed() < Duration::from_secs(3), "a call hung");
+    assert!(started.elapsed() < Duration::from_secs(30), "a call hung");
     let closed = try_open(&objects, CLUSTER, options()).await;
     assert!(matches!(closed, Err(OpenError::Engine { .. })));
     objects.set_down(false);
@@ -281,7 +281,7 @@ async fn a_missing_object_does_not_hold_the_others_up() {
             assert!(matches!(error, IncomingError::Unavailable(_)));
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), append).await.expect("held up for ever");
+    tokio::time::timeout(Duration::from_mins(1), append).await.expect("held up for ever");
     assert_eq!(all(&log).await, ["a", "c", "d"]);
     assert_eq!(log.figures().damaged, 1);
     assert_eq!(all(&*open(&objects, strict(4)).await).await, ["a", "c", "d"]);
@@ -301,7 +301,7 @@ async fn missing_objects_in_a_row_are_given_up_together() {
     let options = ObjectIncomingOptions { missing_wait: Duration::from_secs(1), ..strict(4) };
     let log = open(&objects, options).await;
     let append = async { while log.append(batch(&[(1, "11")])).await.is_err() {} };
-    tokio::time::timeout(Duration::from_secs(5), append).await.expect("one wait of a second");
+    tokio::time::timeout(Duration::from_millis(7500), append).await.expect("one wait of a second, not eight");
     assert_eq!(all(&log).await, ["1", "10", "11"]);
 }
 
@@ -388,10 +388,23 @@ async fn no_writer_starves() {
     const WRITERS: usize = 4;
     let objects = MemoryObjects::default();
     objects.set_delay(Duration::from_millis(2));
+    let mut logs = Vec::new();
+    for _ in 0..WRITERS {
+        logs.push(open(&objects, usual(4)).await);
+    }
     let until = Instant::now() + Duration::from_secs(3);
+    // How late the machine is.
+    let latest = tokio::spawn(async move {
+        let mut longest = Duration::ZERO;
+        while Instant::now() < until {
+            let started = Instant::now();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            longest = longest.max(started.elapsed());
+        }
+        longest
+    });
     let mut writers = Vec::new();
-    for id in 0..WRITERS {
-        let log = open(&objects, usual(4)).await;
+    for (id, log) in logs.into_iter().enumerate() {
         writers.push(tokio::spawn(async move {
             let (mut count, mut longest) = (0, Duration::ZERO);
             while Instant::now() < until {
@@ -402,10 +415,11 @@ async fn no_writer_starves() {
             (count, longest)
         }));
     }
+    let latest = latest.await.unwrap();
     let mut counts = Vec::new();
     for writer in writers {
         let (count, longest) = writer.await.unwrap();
-        assert!(longest < Duration::from_millis(500), "an append took {longest:?}");
+        assert!(longest < Duration::from_millis(500) + 2 * latest, "an append took {longest:?} ({latest:?})");
         counts.push(count);
     }
     println!("{counts:?} objects");

@@ -68,7 +68,7 @@ async fn what_is_missing_is_named(ceph: &Ceph) {
     let connect_timeout = Duration::from_secs(1);
     let text = failed(&CephOptions { conffile, connect_timeout, ..right }).await;
     assert!(text.contains("connect to the cluster") && text.contains("timed out"), "{text}");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 /// Calls time out while the cluster does not respond; afterwards all works, and created objects are found by
@@ -89,7 +89,8 @@ async fn stalls_end_with_the_deadline(ceph: &Ceph) {
         );
     }
     assert!(matches!(store.get("before").await, Err(ObjectError::Unavailable(_))));
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    // At once: one after the other they take 40 times as long.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     ceph.resume_osd(0);
     ceph.resume_osd(1);
     let patient = CephObjects::open(&ceph.options(), "stall").await.unwrap();

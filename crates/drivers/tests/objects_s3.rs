@@ -122,7 +122,7 @@ async fn deadlines_hold(engine: &str) {
     let mood = mute.clone();
     let proxy = Proxy::start(engine, move |_, _| *mood.lock()).await;
     let store = S3Objects::open(&S3Options { http, ..options(&proxy.endpoint()) }, "proxy").await.unwrap();
-    for bad in [Mood::SlowDown, Mood::Drop, Mood::Late(Duration::from_secs(5))] {
+    for bad in [Mood::SlowDown, Mood::Drop, Mood::Late(Duration::from_mins(1))] {
         *mute.lock() = bad;
         let start = Instant::now();
         let answer = store.get("any").await;
@@ -132,7 +132,7 @@ async fn deadlines_hold(engine: &str) {
         );
         let answer = store.create(&format!("late/{}", bad == Mood::Drop), Bytes::new()).await;
         assert!(matches!(answer, Err(ObjectError::Unavailable(_))), "{answer:?}");
-        assert!(start.elapsed() < Duration::from_secs(3), "{bad:?}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "{bad:?}: {:?}", start.elapsed());
     }
     *mute.lock() = Mood::Pass;
     assert_eq!(store.get("any").await, Ok(None));

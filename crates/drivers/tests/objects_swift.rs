@@ -186,7 +186,7 @@ async fn radosgw_swift() {
     let start = Instant::now();
     let answer = store.get("a").await;
     assert!(matches!(&answer, Err(ObjectError::Unavailable(text)) if text.contains("refused")), "{answer:?}");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(20));
     gateway.process.start_again();
     assert_eq!(store.get("a").await.unwrap().unwrap(), "a");
 }

@@ -90,7 +90,7 @@ fn first_sack(driver: &RedisIncoming) -> Sack {
 
 /// Retries until it succeeds.
 async fn eventually<T, E: std::fmt::Debug>(what: &str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         match attempt().await {
             Ok(value) => return value,
@@ -151,18 +151,19 @@ async fn a_server_that_is_down_is_unavailable_at_once_and_comes_back() {
     driver.append(batch(&[0], 1)).await.unwrap();
     let before = waiting(&driver, first_sack(&driver)).await[0].0;
     server.process.stop();
-    let started = Instant::now();
+    let mut took = Duration::MAX;
     for _ in 0..3 {
+        let started = Instant::now();
         let refused = driver.append(batch(&[0], 1)).await;
         assert!(matches!(refused, Err(IncomingError::Unavailable(_))), "{refused:?}");
+        let sacks = [first_sack(&driver)];
+        assert!(matches!(driver.positions(&sacks).await, Err(IncomingError::Unavailable(_))));
+        assert!(matches!(store.read_heads(&[metric(0)]).await[0], Err(StoreError::Unavailable(_))));
+        let written = store.write(Fence::EVERYTHING, vec![write(0, "h", &[])]).await;
+        assert!(matches!(written[0], Err(StoreError::Unavailable(_))));
+        took = took.min(started.elapsed());
     }
-    assert!(matches!(driver.positions(&[first_sack(&driver)]).await, Err(IncomingError::Unavailable(_))));
-    assert!(matches!(store.read_heads(&[metric(0)]).await[0], Err(StoreError::Unavailable(_))));
-    assert!(matches!(
-        store.write(Fence::EVERYTHING, vec![write(0, "h", &[])]).await[0],
-        Err(StoreError::Unavailable(_))
-    ));
-    assert!(started.elapsed() < SLACK, "a refused connection takes no time: {:?}", started.elapsed());
+    assert!(took < SLACK, "a refused connection takes no time: {took:?}");
     let unreachable = open(incoming_options(&server.url())).await.err().unwrap();
     assert!(matches!(&unreachable, OpenError::Engine { engine, .. } if engine.contains("redis 127.0.0.1")));
     server.process.start_again();
@@ -198,7 +199,7 @@ async fn a_server_that_hangs_is_given_up_after_the_deadline() {
     assert!(matches!(appended, Err(IncomingError::Unavailable(_))), "{appended:?}");
     assert!(matches!(read, Err(IncomingError::Unavailable(_))), "{read:?}");
     assert!(matches!(blocks[0], Err(StoreError::Unavailable(_))), "{blocks:?}");
-    assert!(started.elapsed() < Duration::from_secs(1) + SLACK, "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1) + 5 * SLACK, "{:?}", started.elapsed());
     server.process.resume();
     eventually("it goes on", async || driver.append(batch(&[0], 3)).await).await;
     let numbers = numbers(&driver, sack).await;

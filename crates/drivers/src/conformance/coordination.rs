@@ -1,6 +1,11 @@
 //! The rules of [`Coordinator`] and [`Arbiter`].
 
-use std::{collections::BTreeSet, num::NonZeroU16, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    num::NonZeroU16,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::{BoxFuture, join_all};
 use gnudi_model::{Sack, SackCount, SackId};
@@ -253,9 +258,16 @@ async fn leaving_frees_everything(setup: &CoordinationSetup) {
 
 async fn what_is_not_renewed_ends(setup: &CoordinationSetup) {
     let (one, two) = (setup.one(), setup.two());
-    let a = one.join("a", "{}", setup.ttl).await.unwrap();
     let b = setup.join(1, "b").await;
-    let before = acquire(one, a, &[1, 2]).await;
+    let (a, before) = loop {
+        let joins = Instant::now();
+        let a = one.join("a", "{}", setup.ttl).await.unwrap();
+        match one.acquire(a, &sacks([1, 2])).await {
+            // The machine stood still.
+            Err(CoordinationError::Expired) if joins.elapsed() >= setup.ttl => {}
+            tokens => break (a, tokens.unwrap()),
+        }
+    };
     let kept = token(two, b, 3).await;
     setup.outlive().await;
     assert_eq!(names(two).await, ["b"]);
@@ -275,15 +287,42 @@ async fn what_is_not_renewed_ends(setup: &CoordinationSetup) {
 }
 
 async fn what_is_renewed_stays(setup: &CoordinationSetup) {
-    let one = setup.one();
-    let a = one.join("a", "{}", setup.ttl).await.unwrap();
-    let held = token(one, a, 1).await;
-    for _ in 0..8 {
-        (setup.pass)(setup.ttl / 4).await;
-        one.renew(a, "{}").await.unwrap();
+    const TRIES: usize = 10;
+    for _ in 0..TRIES {
+        let (kept, pause_max) = renewed_regularly(setup).await;
+        // A machine that stands still ends the session, too.
+        if kept.is_ok() || pause_max < setup.ttl {
+            kept.expect("it was renewed in time");
+            return;
+        }
     }
-    assert_eq!(owned(setup.two()).await, [(sack(1), a, held)]);
-    assert_eq!(token(one, a, 1).await, held);
+    panic!("no renewal was in time");
+}
+
+/// Whether a session that is renewed eight times is kept, and the longest time without a renewal.
+async fn renewed_regularly(setup: &CoordinationSetup) -> (Result<(), CoordinationError>, Duration) {
+    let one = setup.one();
+    let mut renewed = Instant::now();
+    let mut pause_max = Duration::ZERO;
+    let a = one.join("a", "{}", setup.ttl).await.unwrap();
+    let kept: Result<(), CoordinationError> = async {
+        let held = one.acquire(a, &[sack(1)]).await?[0];
+        for _ in 0..8 {
+            (setup.pass)(setup.ttl / 4).await;
+            let renews = Instant::now();
+            one.renew(a, "{}").await?;
+            pause_max = pause_max.max(renewed.elapsed());
+            renewed = renews;
+        }
+        let owned = owned(setup.two()).await;
+        assert_eq!(one.acquire(a, &[sack(1)]).await?, [held]);
+        assert_eq!(owned, [(sack(1), a, held.expect("the sack is free"))]);
+        Ok(())
+    }
+    .await;
+    pause_max = pause_max.max(renewed.elapsed());
+    one.leave(a).await.unwrap();
+    (kept, pause_max)
 }
 
 async fn tokens_advance(setup: &CoordinationSetup) {

@@ -20,7 +20,7 @@ pub trait SharedIncoming: Incoming + Topology {}
 impl<D: Incoming + Topology> SharedIncoming for D {}
 
 /// How long a change of one process may take to become visible to another.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs all tests on a driver; each call of `make` must give two drivers on one new, empty store, like two
 /// processes.
