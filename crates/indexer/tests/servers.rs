@@ -56,50 +56,63 @@ async fn survives_a_restart(kind: Kind) {
     let mut database = Database::start(kind);
     let indexer = Arc::new(open(&fresh(&database)).await);
     let stop = Arc::new(AtomicBool::new(false));
+    let (created, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let writers: Vec<_> = (0..4u128)
         .map(|writer| {
             let (indexer, stop) = (indexer.clone(), stop.clone());
+            let (created, refused) = (created.clone(), refused.clone());
             tokio::spawn(async move {
-                let (mut answered, mut failed, mut number) = (Vec::new(), 0u32, 0);
+                let (mut answered, mut failed, mut number) = (Vec::new(), false, 0);
                 while !stop.load(Ordering::Relaxed) {
                     number += 1;
                     let metric = number * 10 + writer;
                     match create(&indexer, metric).await {
-                        Ok(()) => answered.push(id(metric)),
-                        Err(IndexerError::Unavailable(_)) => failed += 1,
+                        Ok(()) => {
+                            answered.push(id(metric));
+                            note(&created);
+                        }
+                        Err(IndexerError::Unavailable(_)) => {
+                            failed = true;
+                            note(&refused);
+                        }
                         Err(error) => panic!("{error:?}"),
                     }
-                    if failed > 0 {
+                    if failed {
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
                 }
-                (answered, failed)
+                answered
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    reaches(&created, 21).await;
     tokio::task::block_in_place(|| database.process.stop());
     let start = Instant::now();
-    let refused = indexer.metrics(&[id(1)]).await.unwrap_err();
-    assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
-    let refused = create(&indexer, 1).await.unwrap_err();
-    assert!(matches!(refused, IndexerError::Unavailable(_)), "{refused:?}");
+    let failed = indexer.metrics(&[id(1)]).await.unwrap_err();
+    assert!(matches!(failed, IndexerError::Unavailable(_)), "{failed:?}");
+    let failed = create(&indexer, 1).await.unwrap_err();
+    assert!(matches!(failed, IndexerError::Unavailable(_)), "{failed:?}");
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    reaches(&refused, 1).await;
+    let before = created.load(Ordering::Relaxed);
     tokio::task::block_in_place(|| database.process.start_again());
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    reaches(&created, before + 21).await;
     stop.store(true, Ordering::Relaxed);
-    let mut answered = HashSet::new();
-    let mut failed = 0;
-    for writer in join_all(writers).await {
-        let (of_writer, failures) = writer.unwrap();
-        answered.extend(of_writer);
-        failed += failures;
-    }
+    let answered: HashSet<_> = join_all(writers).await.into_iter().flat_map(Result::unwrap).collect();
     create(&indexer, 2).await.unwrap();
     assert!(indexer.metrics(&[id(2)]).await.unwrap()[0].is_some());
     let found = all(&indexer).await;
     assert!(answered.is_subset(&found), "{} were answered, {} are there", answered.len(), found.len());
-    assert!(failed > 0 && answered.len() > 20, "{failed} failed, {} were answered", answered.len());
+}
+
+/// Waits until something was counted so many times.
+async fn reaches(count: &AtomicU64, wanted: u64) {
+    let reached = async {
+        while count.load(Ordering::Relaxed) < wanted {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), reached).await.expect("writers go on");
 }
 
 tests! {
@@ -126,7 +139,7 @@ async fn has_deadlines(kind: Kind) {
     assert!(matches!(read, Err(IndexerError::Unavailable(_))), "{read:?}");
     assert!(matches!(written, Err(IndexerError::Unavailable(_))), "{written:?}");
     assert!(opened.is_err());
-    assert!(elapsed < limit * 2, "{elapsed:?}");
+    assert!(elapsed < limit * 8, "{elapsed:?}");
     create(&indexer, 3).await.unwrap();
     assert!(indexer.metrics(&[id(3)]).await.unwrap()[0].is_some());
 }
@@ -185,7 +198,7 @@ async fn postgres_that_is_no_longer_the_primary_is_left() {
     assert!(indexer.metrics(&[id(1)]).await.unwrap()[0].is_some());
     let start = Instant::now();
     while !sessions().is_disjoint(&before) {
-        assert!(start.elapsed() < Duration::from_secs(10), "{before:?} are kept");
+        assert!(start.elapsed() < Duration::from_mins(1), "{before:?} are kept");
         tokio::time::sleep(pause).await;
     }
 }
@@ -266,7 +279,7 @@ async fn postgres_gives_a_migration_its_time() {
         other.execute("index", hold)
     });
     let locks = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'";
-    while database.execute("index", locks) == "0" {
+    while database.execute("index", locks) == "0" && !migrates.is_finished() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     SqlIndexer::open(&options).await.unwrap();
@@ -280,9 +293,13 @@ async fn postgres_that_is_gone_ends_a_migration() {
     let mut options = fresh(&database);
     let DatabaseOptions::Server(server) = &mut options else { panic!("{options:?}") };
     server.timeout = Duration::from_millis(500);
+    database.execute("index", "CREATE TABLE finished (is_finished BOOLEAN)");
     let other = database.clone();
     let migrates = tokio::task::spawn_blocking(move || {
-        other.execute("index", "SELECT pg_advisory_lock(113724113578242); SELECT pg_sleep(5)")
+        // For a minute, or until the test is over.
+        let hold = "SELECT pg_advisory_lock(113724113578242); DO $$ BEGIN FOR i IN 1..3000 LOOP \
+                    PERFORM 1 FROM finished; EXIT WHEN FOUND; PERFORM pg_sleep(0.02); END LOOP; END $$";
+        other.execute("index", hold)
     });
     let start = Instant::now();
     let wait_for = async |locks: &str| {
@@ -296,8 +313,9 @@ async fn postgres_that_is_gone_ends_a_migration() {
     let opens = tokio::spawn(async move { SqlIndexer::open(&options).await.map(drop) });
     wait_for("NOT granted").await;
     database.process.pause();
-    let opened = tokio::time::timeout(Duration::from_secs(20), opens).await;
+    let opened = tokio::time::timeout(Duration::from_secs(30), opens).await;
     database.process.resume();
+    database.execute("index", "INSERT INTO finished VALUES (TRUE)");
     migrates.await.unwrap();
     let error = opened.expect("an answer").unwrap().unwrap_err().to_string();
     assert!(error.contains("no answer within 500 ms"), "{error}");

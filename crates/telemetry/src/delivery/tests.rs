@@ -9,7 +9,7 @@ use gnudi_client::ClientOptions;
 use gnudi_model::Timestamp;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
+    net::TcpSocket,
 };
 
 use super::*;
@@ -100,15 +100,16 @@ async fn a_metric_with_more_measures_than_a_request_holds_is_posted_in_parts() {
 
 #[tokio::test]
 async fn a_store_that_is_away_is_noticed_without_measures() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Until it listens, nobody else gets the port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let mut backlog = backlog(&format!("http://{address}"));
     backlog.probe().await;
     assert!(backlog.failing);
     backlog.post().await;
     assert!(backlog.failing, "nobody listens yet");
-    let listener = TcpListener::bind(address).await.unwrap();
+    let listener = socket.listen(1).unwrap();
     let answer = async {
         let (mut connection, _) = listener.accept().await.unwrap();
         assert!(connection.read(&mut [0; 1024]).await.unwrap() > 0);
