@@ -227,13 +227,18 @@ mod tests {
     fn whoever_looks_for_an_owner_keeps_none_out() {
         let root = tempfile::tempdir().unwrap();
         drop(DataDir::open(root.path()).unwrap());
-        let looking = lock_unchanged(root.path()).unwrap();
-        let looking = thread::spawn(move || {
-            thread::sleep(LOCK_PAUSE);
-            drop(looking);
-        });
-        DataDir::open(root.path()).unwrap();
-        looking.join().unwrap();
+        let opens = || {
+            let looking = lock_unchanged(root.path()).unwrap();
+            let looking = thread::spawn(move || {
+                thread::sleep(LOCK_PAUSE);
+                drop(looking);
+            });
+            let opened = DataDir::open(root.path());
+            looking.join().unwrap();
+            opened.is_ok()
+        };
+        // A busy machine may delay the thread for longer than a start waits.
+        assert!((0..5).any(|_| opens()));
     }
 
     #[test]

@@ -485,7 +485,7 @@ pub(crate) mod tests {
         let (send, receive) = std::sync::mpsc::channel();
         let waits = runtime.spawn(async move {
             tokio::spawn(async move { send.send(7).unwrap() });
-            without_blocking_tasks(|| receive.recv_timeout(Duration::from_secs(10)))
+            without_blocking_tasks(|| receive.recv_timeout(Duration::from_mins(1)))
         });
         assert_eq!(runtime.block_on(waits).unwrap(), Ok(7));
         assert_eq!(without_blocking_tasks(|| 8), 8, "outside of a runtime");

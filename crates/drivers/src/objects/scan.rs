@@ -134,14 +134,28 @@ mod tests {
         }
     }
 
+    /// Whether a slow scan goes on without its caller, and serves the next ones.
+    async fn is_shared(store: &Store, shared: &SharedScan<&'static str>) -> bool {
+        let given_up = tokio::time::timeout(Duration::from_millis(200), shared.names(store.scan(500))).await;
+        for _ in 0..2 {
+            assert_eq!(*shared.names(store.scan(0)).await.unwrap(), ["a", "b"]);
+        }
+        given_up.is_err() && store.scans() == 1
+    }
+
     #[tokio::test]
     async fn a_slow_scan_goes_on_without_its_caller_and_serves_the_next_ones() {
-        let (store, shared) = (Store::default(), SharedScan::with(Duration::from_millis(100)));
-        let given_up = tokio::time::timeout(Duration::from_millis(200), shared.names(store.scan(500))).await;
-        assert!(given_up.is_err());
-        assert_eq!(*shared.names(store.scan(0)).await.unwrap(), ["a", "b"]);
-        assert_eq!(*shared.names(store.scan(0)).await.unwrap(), ["a", "b"]);
-        assert_eq!(store.scans(), 1);
+        const TRIES_MAX: usize = 5;
+        let mut tries = 0;
+        let (store, shared) = loop {
+            let (store, shared) = (Store::default(), SharedScan::with(Duration::from_millis(100)));
+            if is_shared(&store, &shared).await {
+                break (store, shared);
+            }
+            // If the machine stands still, the names are too old.
+            tries += 1;
+            assert!(tries < TRIES_MAX, "{} scans", store.scans());
+        };
         tokio::time::sleep(Duration::from_millis(1500)).await;
         shared.names(store.scan(0)).await.unwrap();
         assert_eq!(store.scans(), 2, "it is too old");
@@ -149,7 +163,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_quick_scan_serves_nobody_who_comes_after_its_begin() {
-        let (store, shared) = (Store::default(), SharedScan::new());
+        // None is slow, even on a busy machine.
+        let (store, shared) = (Store::default(), SharedScan::with(Duration::from_mins(1)));
         for scans in 1..4 {
             shared.names(store.scan(0)).await.unwrap();
             assert_eq!(store.scans(), scans);

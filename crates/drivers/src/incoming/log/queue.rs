@@ -149,6 +149,8 @@ impl Drop for Admission {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
 
     /// Nobody waits for the answer.
@@ -160,23 +162,23 @@ mod tests {
     #[tokio::test]
     async fn the_writer_is_idle_after_a_while() {
         let queue = Arc::new(WriteQueue::new(1 << 20));
+        let idle = Arc::new(Semaphore::new(0));
         let take = || {
-            let queue = Arc::clone(&queue);
-            let taken = move || {
-                let mut was_idle = false;
-                let batches = queue.take(|| was_idle = true).map(|batches| batches.len());
-                (batches, was_idle)
-            };
-            tokio::task::spawn_blocking(taken)
+            let (queue, idle) = (Arc::clone(&queue), Arc::clone(&idle));
+            tokio::task::spawn_blocking(move || {
+                queue.take(|| idle.add_permits(1)).map(|batches| batches.len())
+            })
         };
         push(queue.clone()).await;
-        assert_eq!(take().await.unwrap(), (Some(1), false));
+        assert_eq!(take().await.unwrap(), Some(1));
+        assert_eq!(idle.available_permits(), 0);
         let taken = take();
-        tokio::time::sleep(10 * IDLE_AFTER).await;
+        idle.acquire().await.unwrap().forget();
         push(queue.clone()).await;
-        assert_eq!(taken.await.unwrap(), (Some(1), true));
+        assert_eq!(taken.await.unwrap(), Some(1));
+        assert_eq!(idle.available_permits(), 0);
         queue.close();
-        assert_eq!(take().await.unwrap(), (None, true));
+        assert_eq!((take().await.unwrap(), idle.available_permits()), (None, 1));
     }
 
     #[test]
