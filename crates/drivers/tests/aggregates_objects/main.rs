@@ -1,10 +1,11 @@
 //! Aggregates on an object store: the suite, number of requests, random passes of two processes, suspended
-//! writers, damage.
+//! writers, readers beside them, damage.
 
 mod chain;
 mod damage;
 mod engines;
 mod model;
+mod readers;
 mod setup;
 mod trips;
 mod world;
