@@ -66,6 +66,20 @@ async fn an_api_process_refreshes_what_others_process() {
     assert!(api.cluster().await.unwrap().processes.is_empty());
 }
 
+/// In a store of objects that takes several requests, each of which may take seconds.
+#[tokio::test(start_paused = true)]
+async fn sacks_are_opened_though_to_raise_a_fence_takes_longer_than_a_lease() {
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let store = Arc::new(Tapped::raising_slowly(3 * LEASE));
+    let engine = cluster.engine_on(cluster.incoming.clone(), store, cluster.coordinator.clone());
+    let worker = Metricd::start(engine.clone(), &options("one", LEASE));
+    engine.append(batch(0..METRICS, 0)).await.unwrap();
+    let all: Vec<_> = (0..METRICS).map(metric).collect();
+    engine.refresh(&all, Duration::from_mins(1)).await.unwrap();
+    assert_eq!(engine.owned().len(), usize::from(SACKS));
+    worker.stop().await;
+}
+
 /// The metrics of a unit are in two sacks once a split has ended.
 #[tokio::test(start_paused = true)]
 async fn a_refresh_waits_for_the_right_sack_when_a_split_ends_meanwhile() {

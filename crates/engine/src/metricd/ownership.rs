@@ -263,33 +263,40 @@ impl Owner {
 
     /// Raises the fences of leased units, then opens them to the workers.
     async fn open(&mut self, session: Session, leased: Vec<Fence>) -> Result<(), CoordinationError> {
-        let (engine, queue) = (&self.engine, &self.queue);
-        let mut opened = Vec::new();
+        let engine = Arc::clone(&self.engine);
+        let store = &engine.store;
+        // What has not begun by then is left to the next round. What has begun is awaited: on a store whose requests take long
+        // it would never end if each round began it anew.
+        let until = Instant::now() + self.membership.due_in() + self.membership.renewal_delay() / 2;
+        let mut leased = leased.into_iter();
+        let next = move || leased.next().filter(|_| Instant::now() < until);
+        let raises = stream::iter(std::iter::from_fn(next))
+            .map(async |fence| (fence, store.raise(fence).await))
+            .buffer_unordered(RAISES_AT_ONCE);
+        tokio::pin!(raises);
         let mut refused = Vec::new();
         let mut is_closed = false;
-        let raises = stream::iter(leased)
-            .map(async |fence| (fence, engine.store.raise(fence).await))
-            .buffer_unordered(RAISES_AT_ONCE);
-        let opening = async {
-            tokio::pin!(raises);
-            while let Some((fence, raised)) = raises.next().await {
-                match raised {
-                    Ok(()) => {
-                        engine.outage.answered();
-                        engine.units.insert(fence);
-                        queue.push_now(fence.sack.id);
-                        opened.push(fence.sack);
-                    }
-                    Err(StoreError::Fenced { held, .. }) => refused.push((fence.sack, held)),
-                    Err(StoreError::Closed) => is_closed = true,
-                    Err(error) => engine.outage.failed(&error),
+        loop {
+            let Ok(raise) = timeout(self.membership.due_in(), raises.next()).await else {
+                // The session must be renewed meanwhile.
+                if self.renew().await? == session {
+                    continue;
                 }
+                return Ok(());
+            };
+            let Some((fence, raised)) = raise else { break };
+            match raised {
+                Ok(()) => {
+                    engine.outage.answered();
+                    engine.units.insert(fence);
+                    self.queue.push_now(fence.sack.id);
+                    self.opened.insert(fence.sack);
+                }
+                Err(StoreError::Fenced { held, .. }) => refused.push((fence.sack, held)),
+                Err(StoreError::Closed) => is_closed = true,
+                Err(error) => engine.outage.failed(&error),
             }
-        };
-        // The session must be renewed meanwhile: fences not raised by then are raised in the next round.
-        let limit = self.membership.due_in() + self.membership.renewal_delay() / 2;
-        let _ = timeout(limit, opening).await;
-        self.opened.extend(opened);
+        }
         if is_closed {
             let error = StoreError::Closed;
             tracing::error!(%error, "this process stops processing measures; other processes must process those it accepts");

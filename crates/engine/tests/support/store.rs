@@ -22,6 +22,8 @@ pub struct Tapped {
     undeletable: Vec<MetricId>,
     /// The duration of a write.
     delay: Duration,
+    /// The duration of a raise of a fence.
+    raise_delay: Duration,
     /// Whether passes should defer measures.
     defers: bool,
     writing: AtomicUsize,
@@ -31,8 +33,8 @@ pub struct Tapped {
 
 impl Tapped {
     pub fn new(tap: impl Fn(&'static str, &[MetricWrite]) -> usize + Send + Sync + 'static) -> Self {
-        let (store, undeletable, delay, defers, writing, most_writing) = Default::default();
-        Tapped { store, tap: Box::new(tap), undeletable, delay, defers, writing, most_writing }
+        let (store, undeletable, delay, raise_delay, defers, writing, most_writing) = Default::default();
+        Tapped { store, tap: Box::new(tap), undeletable, delay, raise_delay, defers, writing, most_writing }
     }
 
     #[must_use]
@@ -42,6 +44,10 @@ impl Tapped {
 
     pub fn slow(delay: Duration) -> Self {
         Tapped { delay, ..Tapped::new(|_, writes| writes.len()) }
+    }
+
+    pub fn raising_slowly(raise_delay: Duration) -> Self {
+        Tapped { raise_delay, ..Tapped::new(|_, writes| writes.len()) }
     }
 
     pub fn keeping(undeletable: Vec<MetricId>) -> Self {
@@ -80,6 +86,9 @@ impl AggregateStore for Tapped {
     }
 
     async fn raise(&self, fence: Fence) -> Result<(), StoreError> {
+        if !self.raise_delay.is_zero() {
+            tokio::time::sleep(self.raise_delay).await;
+        }
         self.store.raise(fence).await
     }
 
