@@ -44,8 +44,23 @@ impl Publisher for OpentelemetryPublisher {
             return Receipt::done();
         }
         let endpoint = self.endpoint.clone();
-        begin(async move { endpoint.post("", request.to_string().into(), points).await })
+        begin(async move { endpoint.post_checked("", request.to_string().into(), points, check_taken).await })
     }
+}
+
+/// What a collector rejects although it answers 200, which it does if it takes a part of a request.
+fn check_taken(answer: &[u8]) -> Result<(), String> {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let partial = &answer["partialSuccess"];
+    // OTLP/JSON writes 64-bit integers as texts.
+    let rejected = match &partial["rejectedDataPoints"] {
+        Value::String(count) => count.parse::<u64>().unwrap_or(0),
+        count => count.as_u64().unwrap_or(0),
+    };
+    if rejected == 0 {
+        return Ok(());
+    }
+    Err(format!("{rejected} data points: {}", partial["errorMessage"].as_str().unwrap_or_default()))
 }
 
 /// An export request, and the number of samples in it.
@@ -106,7 +121,34 @@ fn point(sample: &Sample<'_>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publishers::tests::sample;
+    use crate::{
+        publishers::{PublisherUrl, tests::sample},
+        test_server::serve,
+    };
+
+    #[tokio::test]
+    async fn points_that_a_collector_rejects_fail_their_message() {
+        let mut answers = [
+            r#"{"partialSuccess": {}}"#,
+            r#"{"partialSuccess": {"rejectedDataPoints": "0", "errorMessage": "a warning"}}"#,
+            r#"{"partialSuccess": {"rejectedDataPoints": "1", "errorMessage": "too old"}}"#,
+            "",
+        ]
+        .into_iter();
+        let url = serve(move |_, _| ("200 OK", answers.next().unwrap())).await;
+        let url = format!("{}/?timeout=60", url.replace("http", "opentelemetryhttp"));
+        let url = PublisherUrl::parse(&url).unwrap();
+        let counts = PublisherCounts::default();
+        let publisher = OpentelemetryPublisher::open(&url, counts.clone()).unwrap();
+        let samples = [sample("a", 1.0), sample("b", 2.0)];
+        for _ in 0..2 {
+            publisher.samples(&samples).await.unwrap();
+        }
+        let reason = publisher.samples(&samples).await.unwrap_err().reason;
+        assert!(reason.ends_with("refuses: 1 data points: too old"), "{reason}");
+        publisher.samples(&samples).await.unwrap();
+        assert_eq!((counts.published.get(), counts.lost.get()), (6, 0));
+    }
 
     #[test]
     fn samples_become_points_of_metrics() {

@@ -100,8 +100,20 @@ impl HttpEndpoint {
     /// Posts until the endpoint accepts or rejects it, or the retries are used up: then `items` are counted as lost,
     /// and the result is a success. `sub_path` is appended to the path.
     pub async fn post(&self, sub_path: &str, body: Bytes, items: usize) -> Result<(), PublishError> {
+        self.post_checked(sub_path, body, items, |_| Ok(())).await
+    }
+
+    /// Like [`HttpEndpoint::post`]. `check` reads the body of a 2xx response: its error says what the endpoint rejects all
+    /// the same.
+    pub async fn post_checked(
+        &self,
+        sub_path: &str,
+        body: Bytes,
+        items: usize,
+        check: fn(&[u8]) -> Result<(), String>,
+    ) -> Result<(), PublishError> {
         let _place = self.posts.acquire().await.expect("never closed");
-        let attempt = || self.attempt(sub_path, body.clone());
+        let attempt = || self.attempt(sub_path, body.clone(), check);
         let delivered = self.health.deliver(&self.counts, items, self.retries_max, attempt).await;
         let refused =
             |answer: String| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base));
@@ -111,7 +123,12 @@ impl HttpEndpoint {
         Ok(())
     }
 
-    async fn attempt(&self, sub_path: &str, body: Bytes) -> AttemptResult {
+    async fn attempt(
+        &self,
+        sub_path: &str,
+        body: Bytes,
+        check: fn(&[u8]) -> Result<(), String>,
+    ) -> AttemptResult {
         let uri = format!("{}{sub_path}{}", self.base, self.query);
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
@@ -125,7 +142,9 @@ impl HttpEndpoint {
         }
         match self.client.send_for_status(request).await {
             Err(error) => AttemptResult::Again(error.to_string()),
-            Ok(answer) if answer.status.is_success() => AttemptResult::Taken,
+            Ok(answer) if answer.status.is_success() => {
+                check(&answer.body).map_or_else(AttemptResult::Refused, |()| AttemptResult::Taken)
+            }
             Ok(answer) if is_passing(answer.status.as_u16()) => AttemptResult::Again(answer.text()),
             Ok(answer) => AttemptResult::Refused(answer.text()),
         }
