@@ -25,6 +25,9 @@ pub const PORT: u16 = 4952;
 /// Lifetime of a resolved address.
 const ADDRESS_TIME: Duration = Duration::from_mins(1);
 
+/// Pause after a look-up that failed: one takes many seconds if the name service is silent, and messages wait for it.
+const LOOK_UP_PAUSE: Duration = Duration::from_secs(10);
+
 pub struct UdpPublisher {
     shared: Arc<UdpTarget>,
     signer: Signer,
@@ -33,15 +36,23 @@ pub struct UdpPublisher {
 struct UdpTarget {
     host: String,
     port: u16,
-    line: Mutex<Option<ConnectedSocket>>,
+    line: Mutex<Option<LookUp>>,
     health: PeerHealth,
     counts: PublisherCounts,
 }
 
-/// A socket connected to the resolved address.
-struct ConnectedSocket {
-    socket: UdpSocket,
+/// The last look-up of the address.
+struct LookUp {
+    /// Connected to the address; the error if none is known.
+    socket: Result<UdpSocket, String>,
     since: Instant,
+}
+
+impl LookUp {
+    fn is_over(&self) -> bool {
+        let lifetime = if self.socket.is_ok() { ADDRESS_TIME } else { LOOK_UP_PAUSE };
+        self.since.elapsed() > lifetime
+    }
 }
 
 impl UdpPublisher {
@@ -89,19 +100,23 @@ impl UdpTarget {
         }
     }
 
-    async fn send_one(&self, line: &mut Option<ConnectedSocket>, datagram: &[u8]) -> io::Result<()> {
-        if line.as_ref().is_none_or(|line| line.since.elapsed() > ADDRESS_TIME) {
-            match self.connect().await {
-                Ok(socket) => *line = Some(ConnectedSocket { socket, since: Instant::now() }),
-                Err(error) => {
-                    // Without an answer of the name service the last address counts for another while.
-                    let Some(last) = line.as_mut() else { return Err(error) };
+    async fn send_one(&self, line: &mut Option<LookUp>, datagram: &[u8]) -> io::Result<()> {
+        if line.as_ref().is_none_or(LookUp::is_over) {
+            let connected = self.connect().await;
+            let socket = match (connected, line.take().and_then(|last| last.socket.ok())) {
+                // Without an answer of the name service the last address counts for another while.
+                (Err(error), Some(last)) => {
                     tracing::debug!(%error, host = self.host, "its address cannot be looked up");
-                    last.since = Instant::now();
+                    Ok(last)
                 }
-            }
+                (connected, _) => connected.map_err(|error| error.to_string()),
+            };
+            *line = Some(LookUp { socket, since: Instant::now() });
         }
-        let socket = &line.as_ref().expect("just set").socket;
+        let socket = match &line.as_ref().expect("just set").socket {
+            Ok(socket) => socket,
+            Err(error) => return Err(io::Error::other(error.clone())),
+        };
         match socket.send(datagram).await {
             // The error is about an earlier datagram; this one was not sent yet.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -155,27 +170,52 @@ mod tests {
         assert!(connect_to_first(&[unreachable]).await.is_err() && connect_to_first(&[]).await.is_err());
     }
 
-    #[tokio::test]
-    async fn an_address_counts_until_another_one_is_known() {
-        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let target = UdpTarget {
-            // No host has this name.
-            host: "\0".to_owned(),
-            port: PORT,
+    fn target(host: &str, port: u16) -> UdpTarget {
+        UdpTarget {
+            host: host.to_owned(),
+            port,
             line: Mutex::default(),
             health: PeerHealth::new("udp"),
             counts: PublisherCounts::default(),
-        };
-        target.send(&[b"lost".to_vec()]).await;
-        let socket = connect_to(peer.local_addr().unwrap()).await.unwrap();
-        let since = Instant::now()
-            .checked_sub(ADDRESS_TIME + Duration::from_secs(1))
-            .expect("the machine has run for so long");
-        *target.line.lock().await = Some(ConnectedSocket { socket, since });
-        target.send(&[b"sent".to_vec()]).await;
+        }
+    }
+
+    fn before(lifetime: Duration) -> Instant {
+        Instant::now()
+            .checked_sub(lifetime + Duration::from_secs(1))
+            .expect("the machine has run for so long")
+    }
+
+    async fn received(peer: &UdpSocket) -> Vec<u8> {
         let mut buffer = [0; 10];
         let length = peer.recv(&mut buffer).await.unwrap();
-        assert_eq!(&buffer[..length], b"sent");
+        buffer[..length].to_vec()
+    }
+
+    #[tokio::test]
+    async fn an_address_counts_until_another_one_is_known() {
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        // No host has this name.
+        let target = target("\0", PORT);
+        target.send(&[b"lost".to_vec()]).await;
+        let socket = Ok(connect_to(peer.local_addr().unwrap()).await.unwrap());
+        *target.line.lock().await = Some(LookUp { socket, since: before(ADDRESS_TIME) });
+        target.send(&[b"sent".to_vec()]).await;
+        assert_eq!(received(&peer).await, b"sent");
         assert_eq!((target.counts.published.get(), target.counts.lost.get()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_fails_is_not_repeated_for_each_datagram() {
+        let peer = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut target = target("\0", peer.local_addr().unwrap().port());
+        target.send(&[b"lost".to_vec()]).await;
+        // Its address is known from now on, and looked up after the pause.
+        "127.0.0.1".clone_into(&mut target.host);
+        target.send(&[b"lost".to_vec(), b"lost".to_vec()]).await;
+        assert_eq!((target.counts.published.get(), target.counts.lost.get()), (0, 3));
+        target.line.get_mut().as_mut().unwrap().since = before(LOOK_UP_PAUSE);
+        target.send(&[b"sent".to_vec()]).await;
+        assert_eq!(received(&peer).await, b"sent");
     }
 }
