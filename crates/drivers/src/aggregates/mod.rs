@@ -154,7 +154,8 @@ pub trait AggregateStore: Send + Sync + 'static {
     /// those of others. All metrics must belong to the fence's sack, each with one write at most.
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>>;
 
-    /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack.
+    /// Removes heads and blocks; metrics without any are no error. All must belong to the fence's sack. Survives a power
+    /// loss once it returns: the index forgets the metrics next, and what came back would never be removed.
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>>;
 
     /// All earlier writes survive a power loss once this returns.

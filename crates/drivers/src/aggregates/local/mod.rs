@@ -228,6 +228,13 @@ impl LocalAggregates {
             merges_waited,
         }
     }
+
+    /// Runs work that waits for the disk.
+    async fn blocking(&self, work: fn(&Shared) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.unwrap_or_else(|error| Err(StoreError::Unavailable(stopping(error))))
+    }
 }
 
 impl Drop for LocalAggregates {
@@ -570,13 +577,14 @@ impl AggregateStore for LocalAggregates {
             Ok(()) | Err(StoreError::NoSpace(_)) => {}
             Err(error) => return vec![Err(error); metrics.len()],
         }
-        self.shared.append(metrics.iter().copied().map(recent::encode_deletion).collect(), Claim::Relief)
+        let frames = metrics.iter().copied().map(recent::encode_deletion).collect();
+        let deleted = self.shared.append(frames, Claim::Relief);
+        let synced = self.blocking(Shared::sync_log).await;
+        deleted.into_iter().map(|deleted| deleted.and(synced.clone())).collect()
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
         // It may write many heads; callers include requests that change a policy.
-        let shared = Arc::clone(&self.shared);
-        let synced = tokio::task::spawn_blocking(move || shared.sync()).await;
-        synced.unwrap_or_else(|error| Err(StoreError::Unavailable(stopping(error))))
+        self.blocking(Shared::sync).await
     }
 }
