@@ -32,6 +32,10 @@ pub fn split(
     granularity: Timespan,
 ) -> Result<Vec<(Timestamp, f64)>, Damaged> {
     let bucket = |index: i64| {
+        // It would take the place of a bucket of the next split.
+        if index >= BUCKETS_MAX {
+            return Err(Damaged::Time);
+        }
         let offset = granularity.0.checked_mul(index).ok_or(Damaged::Time)?;
         start.0.checked_add(offset).map(Timestamp).ok_or(Damaged::Time)
     };
@@ -132,14 +136,14 @@ mod tests {
     #[test]
     fn both_forms_of_a_split_are_read() {
         let mut payload = Vec::new();
-        for distance in [2_u16, 1, 3597] {
+        for distance in [2_u16, 1, 3596] {
             payload.extend(distance.to_le_bytes());
         }
         for value in [1.5_f64, -0.0, f64::INFINITY] {
             payload.extend(value.to_le_bytes());
         }
         let start = Timestamp::from_secs(7200);
-        let expected = [(7202, 1.5), (7203, -0.0), (10_800, f64::INFINITY)];
+        let expected = [(7202, 1.5), (7203, -0.0), (10_799, f64::INFINITY)];
         let expected = expected.map(|(second, value)| (Timestamp::from_secs(second), value));
         let whole = [b"c".to_vec(), compressed(&payload)].concat();
         assert_eq!(split(&whole, start, SECOND).unwrap(), expected);
@@ -155,6 +159,18 @@ mod tests {
         }
         assert_eq!(split(&padded[1..], start, SECOND), Err(Damaged::Short));
         assert_eq!(split(&whole, Timestamp::MAX, SECOND), Err(Damaged::Time));
+    }
+
+    #[test]
+    fn a_split_has_no_bucket_of_the_next_one() {
+        let beyond = BUCKETS_MAX as usize * PADDED_BYTES;
+        let mut padded = vec![0; beyond + PADDED_BYTES];
+        assert_eq!(split(&padded, Timestamp(0), SECOND), Ok(Vec::new()));
+        padded[beyond] = 1;
+        assert_eq!(split(&padded, Timestamp(0), SECOND), Err(Damaged::Time));
+        let payload = [3_600_u16.to_le_bytes().as_slice(), 1.5_f64.to_le_bytes().as_slice()].concat();
+        let whole = [b"c".to_vec(), compressed(&payload)].concat();
+        assert_eq!(split(&whole, Timestamp(0), SECOND), Err(Damaged::Time));
     }
 
     #[test]

@@ -363,14 +363,20 @@ async fn read_splits(
     Ok(from.iter().map(grain).collect())
 }
 
-/// Joins the columns of all methods to rows of one granularity; each column is oldest first.
+/// Joins the columns of all methods to rows of one granularity; each column is oldest first. Of a bucket's values in a
+/// column the first counts. (Gnocchi counts buckets of less than 100 ms in double precision, and may store one as the
+/// bucket before it.)
 fn joined(granularity: Timespan, columns: &[Vec<(Timestamp, f64)>]) -> ImportedGrain {
     let mut starts: Vec<Timestamp> = columns.iter().flatten().map(|(start, _)| *start).collect();
     starts.sort_unstable();
     starts.dedup();
     let filled = |column: &Vec<(Timestamp, f64)>| {
         let mut values = column.iter().peekable();
-        starts.iter().map(|start| Some(values.next_if(|(of, _)| of == start)?.1)).collect()
+        let value_at = |start: &Timestamp| {
+            while values.next_if(|(of, _)| of < start).is_some() {}
+            Some(values.next_if(|(of, _)| of == start)?.1)
+        };
+        starts.iter().map(value_at).collect()
     };
     let columns = columns.iter().map(filled).collect();
     ImportedGrain { granularity, starts, columns }

@@ -466,6 +466,18 @@ async fn a_pass_over_waiting_measures_begins_with_one_that_is_known() {
 }
 
 #[test]
+fn a_bucket_that_is_stored_twice_hides_none_after_it() {
+    let column = |values: &[(i64, f64)]| -> Vec<(Timestamp, f64)> {
+        values.iter().map(|(second, value)| (Timestamp::from_secs(*second), *value)).collect()
+    };
+    let twice = column(&[(1, 1.0), (2, 2.0), (2, 3.0), (4, 4.0), (5, 5.0)]);
+    let grain = joined(Timespan(SECOND), &[twice, column(&[(1, 6.0), (4, 7.0)])]);
+    assert_eq!(grain.starts, [1, 2, 4, 5].map(Timestamp::from_secs));
+    let columns = [[Some(1.0), Some(2.0), Some(4.0), Some(5.0)], [Some(6.0), None, Some(7.0), None]];
+    assert_eq!(grain.columns, columns);
+}
+
+#[test]
 fn metrics_of_long_policies_are_read_a_few_at_a_time() {
     let shared = empty();
     let item = |points| ArchivePolicyItem::new(Some(Timespan::from_secs(1)), points, None).unwrap();
