@@ -15,6 +15,7 @@ from migration import sources
 from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
 from support.engines import parameters
+from support.http import create_policy_with_rule
 from support.process import wait_until
 
 # Between rounds there are 5 s.
@@ -147,6 +148,13 @@ def change_definitions(world):
     world.attributes = later
 
 
+def make_policy_again(client):
+    """Gnocchi's API changes granularities only so."""
+    client.delete("/v1/archive_policy_rule/again").expect(204)
+    client.delete("/v1/archive_policy/again").expect(204)
+    create_policy_with_rule(client, "again", [("30s", 50)], "again*")
+
+
 def change_kind(world):
     """An attribute that comes back as another."""
     patch_type(world, [{"op": "add", "path": "/attributes/load", "value": {"type": "bool", "required": False, "options": {"fill": True}}}])
@@ -192,6 +200,7 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
     world.make()
     again = {"id": "made again", "metrics": {"cpu": {"archive_policy_name": "plain"}}}
     first = make_again(world, again)
+    create_policy_with_rule(world.client, "again", [("60s", 100)], "again*")
     used = {}
     for _ in range(4):
         post(world.client, next_request(world, used))
@@ -207,6 +216,7 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
             if step == 3:
                 world.client.delete("/v1/archive_policy/unused").expect(204)
                 world.client.delete("/v1/archive_policy_rule/disk-rule").expect(204)
+                make_policy_again(world.client)
             if step == 4:
                 change_definitions(world)
                 change_kind(world)

@@ -21,28 +21,47 @@ use crate::{
 };
 
 /// Refuses a target with a different policy or type of the same name, before anything is written. Policies may always
-/// differ in their timespans. `is_continued`: the target's are from an earlier import, so back windows and types may
-/// differ, too.
+/// differ in their timespans. `is_continued`: the target's are from an earlier import, and follow those of Gnocchi.
 pub(crate) async fn refuse_others(
     target: Target<'_>,
     policies: &[ArchivePolicy],
     types: &[SourceType],
     is_continued: bool,
 ) -> Result<(), ImportError> {
-    for policy in policies {
-        let there = target.indexer.archive_policy(&policy.name).await?;
-        if there.is_some_and(|there| !may_become(&there, policy, is_continued)) {
-            return Err(ImportError::OtherArchivePolicy(policy.name.clone()));
-        }
-    }
     if is_continued {
         return Ok(());
+    }
+    for policy in policies {
+        let there = target.indexer.archive_policy(&policy.name).await?;
+        if there.is_some_and(|there| !may_become(&there, policy, false)) {
+            return Err(ImportError::OtherArchivePolicy(policy.name.clone()));
+        }
     }
     for SourceType { resource_type, .. } in types {
         let there = target.indexer.resource_type(&resource_type.name).await?;
         if there.is_some_and(|there| there.attributes != resource_type.attributes) {
             return Err(ImportError::OtherResourceType(resource_type.name.to_string()));
         }
+    }
+    Ok(())
+}
+
+/// Deletes policies that Gnocchi has deleted and created again with other granularities or methods, and their rules, which
+/// are created again, too. Their metrics are deleted there, so they must be in the target.
+pub(crate) async fn delete_replaced(
+    target: Target<'_>,
+    policies: &[ArchivePolicy],
+) -> Result<(), ImportError> {
+    let rules = target.indexer.archive_policy_rules().await?;
+    for policy in policies {
+        let there = target.indexer.archive_policy(&policy.name).await?;
+        if there.is_none_or(|there| may_become(&there, policy, true)) {
+            continue;
+        }
+        for rule in rules.iter().filter(|rule| rule.archive_policy_name == policy.name) {
+            target.indexer.delete_archive_policy_rule(&rule.name).await?;
+        }
+        target.indexer.delete_archive_policy(&policy.name).await?;
     }
     Ok(())
 }
@@ -412,21 +431,50 @@ pub(crate) async fn delete_unused(
 
 #[cfg(test)]
 mod tests {
+    use gnudi_drivers::aggregates::memory::MemoryAggregates;
     use gnudi_indexer::{MemoryIndexer, NewResource};
     use gnudi_model::{ArchivePolicyItem, AttributeKind, Timespan};
 
     use super::*;
 
+    /// The policy `p` with these granularities, in seconds, and their points.
+    fn policy(back_window: u64, items: &[(i64, u64)]) -> ArchivePolicy {
+        let item = |(seconds, points): &(i64, u64)| {
+            ArchivePolicyItem::new(Some(Timespan::from_secs(*seconds)), Some(*points), None).unwrap()
+        };
+        let methods = ArchivePolicy::default_methods();
+        let definition = items.iter().map(item).collect();
+        ArchivePolicy::new("p".to_owned(), back_window, definition, methods).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_was_created_again_is_another_one() {
+        let indexer: &dyn Indexer = &MemoryIndexer::default();
+        let aggregates = &MemoryAggregates::default();
+        let target = Target { indexer, aggregates, now: Timestamp::EPOCH };
+        let rule = ArchivePolicyRule {
+            name: "r".to_owned(),
+            metric_pattern: "*".to_owned(),
+            archive_policy_name: "p".to_owned(),
+        };
+        indexer.create_archive_policy(policy(0, &[(1, 10)])).await.unwrap();
+        indexer.create_archive_policy_rule(rule.clone()).await.unwrap();
+        // Gnocchi's API can change that.
+        delete_replaced(target, &[policy(2, &[(1, 20)])]).await.unwrap();
+        assert_eq!(*indexer.archive_policy("p").await.unwrap().unwrap(), policy(0, &[(1, 10)]));
+        let other = [policy(0, &[(60, 10)])];
+        assert!(refuse_others(target, &other, &[], false).await.is_err());
+        refuse_others(target, &other, &[], true).await.unwrap();
+        delete_replaced(target, &other).await.unwrap();
+        let mut report = Report::default();
+        archive_policies(target, &other, &mut report).await.unwrap();
+        archive_policy_rules(target, vec![rule.clone()], &mut report).await.unwrap();
+        assert_eq!(*indexer.archive_policy("p").await.unwrap().unwrap(), other[0]);
+        assert_eq!(indexer.archive_policy_rules().await.unwrap(), [rule]);
+    }
+
     #[test]
     fn a_policy_may_get_other_timespans_in_another_order() {
-        let policy = |back_window, items: &[(i64, u64)]| {
-            let item = |(seconds, points): &(i64, u64)| {
-                ArchivePolicyItem::new(Some(Timespan::from_secs(*seconds)), Some(*points), None).unwrap()
-            };
-            let methods = ArchivePolicy::default_methods();
-            let definition = items.iter().map(item).collect();
-            ArchivePolicy::new("p".to_owned(), back_window, definition, methods).unwrap()
-        };
         let there = policy(0, &[(1, 10), (60, 20)]);
         assert!(may_become(&there, &policy(0, &[(60, 30), (1, 40)]), false));
         assert!(may_become(&there, &policy(2, &[(60, 20), (1, 10)]), true));

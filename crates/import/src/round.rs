@@ -149,6 +149,9 @@ impl<'a> Import<'a> {
         let mut types = index.resource_types().await?;
         definitions::refuse_others(self.target, &policies, &types, self.is_continued).await?;
         self.is_continued = true;
+        // First, since their names may have been reused, and those of their policies.
+        self.delete(&resources, &metrics, &mut report).await?;
+        definitions::delete_replaced(self.target, &policies).await?;
         for changed in definitions::changed_windows(self.target, &policies).await? {
             self.mark_incomplete(index.metrics_of_policy(&changed).await?).await?;
         }
@@ -156,8 +159,6 @@ impl<'a> Import<'a> {
         definitions::archive_policy_rules(self.target, rules, &mut report).await?;
         definitions::resource_types(self.target, &mut index, &types, &mut self.types, &mut report).await?;
         types.push(Index::generic());
-        // First, since their names may have been reused.
-        self.delete(&resources, &metrics, &mut report).await?;
         self.resources(&mut index, &types, resources, &mut report, tell).await?;
         let series = Arc::new(SeriesSource {
             storage: self.source.storage.clone(),
