@@ -16,6 +16,10 @@ use super::{
 /// Keys scanned per command: about a millisecond for the server.
 const KEYS_AT_ONCE: usize = 5_000;
 
+/// Splits read per command, of up to 32 kB each. All of a metric with years of seconds take longer than a command may, and
+/// would block Gnocchi.
+const SPLITS_AT_ONCE: usize = 32;
+
 /// The storage.
 pub struct RedisStorage(pub Arc<RedisClient>);
 
@@ -52,20 +56,30 @@ impl Storage for RedisStorage {
             Some((key, name))
         });
         let keys: Vec<(SplitKey, String)> = keys.collect();
-        if keys.is_empty() {
-            return Ok(Vec::new());
+        let mut splits = Vec::with_capacity(keys.len());
+        for (some, call) in reads(&hash, &keys) {
+            let values: Vec<Option<Vec<u8>>> = answer(&self.0, call).await?;
+            // Gnocchi deletes expired splits.
+            splits.extend(some.iter().zip(values).filter_map(|((key, name), bytes)| {
+                Some(StoredSplit { key: *key, place: format!("{hash} {name}"), bytes: bytes?.into() })
+            }));
         }
-        let mut call = Call::on_key("HMGET", hash.clone().into());
-        for (_, name) in &keys {
+        Ok(splits)
+    }
+}
+
+/// The commands that read splits of a metric, each with what it reads.
+fn reads<'a>(
+    hash: &str,
+    keys: &'a [(SplitKey, String)],
+) -> impl Iterator<Item = (&'a [(SplitKey, String)], Call)> {
+    keys.chunks(SPLITS_AT_ONCE).map(move |some| {
+        let mut call = Call::on_key("HMGET", hash.to_owned().into());
+        for (_, name) in some {
             call.push(name);
         }
-        let values: Vec<Option<Vec<u8>>> = answer(&self.0, call).await?;
-        // Gnocchi deletes expired splits.
-        let there = keys.into_iter().zip(values).filter_map(|((key, name), bytes)| {
-            Some(StoredSplit { key, place: format!("{hash} {name}"), bytes: bytes?.into() })
-        });
-        Ok(there.collect())
-    }
+        (some, call)
+    })
 }
 
 /// The incoming measures.
@@ -116,5 +130,23 @@ impl Incoming for RedisIncoming {
         let requests: Vec<Vec<u8>> = answer(&self.client, call).await?;
         let measures = |bytes: Vec<u8>| StoredMeasures { place: list.clone(), bytes: bytes.into() };
         Ok(requests.into_iter().map(measures).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_splits_are_read_a_few_at_a_time() {
+        let key = |hour: usize| {
+            let name = format!("{}.0_mean_1.0_v3", hour * 3600);
+            (SplitKey::from_name(&name).unwrap(), name)
+        };
+        let keys: Vec<(SplitKey, String)> = (0..70).map(key).collect();
+        let read: Vec<&[(SplitKey, String)]> = reads("hash", &keys).map(|(some, _)| some).collect();
+        assert_eq!(read.iter().map(|some| some.len()).collect::<Vec<_>>(), [32, 32, 6]);
+        assert_eq!(read.concat(), keys);
+        assert_eq!(reads("hash", &[]).count(), 0);
     }
 }
