@@ -284,14 +284,14 @@ async fn write_attributes(
     Ok(())
 }
 
-/// Whether a value is of a kind, and within its bounds.
+/// Whether a value is of a kind, and within its bounds. A number must be finite, since JSON has no others.
 pub(super) fn fits(kind: AttributeKind, value: &AttributeValue) -> bool {
     match (kind, value) {
         (AttributeKind::String { min_length, max_length }, AttributeValue::String(text)) => {
             (min_length as usize..=max_length as usize).contains(&text.as_str().chars().count())
         }
         (AttributeKind::Number { min, max }, AttributeValue::Number(number)) => {
-            min.is_none_or(|min| min <= *number) && max.is_none_or(|max| *number <= max)
+            number.is_finite() && min.is_none_or(|min| min <= *number) && max.is_none_or(|max| *number <= max)
         }
         (AttributeKind::Uuid, AttributeValue::Uuid(_))
         | (AttributeKind::Bool, AttributeValue::Bool(_))
@@ -438,6 +438,17 @@ mod tests {
             ("PATCH DELETE POST".to_owned(), 1)
         );
         assert_eq!(methods(&|theirs| theirs.definition.clear()), ("DELETE POST".to_owned(), 1));
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_left_out() {
+        let kind = AttributeKind::Number { min: None, max: None };
+        assert!(fits(kind, &AttributeValue::Number(f64::MAX)));
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            // In a request it would be a null, which Gnocchi refuses.
+            assert_eq!(value_of(&AttributeValue::Number(number)), Value::Null);
+            assert!(!fits(kind, &AttributeValue::Number(number)));
+        }
     }
 
     #[test]
