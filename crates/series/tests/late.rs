@@ -169,6 +169,24 @@ fn a_bucket_from_before_a_move_takes_late_points() {
     assert_eq!(read(&store, 3), [(120, 6.0), (180, 1.0)]);
 }
 
+/// The bucket of a move is not final, and no earlier one of its granularity is stored yet.
+#[test]
+fn buckets_before_that_of_a_move_take_late_points() {
+    let mut second = policy(0, &[(10, None), (60, None)], &["sum", "count"]);
+    second.recomputes_late = true;
+    let mut store = Store::new(&policy(0, &[(10, None)], &["sum", "count"]));
+    store.fold(&[(125, 1.0), (131, 2.0), (145, 4.0)]);
+    store.convert(&second);
+    assert_eq!(store.fold(&[(65, 8.0)]).late, 0);
+    store.pass();
+    assert_eq!(rows(&store, &second, 2), [(60, bits(8.0)), (120, bits(7.0))]);
+    store.fold(&[(190, 16.0)]);
+    assert_eq!(store.fold(&[(66, 32.0), (5, 64.0)]).late, 0);
+    store.pass();
+    let sums = [(0, 64.0), (60, 40.0), (120, 7.0), (180, 16.0)].map(|(start, sum)| (start, bits(sum)));
+    assert_eq!(rows(&store, &second, 2), sums);
+}
+
 /// Timespans then count from the last bucket that is left.
 #[test]
 fn a_removal_of_the_newest_points_leaves_the_limit_of_late_ones() {

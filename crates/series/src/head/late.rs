@@ -269,7 +269,8 @@ impl Head {
         };
         let rows = grain.take_rows(methods, &mut self.sealed);
         grain.open = Open::Rows(rest.applied_to(methods, &rows));
-        if grain.is_full() {
+        // No row may wait before a partial bucket, which is sealed on its own.
+        if grain.is_full() || grain.partial.is_some() {
             grain.seal(methods, &mut self.sealed);
         }
         Ok(())
