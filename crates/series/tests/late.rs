@@ -187,6 +187,25 @@ fn buckets_before_that_of_a_move_take_late_points() {
     assert_eq!(rows(&store, &second, 2), sums);
 }
 
+/// Nothing is known of a bucket's points from before a move if their methods do not compose it.
+#[test]
+fn buckets_of_unknown_points_take_no_late_ones() {
+    let mut second = policy(0, &[(10, None), (60, None)], &["sum", "count"]);
+    second.recomputes_late = true;
+    let mut store = Store::new(&policy(0, &[(10, None)], &["last"]));
+    store.fold(&[(65, 1.0), (125, 1.0), (131, 2.0), (145, 4.0)]);
+    store.convert(&second);
+    store.fold(&[(66, 8.0), (127, 32.0)]);
+    store.pass();
+    assert_eq!(rows(&store, &second, 2), Rows::new());
+    store.fold(&[(190, 16.0)]);
+    store.fold(&[(151, 1.0)]);
+    store.pass();
+    let fine = [(140, 4.0), (150, 1.0), (190, 16.0)].map(|(start, sum)| (start, bits(sum)));
+    assert_eq!(rows(&store, &second, 0), fine);
+    assert_eq!(rows(&store, &second, 2), [(180, bits(16.0))]);
+}
+
 /// Timespans then count from the last bucket that is left.
 #[test]
 fn a_removal_of_the_newest_points_leaves_the_limit_of_late_ones() {

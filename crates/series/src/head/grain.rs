@@ -94,7 +94,7 @@ pub(super) struct GrainState {
     /// Buckets that start before this have expired and are hidden, or the granularity did not exist then.
     pub kept_from: i64,
     /// The end of the last bucket that may have had points but left no row, or a row without some of them; 0
-    /// without one. Other granularities are composed from here on.
+    /// without one. Other granularities are composed, and late points added, from here on.
     pub gap_until: i64,
     pub open: Open,
     pub marks: Marks,

@@ -24,7 +24,7 @@ use crate::{
 impl Head {
     /// Takes late points, in order. Points of buckets that are not final are merged into `raw`, or added to
     /// the known part of a partial bucket; those of final buckets wait for [`Head::merge_late`]. Returns the
-    /// number of dropped points: all their buckets have expired, or their time is taken.
+    /// number of dropped points: all their buckets have expired or may lack other points, or their time is taken.
     pub(super) fn add_late(&mut self, layout: &Layout, points: &[Measure]) -> usize {
         let newest = self.newest_from(layout);
         let mut open = Vec::new();
@@ -43,7 +43,7 @@ impl Head {
                     is_composed = true;
                 } else if start >= grain.final_until {
                     is_open = true;
-                } else if start >= grain.oldest_late(limits.timespan, newest) {
+                } else if start >= grain.oldest_late(limits.timespan, newest).max(grain.gap_until) {
                     grain.late.push((Timestamp(start), point.value));
                     is_added = true;
                 }
