@@ -279,6 +279,23 @@ fn a_granularity_begins_where_it_did_before_a_removal() {
     assert_eq!(read(&store, aggregations(&second)[1]), [(6360, bits(12.0)), (6480, bits(11.0))]);
 }
 
+/// Nothing is known of a bucket in which a metric moved to methods that the former ones do not compose: it does not begin
+/// again when later points are removed.
+#[test]
+fn a_bucket_of_unknown_points_is_final_after_a_removal() {
+    let second = policy(0, &[(10, None), (60, None)], &["sum"]);
+    let mut store = Store::new(&policy(0, &[(10, None)], &["last"]));
+    store.fold(&[(125, 1.0), (131, 2.0), (145, 4.0)]);
+    store.convert(&second);
+    store.fold(&[(190, 8.0), (250, 16.0)]);
+    store.remove(180, 300);
+    assert_eq!(store.fold(&[(155, 32.0), (200, 1.0)]).late, 0);
+    store.pass();
+    let fine = [(140, 4.0), (150, 32.0), (200, 1.0)].map(|(start, sum)| (start, bits(sum)));
+    assert_eq!(read(&store, aggregations(&second)[0]), fine);
+    assert_eq!(read(&store, aggregations(&second)[1]), [(180, bits(1.0))]);
+}
+
 /// The point before the window is not known while no method needs it.
 #[test]
 fn a_method_that_comes_back_does_not_count_from_where_it_left() {

@@ -174,6 +174,21 @@ fn a_clock_that_had_run_ahead_is_forgotten() {
     assert_eq!(rows(&store)[2], [0]);
 }
 
+/// A bucket of one point has no std, but does not begin again when later points are removed.
+#[test]
+fn a_bucket_without_a_value_is_final_after_a_removal() {
+    let policy = policy(0, &[(10, None)], &["std"]);
+    let mut store = Store::new(&policy);
+    for second in [605, 1_000_005, 2_000_005] {
+        store.fold(&[(second, 1.0)]);
+    }
+    store.remove(700, 3_000_000);
+    assert_eq!(store.fold(&[(607, 2.0), (608, 4.0), (705, 1.0), (707, 3.0)]).late, 0);
+    store.pass();
+    let std = store.read(aggregations(&policy)[0], &Query::all());
+    assert_eq!(std, Ok(vec![(700, bits(2.0_f64.sqrt()))]));
+}
+
 #[test]
 fn a_policy_that_gets_raw_points_takes_late_ones_from_then_on() {
     let mut policy = policy(0, &[(10, None)], &["sum"]);

@@ -67,6 +67,11 @@ impl Head {
             self.before = aggregated(&points[..older], true).last().copied();
         }
         for grain in &mut self.grains {
+            // Buckets within the span have no points any more.
+            let start = ceil(span.start.0.max(0), grain.granularity.0);
+            if (start..=span.end.0).contains(&grain.gap_until) {
+                grain.gap_until = start;
+            }
             grain.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
             // Treat it as a final bucket: its points are gone.
             if let Some(partial) = grain.partial.take_if(|partial| span.contains(&Timestamp(partial.start))) {
@@ -145,7 +150,9 @@ impl Head {
         self.window = self.window.min(end);
         for (grain, first_left) in self.grains.iter_mut().zip(first_left) {
             let step = grain.granularity.0;
-            grain.final_until = grain.final_until.min(floor(end, step));
+            // A bucket whose points are not known stays final.
+            let unknown = grain.gap_until.min(ceil(points_from, step));
+            grain.final_until = grain.final_until.min(floor(end, step).max(unknown));
             // Buckets that had expired count again, as far as they are left. Older ones are still missing.
             let known_from = first_left.min(ceil(points_from, step)).min(grain.final_until);
             grain.kept_from = grain.kept_from.min(known_from);
