@@ -54,7 +54,7 @@ pub struct App {
     bodies: BodyBudget,
     long_work: LongWork,
     /// Limits the memory of responses that are not read yet.
-    pub answers: Arc<AnswerBudget>,
+    pub(crate) answers: AnswerBudget,
     pub(crate) clock: fn() -> Timestamp,
     started: Timestamp,
 }
@@ -72,7 +72,7 @@ impl App {
         let figures = Figures::new(&mut registry);
         let audit = Audit::new(&mut registry);
         let quotas = Arc::new(Quotas::default());
-        let answers = Arc::new(AnswerBudget::new(options.limits.answers_bytes_max));
+        let answers = AnswerBudget::new(options.limits.answers_bytes_max);
         registry.register_collector(Box::new(QuotaFigures(quotas.clone())));
         App {
             engine,

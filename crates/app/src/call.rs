@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::{
+    answer_budget::AnswerBudget,
     app::App,
     error::{ApiError, Result},
     links::Links,
@@ -129,6 +130,11 @@ impl Call<'_> {
     /// Appends the caller's measures to the log. They are durable once this returns.
     pub async fn append(&self, batch: Batch) -> Result<()> {
         self.app.append(&self.caller, batch).await
+    }
+
+    /// The budget of the responses to the caller's project.
+    pub fn answers(&self) -> Arc<AnswerBudget> {
+        Arc::new(self.app.answers.of_project(self.caller.project()))
     }
 
     /// Refuses (429) new metrics that would exceed the quota of the caller's project. What is admitted counts until

@@ -8,7 +8,7 @@
 use std::{future::ready, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::Either, stream};
-use gnudi_app::{AnswerBudget, App, Result};
+use gnudi_app::{AnswerBudget, Call, Result};
 use gnudi_engine::{CrossMeasuresError, Engine, cross::POINTS_MAX};
 use gnudi_server::ReplyBody;
 
@@ -56,8 +56,8 @@ pub(crate) struct Groups<G> {
 }
 
 impl<G: GroupPart> Groups<G> {
-    pub fn new(app: &App) -> Self {
-        Groups::holding(app.shared_engine(), &app.answers, HELD_BYTES_MAX, ROOM_WAIT_MAX)
+    pub fn new(call: &Call<'_>) -> Self {
+        Groups::holding(call.app.shared_engine(), &call.answers(), HELD_BYTES_MAX, ROOM_WAIT_MAX)
     }
 
     fn holding(

@@ -83,7 +83,7 @@ async fn respond(
     if samples <= WHOLE_SAMPLES_MAX {
         return Ok(reply::ok(pieces.collect::<Vec<_>>().concat()));
     }
-    let mut share = gnudi_app::Share::new(&call.app.answers);
+    let mut share = gnudi_app::Share::new(&call.answers());
     share.grow(samples * size_of::<(i64, f64)>())?;
     let streamed = std::iter::from_fn(move || {
         let _share = &share;

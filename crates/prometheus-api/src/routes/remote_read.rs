@@ -85,7 +85,7 @@ async fn answered(
         (selected, labels_bytes)
     };
     let (selected, labels_bytes) = long_work::on_items(call.app.engine(), count, sort).await;
-    let mut share = Share::new(&call.app.answers);
+    let mut share = Share::new(&call.answers());
     share.grow(selected.samples() * SAMPLE_BYTES + labels_bytes)?;
     Ok(match request.response {
         ResponseKind::Samples => {

@@ -36,7 +36,7 @@ pub(super) async fn answer(
     }
     let (references, measures) = compute(call, operations, arguments, by_time).await?;
     let details = if details { Some(Details::of(call, &references).await?) } else { None };
-    let mut document = Document::new(&call.app.answers);
+    let mut document = Document::new(&call.answers());
     let write = |document: &mut Document, measures| {
         answer::write(document, &references, measures, |document| {
             details.as_ref().map_or(Ok(()), |details| details.write(document))
@@ -60,7 +60,7 @@ pub(super) async fn table(
     arguments: &Arguments,
 ) -> Result<TableAnswer> {
     let (references, measures) = compute(call, operations, arguments, None).await?;
-    let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
+    let mut table = TableAnswer::new(call, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
     Ok(table)
 }

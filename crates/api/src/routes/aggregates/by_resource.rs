@@ -79,7 +79,7 @@ impl ResourcesQuery<'_> {
 /// Runs the query over all resources at once.
 pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document> {
     let (references, measures) = compute_all(call, asked).await?;
-    let mut document = Document::new(&call.app.answers);
+    let mut document = Document::new(&call.answers());
     write_measures(&mut document, asked.details, &references, measures)?;
     Ok(document)
 }
@@ -87,7 +87,7 @@ pub(super) async fn all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<D
 /// [`all`] as a table.
 pub(super) async fn table_of_all(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<TableAnswer> {
     let (references, measures) = compute_all(call, asked).await?;
-    let mut table = TableAnswer::new(call.app, &[], Keys::of(&references, &measures));
+    let mut table = TableAnswer::new(call, &[], Keys::of(&references, &measures));
     table.push(&Value::Null, &references, measures)?;
     Ok(table)
 }
@@ -113,7 +113,7 @@ async fn compute_all(
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<ReplyBody> {
     let (fields, resources) = ResourceGroups::resources(call, asked).await?;
     let mut found = ResourceGroups::of(call, asked, &fields, &resources)?;
-    let mut groups = Groups::new(call.app);
+    let mut groups = Groups::new(call);
     while let Some(group) = found.next().await? {
         groups.add(group).await?;
     }
@@ -131,7 +131,7 @@ pub(super) async fn table_of_groups(call: &Call<'_>, asked: &ResourcesQuery<'_>)
     while let Some(ResourceGroup { key, references, query, .. }) = found.next().await? {
         let measures = call.app.engine().cross_measures(query).await?;
         let keys = Keys::of(&references, &measures);
-        table.get_or_insert_with(|| TableAnswer::new(call.app, asked.groupby, keys)).push(
+        table.get_or_insert_with(|| TableAnswer::new(call, asked.groupby, keys)).push(
             &key,
             &references,
             measures,

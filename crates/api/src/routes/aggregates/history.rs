@@ -50,7 +50,7 @@ struct Group {
 pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Document> {
     let groups = find(call, asked).await?;
     let mut reader = Reader::of(call, asked)?;
-    let mut document = Document::new(&call.app.answers);
+    let mut document = Document::new(&call.answers());
     let mut written = 0;
     document.text("[");
     for group in &groups {
@@ -90,7 +90,7 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
         });
         let parts = points.chunk_by(|a, b| a.granularity == b.granularity);
         for points in parts {
-            table.get_or_insert_with(|| TableAnswer::new(call.app, asked.groupby, Keys::None)).push_one(
+            table.get_or_insert_with(|| TableAnswer::new(call, asked.groupby, Keys::None)).push_one(
                 &group.key,
                 seconds(points[0].granularity),
                 points.iter().map(|point| point.time).collect(),
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
     /// A group's points, its last revision with metrics, and the points' reservation in the budget of responses.
     async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>, Share)> {
         let (mut points, mut last) = (Vec::new(), None);
-        let mut share = Share::new(&self.call.app.answers);
+        let mut share = Share::new(&self.call.answers());
         for revision in &group.revisions {
             let resources = std::slice::from_ref(&revision.resource);
             let references = references::of_resources(self.call, resources, &self.names)?;

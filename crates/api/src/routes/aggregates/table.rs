@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gnudi_app::{App, Result, json::Value, query::Query};
+use gnudi_app::{Call, Result, json::Value, query::Query};
 use gnudi_model::Timestamp;
 use gnudi_series::cross::CrossMeasures;
 use gnudi_server::Response;
@@ -51,10 +51,10 @@ pub(super) struct TableAnswer(SeriesAnswer);
 
 impl TableAnswer {
     /// `fields` are the `groupby` fields.
-    pub fn new(app: &App, fields: &[String], keys: Keys) -> Self {
+    pub fn new(call: &Call<'_>, fields: &[String], keys: Keys) -> Self {
         let fields = fields.iter().map(|field| format!("{GROUP_PREFIX}{field}"));
         let keys = keys.names().iter().map(|name| (*name).to_owned());
-        TableAnswer(SeriesAnswer::new(&app.answers, fields.chain(keys)))
+        TableAnswer(SeriesAnswer::new(&call.answers(), fields.chain(keys)))
     }
 
     /// Appends the series of a group; `group` has the values of its fields, as an object, or null.

@@ -86,7 +86,7 @@ impl Reading {
 /// The points of the metrics.
 pub(super) async fn answer(call: &Call<'_>, asked: &AcrossQuery<'_>, metrics: &[Arc<Metric>]) -> Answer {
     let reading = reading(call, asked, metrics).await?;
-    let mut document = Document::new(&call.app.answers);
+    let mut document = Document::new(&call.answers());
     document.rows(reading.columns(call.app.engine()).await?)?;
     Ok(reply::ok(document.into_body()))
 }

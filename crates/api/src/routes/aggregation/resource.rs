@@ -41,7 +41,7 @@ pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let asked = AcrossQuery::of(call, &query)?;
         return across::answer(call, &asked, &metrics(call, &resources)).await;
     }
-    let mut groups = Groups::new(call.app);
+    let mut groups = Groups::new(call);
     for (key, resources) in fields.group_by(&resources)? {
         let asked = AcrossQuery::of(call, &query)?;
         let reading = across::reading(call, &asked, &metrics(call, resources)).await?;

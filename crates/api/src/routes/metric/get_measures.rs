@@ -59,7 +59,7 @@ pub async fn get_measures(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
         engine.measures(metric, &policy, &MeasuresQuery { aggregations, range }).await?
     };
     if arrow::is_wanted(call.parts) {
-        let budget = &call.app.answers;
+        let budget = &call.answers();
         let mut series = if is_raw || (granularity.is_some() && resample.is_none()) {
             SeriesAnswer::of_one_granularity(budget)
         } else {
@@ -80,7 +80,7 @@ fn body_of(call: &Call<'_>, columns: Vec<Column>) -> Result<ReplyBody> {
     let count = rows.len();
     if count > WHOLE_ROWS_MAX {
         // The points are held in memory until the client has read them.
-        let mut document = Document::new(&call.app.answers);
+        let mut document = Document::new(&call.answers());
         document.append_rows(rows)?;
         return Ok(document.into_body());
     }

@@ -65,10 +65,11 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     })?;
     // All points are in memory until they are searched, also those that do not match.
     let points: usize = found.iter().flatten().map(|series| series.values.len()).sum();
-    let mut share = Share::new(&call.app.answers);
+    let answers = call.answers();
+    let mut share = Share::new(&answers);
     share.grow(points * POINT_BYTES)?;
     let predicate = wanted.predicate;
-    let document = Document::new(&call.app.answers);
+    let document = Document::new(&answers);
     let search = move || {
         let _held = (share, held);
         answer(document, &reads, found, &predicate)

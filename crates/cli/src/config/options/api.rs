@@ -34,7 +34,8 @@ pub const OPTIONS: &[Spec] = &options! {
         "gnudi: how long a client may stall within a body, or send less than 8 KiB a second, before its connection \
          is closed.");
     option answers_bytes_max(POSITIVE, "536870912",
-        "gnudi: maximum bytes of points and details in all responses that clients have not read yet; beyond it 503.");
+        "gnudi: maximum bytes of points and details in all responses that clients have not read yet, of which one \
+         project gets seven eighths of what the others leave; beyond it 503.");
     option request_measures_max(Kind::Int { min: 1, max: 4_194_304 }, "500000",
         "gnudi: maximum measures in one request; beyond it 413.");
     option empty_answers(Kind::Bool, "false",
