@@ -212,6 +212,11 @@ def test_an_application_credential_does_what_its_access_rules_allow(serve, keyst
     # A service that passes the user's token on has been let in itself.
     chain = {"X-Service-Token": keystone.token(world.service, world.service_project)}
     assert client.get("/v1/metric", headers=chain).status == 200
+    # Who is no service has not, not even where such tokens are taken.
+    lenient = TokenClient(serve("service_token_roles_required = false\n"), token)
+    assert lenient.get("/v1/metric", headers={"X-Service-Token": keystone.token(world.alice, world.demo)}).status == 401
+    assert lenient.get("/v1/metric", headers={"X-Service-Token": token}).status == 401
+    assert lenient.get("/v1/metric", headers=chain).status == 200
     free = keystone.application_credential_token(*keystone.application_credential(world.alice, world.demo))
     assert status(server, free) == 200
 
