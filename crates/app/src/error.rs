@@ -249,6 +249,7 @@ impl From<EngineError> for ApiError {
             EngineError::Store(error) => error.into(),
             EngineError::Indexer(error) => error.into(),
             EngineError::Resample(_) => ApiError::bad_request(error.to_string()),
+            EngineError::TooManyPoints(_) => ApiError::too_large(error.to_string()),
             EngineError::Damaged { .. } => {
                 tracing::error!(%error, "stored aggregates are damaged");
                 ApiError::damaged(error.to_string())

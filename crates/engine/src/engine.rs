@@ -51,6 +51,9 @@ pub enum EngineError {
     /// The query's resampling is meaningless, such as a rate over calendar months (400).
     #[error("{0}")]
     Resample(String),
+    /// A metric has more points in the range than a read may have (413).
+    #[error("metric {0} has too many points to be read at once: request a shorter range")]
+    TooManyPoints(MetricId),
     /// Waiting measures were not folded within the operation timeout (503).
     #[error("Unable to refresh metric: {0}. Metric is locked. Please try again.")]
     RefreshTimeout(MetricId),

@@ -124,7 +124,7 @@ impl Engine {
         let blocks = self.readers().blocks(&[(range, &head)]).await?.pop().expect("one answer per range");
         let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
         read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
-            .map_err(|error| EngineError::Damaged { metric, reason: error.to_string() })
+            .map_err(|error| refused(metric, &error))
     }
 }
 
@@ -144,8 +144,14 @@ pub(crate) fn assemble(
     range: ReadRange,
 ) -> Result<Measures> {
     let blocks: Vec<_> = blocks.iter().map(|(key, bytes)| (key.first, key.last, &bytes[..])).collect();
-    read::assemble(&blocks, Some(head), layout, aggregation, range).map_err(|error| match error {
+    read::assemble(&blocks, Some(head), layout, aggregation, range).map_err(|error| refused(metric, &error))
+}
+
+/// The error of a metric that cannot be read.
+pub(crate) fn refused(metric: MetricId, error: &ReadError) -> EngineError {
+    match error {
         ReadError::Codec(error) => EngineError::Damaged { metric, reason: error.to_string() },
-        refused => EngineError::Resample(refused.to_string()),
-    })
+        ReadError::TooManyPoints => EngineError::TooManyPoints(metric),
+        ReadError::RateOnCalendar | ReadError::ResampleSpan => EngineError::Resample(error.to_string()),
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of Prometheus' API, with Prometheus' status, error type and text.
 
 use gnudi_app::{ApiError, json::Value};
-use gnudi_engine::CrossMeasuresError;
+use gnudi_engine::{CrossMeasuresError, EngineError};
 use gnudi_prometheus::answer;
 use gnudi_promql::ErrorKind;
 use gnudi_server::{Response, reply};
@@ -89,9 +89,11 @@ impl From<ApiError> for Failure {
 impl From<CrossMeasuresError> for Failure {
     fn from(error: CrossMeasuresError) -> Self {
         match error {
-            CrossMeasuresError::TooManyPoints => Failure::execution(
-                "query processing would load too many samples into memory in query execution",
-            ),
+            CrossMeasuresError::TooManyPoints | CrossMeasuresError::Engine(EngineError::TooManyPoints(_)) => {
+                Failure::execution(
+                    "query processing would load too many samples into memory in query execution",
+                )
+            }
             other => ApiError::from(other).into(),
         }
     }

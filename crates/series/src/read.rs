@@ -15,6 +15,9 @@ use crate::{
     resample::{Resample, resample},
 };
 
+/// The most points of a read: half a gibibyte.
+pub const POINTS_MAX: usize = 1 << 25;
+
 /// An aggregation's points, oldest first; both columns have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
@@ -43,6 +46,9 @@ pub enum ReadError {
     RateOnCalendar,
     #[error("the span to resample to must be positive")]
     ResampleSpan,
+    /// The blocks have more than [`POINTS_MAX`].
+    #[error("more than {POINTS_MAX} points would have to be read")]
+    TooManyPoints,
 }
 
 /// The range of bucket starts that a query reads: `from..=to`, with `from <= to`.
@@ -96,7 +102,7 @@ pub fn assemble(
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();
     sorted.sort_by_key(|(first, last, _)| (*first, *last));
     sorted.retain(|(first, last, _)| *last >= range.0 && *first <= range.1);
-    fetched.reserve(sorted.iter().map(|(_, _, bytes)| claimed_rows(bytes, ROWS_MAX)).sum());
+    fetched.reserve(claimed(sorted.iter().map(|(_, _, bytes)| *bytes), ROWS_MAX)?);
     for (_, last, bytes) in sorted {
         fetched.add_block(aggregation, *last, bytes)?;
     }
@@ -141,10 +147,10 @@ pub fn raw_points(
     layout: &Layout,
     start: Option<Timestamp>,
     stop: Option<Timestamp>,
-) -> Result<Series> {
+) -> Result<Series, ReadError> {
     let mut series = Series { granularity: raw::GRANULARITY, ..Series::default() };
     let Some(timespan) = layout.raw_timespan else { return Ok(series) };
-    let points = blocks.iter().map(|block| claimed_rows(block, raw::POINTS_MAX)).sum();
+    let points = claimed(blocks.iter().copied(), raw::POINTS_MAX)?;
     series.timestamps.reserve(points);
     series.values.reserve(points);
     for block in blocks {
@@ -162,6 +168,15 @@ pub fn raw_points(
     series.values.truncate(to);
     series.values.drain(..from);
     Ok(series)
+}
+
+/// How many rows blocks claim to have, each at most `rows_max`. A block of a few bytes may have thousands.
+///
+/// # Errors
+/// Beyond [`POINTS_MAX`].
+fn claimed<'b>(blocks: impl Iterator<Item = &'b [u8]>, rows_max: usize) -> Result<usize, ReadError> {
+    let rows: usize = blocks.map(|block| claimed_rows(block, rows_max)).sum();
+    if rows > POINTS_MAX { Err(ReadError::TooManyPoints) } else { Ok(rows) }
 }
 
 /// The rows in the range, each bucket once, in order.
@@ -218,5 +233,35 @@ impl Fetched {
         let count = self.timestamps.partition_point(|&time| unwanted(time));
         self.timestamps.drain(..count);
         self.values.drain(..count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::ArchivePolicy;
+
+    use super::*;
+    use crate::packing::put_varint;
+
+    #[test]
+    fn a_read_has_a_bounded_number_of_points() {
+        // Four bytes that claim as many rows as a block may have.
+        let mut block = vec![1];
+        put_varint(ROWS_MAX as u64, &mut block);
+        let blocks = |count: usize| vec![&block[..]; count];
+        let most = POINTS_MAX / ROWS_MAX;
+        assert_eq!(claimed(blocks(most).into_iter(), ROWS_MAX), Ok(POINTS_MAX));
+        assert_eq!(claimed(blocks(most + 1).into_iter(), ROWS_MAX), Err(ReadError::TooManyPoints));
+        let policies = ArchivePolicy::defaults(&ArchivePolicy::default_methods());
+        let policy = policies.iter().find(|policy| policy.raw_timespan.is_some()).unwrap();
+        let layout = Layout::of(policy);
+        let raw = raw_points(&blocks(most + 1), &Head::new(), &layout, None, None);
+        assert_eq!(raw, Err(ReadError::TooManyPoints));
+        let method = *policy.aggregation_methods.first().unwrap();
+        let aggregation = policy.aggregation(method, policy.definition[0].granularity).unwrap();
+        let at = Timestamp::EPOCH;
+        let keyed: Vec<_> = blocks(most + 1).into_iter().map(|bytes| (at, at, bytes)).collect();
+        let read = assemble(&keyed, None, &layout, aggregation, ReadRange::default());
+        assert_eq!(read, Err(ReadError::TooManyPoints));
     }
 }

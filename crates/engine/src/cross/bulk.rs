@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Maximum points of a query: half a gibibyte, if no two series share their times.
-pub const POINTS_MAX: usize = 1 << 25;
+pub const POINTS_MAX: usize = gnudi_series::read::POINTS_MAX;
 
 /// Maximum points of all running queries: twice that of one.
 const POINTS_HELD_MAX: usize = 2 * POINTS_MAX;
@@ -270,14 +270,18 @@ async fn read_chunk(
         let first = next_range;
         next_range += ranges[first..].iter().take_while(|(range, _)| range.metric == read.metric).count();
         let own = first..next_range;
+        let mut points = 0;
         let series = |aggregation: &Aggregation| {
             let place = own.clone().find(|index| ranges[*index].0.granularity == aggregation.granularity);
             let blocks = &found[place.expect("there is a range for each granularity")];
             let series = reader::assemble(read.metric, blocks, head, &layout.1, *aggregation, range)?;
+            points += series.values.len();
+            if points > POINTS_MAX {
+                return Err(EngineError::TooManyPoints(read.metric));
+            }
             Ok(CrossSeries { timestamps: times.share(series.timestamps), values: series.values })
         };
         let series: Vec<CrossSeries> = read.aggregations.iter().map(series).collect::<Result<_>>()?;
-        let points = series.iter().map(|series| series.values.len()).sum();
         answers.push((series, points));
     }
     Ok(answers)

@@ -85,8 +85,8 @@ async fn read_chunk<T>(
     store: &ReadStore,
     metrics: &[SampledMetric],
     query: &SampleQuery,
-    evaluate: &(impl Fn(Samples) -> T + Sync),
-) -> Result<Vec<T>> {
+    evaluate: &(impl Fn(Samples) -> (T, usize) + Sync),
+) -> Result<Vec<(T, usize)>> {
     let ids: Vec<_> = metrics.iter().map(|metric| metric.metric).collect();
     let heads = store.heads(&ids).await?;
     // Most metrics of a chunk have the same policy.
@@ -115,13 +115,19 @@ async fn read_chunk<T>(
     }
     let found = store.blocks(&ranges).await?;
     let mut answers = Vec::with_capacity(metrics.len());
+    let mut held = 0;
     for reading in readings {
         let Some(reading) = reading else {
             answers.push(evaluate(Samples::default()));
             continue;
         };
         let own = reading.first_range..reading.first_range + reading.segments.len();
-        answers.push(evaluate(reading.join(&found[own], query)?));
+        let answer = evaluate(reading.join(&found[own], query)?);
+        held += answer.1;
+        if held > POINTS_MAX {
+            return Err(EngineError::TooManyPoints(reading.metric.metric));
+        }
+        answers.push(answer);
     }
     Ok(answers)
 }
@@ -175,7 +181,7 @@ impl Reading<'_> {
             let bytes: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
             let (from, to) = (Some(segment.from), Some(segment.to));
             let points = stored::raw_points(&bytes, self.head, &self.of_policy.layout, from, to);
-            let points = points.map_err(|error| self.damaged(&error))?;
+            let points = points.map_err(|error| reader::refused(self.metric.metric, &error))?;
             let to_ms = |time: Timestamp| time.0.div_euclid(MILLISECOND);
             let times_ms: Vec<i64> = points.timestamps.into_iter().map(to_ms).collect();
             if !has_buckets && times_ms.is_sorted_by(|a, b| a < b) {
@@ -187,10 +193,6 @@ impl Reading<'_> {
         }
         builder.end_segment(query.end_ms.saturating_add(1));
         Ok(builder.samples)
-    }
-
-    fn damaged(&self, error: &dyn std::fmt::Display) -> EngineError {
-        EngineError::Damaged { metric: self.metric.metric, reason: error.to_string() }
     }
 
     fn add_buckets(
