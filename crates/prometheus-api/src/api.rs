@@ -6,7 +6,7 @@ use gnudi_engine::Engine;
 
 use crate::{
     PrometheusLabels, catalogue::Catalogue, exemplar_store::ExemplarStore, known_series::KnownSeries,
-    metadata_store::MetadataStore,
+    metadata_store::MetadataStore, turns::Turns,
 };
 
 /// The options of Prometheus' API.
@@ -46,11 +46,13 @@ pub struct PrometheusApi {
     /// Metadata sent by writers.
     pub(crate) metadata: MetadataStore,
     pub(crate) exemplars: ExemplarStore,
+    pub(crate) turns: Turns,
 }
 
 impl PrometheusApi {
     pub fn new(engine: Arc<Engine>, options: PrometheusOptions) -> Self {
         PrometheusApi {
+            turns: Turns::new(engine.processor_count()),
             catalogue: Catalogue::new(engine, options.ceilometer_names),
             options,
             known_series: KnownSeries::default(),

@@ -102,11 +102,15 @@ async fn evaluate_until(
             (Instant::now() >= deadline).then_some(Interrupt::Timeout)
         }
     });
+    let turn =
+        if plan.has_subqueries() { Some(call.api.turns.turn(call.caller.project()).await) } else { None };
     let selected = Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?;
     let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;
     let threads = call.app.engine().processor_count();
     let work = move || {
+        // It ends with the work, also if the request is gone before.
+        let _turn = turn;
         let options = Options {
             lookback_ms,
             delayed_name_removal,

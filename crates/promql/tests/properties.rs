@@ -304,6 +304,18 @@ fn depth_and_length_are_limited() {
 }
 
 #[test]
+fn subqueries_are_found_wherever_they_are() {
+    for (query, expected) in [
+        ("1 + max(rate(x[5m] @ 0))", false),
+        ("x[5m:1m]", true),
+        ("1 + topk(scalar(max_over_time(vector(1)[1h:1s])), x)", true),
+    ] {
+        let plan = parse(query, QueryTimes::instant(0), &Limits::default()).expect("a query");
+        assert_eq!(plan.has_subqueries(), expected, "{query}");
+    }
+}
+
+#[test]
 fn long_chains_are_evaluated() {
     let query = vec!["1"; 900].join(" + ");
     let plan = parse(&query, QueryTimes::instant(0), &Limits::default()).expect("a chain");

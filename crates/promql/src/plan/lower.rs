@@ -18,15 +18,19 @@ use crate::syntax::{self, Expr, ExprKind, Length, LengthKind, Shift, Span};
 const DURATION_MAX_MS: i64 = 9_223_372_036_000;
 
 pub(super) fn lower(query: &str, expr: &Expr, times: QueryTimes) -> Result<Plan> {
-    let mut lowering = Lowering { times, selectors: Vec::new(), subqueries: Vec::new() };
+    let mut lowering =
+        Lowering { times, selectors: Vec::new(), subqueries: Vec::new(), has_subqueries: false };
     let root = lowering.node(expr, None)?;
-    Ok(Plan { root, selectors: lowering.selectors, times, query: query.to_owned() })
+    let Lowering { selectors, has_subqueries, .. } = lowering;
+    Ok(Plan { root, selectors, has_subqueries, times, query: query.to_owned() })
 }
 
 struct Lowering {
     times: QueryTimes,
     selectors: Vec<Selector>,
+    /// Those around the current expression.
     subqueries: Vec<Window>,
+    has_subqueries: bool,
 }
 
 impl Lowering {
@@ -158,6 +162,7 @@ impl Lowering {
     fn subquery(&mut self, subquery: &syntax::Subquery) -> Result<Node> {
         let step = subquery.step.as_ref().map(|step| self.milliseconds(step, false)).transpose()?;
         let window = self.window(Some(&subquery.range), &subquery.shift)?;
+        self.has_subqueries = true;
         self.subqueries.push(window);
         let expr = self.node(&subquery.expr, None)?;
         self.subqueries.pop();

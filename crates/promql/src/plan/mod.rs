@@ -367,9 +367,17 @@ pub(crate) struct Matching {
 pub struct Plan {
     pub(crate) root: Node,
     pub(crate) selectors: Vec<Selector>,
+    has_subqueries: bool,
     pub(crate) times: QueryTimes,
     /// For positions in it.
     pub(crate) query: String,
+}
+
+impl Plan {
+    /// Whether the query has subqueries. These make any number of steps, whatever data there is.
+    pub fn has_subqueries(&self) -> bool {
+        self.has_subqueries
+    }
 }
 
 impl Node {
