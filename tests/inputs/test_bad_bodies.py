@@ -138,5 +138,7 @@ def test_what_is_only_odd_is_taken(server):
         assert state(client)[2:] == before
     # Parts that later versions of the message have.
     later = field(3, b"\x08\x01") + series(label("__name__", "y"), sample(2.0, 5), field(3, b"ab"), b"\x28\x05\x35abcd")
-    assert client.post(REMOTE, snappy(later + b"\x18\x05")).status == 202
+    assert client.post(REMOTE, snappy(later + b"\x48\x05")).status == 202
+    # Not metadata as an integer: Prometheus refuses it, too.
+    assert client.post(REMOTE, snappy(later + b"\x18\x05")).status == 400
     assert set(client.get("/v1/resource/prometheus/none@none").expect(200).json()["metrics"]) == {"y"}

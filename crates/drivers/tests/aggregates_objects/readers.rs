@@ -1,6 +1,9 @@
 //! Readers of a process that learn of newer versions while it writes.
 
-use gnudi_drivers::{aggregates::objects::ObjectAggregatesOptions, objects::memory::Call};
+use gnudi_drivers::{
+    aggregates::{AggregateStore as _, objects::ObjectAggregatesOptions},
+    objects::memory::Call,
+};
 
 use crate::{
     setup::{fence, named, open_with, options},
