@@ -123,6 +123,10 @@ impl Deliverer {
 
     /// Queues a round; an empty one retries the backlog, or looks whether a store that failed responds again.
     pub fn send(&self, items: Vec<MetricMeasures>) {
+        // A queued round does the same. While a request takes long, empty ones would leave no room for measures.
+        if items.is_empty() && self.rounds.capacity() < ROUNDS_MAX {
+            return;
+        }
         self.try_send(Round { items, stored: None });
     }
 

@@ -80,6 +80,16 @@ async fn what_is_dropped_is_not_told_as_stored() {
 }
 
 #[tokio::test]
+async fn empty_rounds_leave_room_for_measures() {
+    let deliverer = Deliverer::start(backlog("http://127.0.0.1:1"));
+    // Nothing is awaited in between, so the task takes none.
+    for _ in 0..2 * ROUNDS_MAX {
+        deliverer.send(Vec::new());
+    }
+    assert_eq!(deliverer.rounds.capacity(), ROUNDS_MAX - 1);
+}
+
+#[tokio::test]
 async fn a_metric_with_more_measures_than_a_request_holds_is_posted_in_parts() {
     let stored = Arc::<AtomicUsize>::default();
     let counted = stored.clone();
