@@ -124,7 +124,8 @@ impl Deliverer {
     /// Queues a round; an empty one retries the backlog, or looks whether a store that failed responds again.
     pub fn send(&self, items: Vec<MetricMeasures>) {
         // A queued round does the same. While a request takes long, empty ones would leave no room for measures.
-        if items.is_empty() && self.rounds.capacity() < ROUNDS_MAX {
+        let is_queued = self.rounds.capacity() < self.rounds.max_capacity();
+        if items.is_empty() && is_queued && !self.rounds.is_closed() {
             return;
         }
         self.try_send(Round { items, stored: None });
