@@ -16,6 +16,7 @@ pub async fn aggregates<D: AggregateStore>(make: impl AsyncFn() -> Arc<D>) {
     ranges_select_by_bucket(&*make().await).await;
     one_range_never_sees_another(&*make().await).await;
     expired_blocks_go(&*make().await).await;
+    blocks_are_divided_and_joined(&*make().await).await;
     deleting_leaves_nothing(&*make().await).await;
     many_at_once(&*make().await).await;
     a_lower_token_writes_nothing(&*make().await).await;
@@ -148,6 +149,20 @@ async fn expired_blocks_go(store: &dyn AggregateStore) {
     apply(store, vec![MetricWrite { expired, ..write(1, "h2", &[(c, "c")]) }]).await;
     assert_eq!(read(store, everything(1)).await, [(b, "b".to_owned()), (c, "c".to_owned())]);
     assert_eq!(head(store, 1).await.as_deref(), Some("h2"));
+}
+
+/// A removed block may overlap what replaced it: neither hides the other from a read of its beginning.
+async fn blocks_are_divided_and_joined(store: &dyn AggregateStore) {
+    let (whole, parts) = (key(1, 10, 100), [key(1, 10, 40), key(1, 50, 60), key(1, 70, 100)]);
+    let start = range(1, 10, 30);
+    apply(store, vec![write(1, "h1", &[(whole, "whole")])]).await;
+    store.sync().await.unwrap();
+    let divided = write(1, "h2", &parts.map(|part| (part, "part")));
+    apply(store, vec![MetricWrite { expired: vec![whole], ..divided }]).await;
+    assert_eq!(read(store, start).await, [(parts[0], "part".to_owned())]);
+    let joined = write(1, "h3", &[(whole, "whole again")]);
+    apply(store, vec![MetricWrite { expired: parts.to_vec(), ..joined }]).await;
+    assert_eq!(read(store, start).await, [(whole, "whole again".to_owned())]);
 }
 
 async fn deleting_leaves_nothing(store: &dyn AggregateStore) {

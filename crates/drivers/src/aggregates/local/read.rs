@@ -245,8 +245,9 @@ impl Shared {
             }
             found.losses.extend(layer.loss(range.metric).map(|at| self.place(at)));
             for (key, recent) in layer.blocks(range) {
+                // A removed block may overlap what replaced it, and follow it.
                 if name(&key).first > range.to {
-                    break;
+                    continue;
                 }
                 let block = match recent {
                     Recent::Value(at, length) => Some(Block::Newer(self.value(at, length))),

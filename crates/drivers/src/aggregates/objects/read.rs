@@ -230,13 +230,24 @@ impl Requests {
     ) -> Result<PagesOf, Stop> {
         let metrics = ranges.iter().map(|range| range.metric);
         let tables = self.tables(manifest.runs.with_blocks(), metrics, last).await?;
-        let read = tables.into_iter().map(|(name, table)| async move {
+        // A merge into the oldest run of blocks drops tombstones. In the others one may lie behind blocks that begin after
+        // the range.
+        let oldest = manifest.runs.blocks.first();
+        let is_oldest =
+            |name: &str| oldest.is_some_and(|run| run.tables.iter().any(|table| table.name == name));
+        let read = tables.into_iter().map(|(name, table)| (name, table, is_oldest(name)));
+        let read = read.map(|(name, table, is_oldest)| async move {
             let mut wanted: Vec<Wanted> = Vec::new();
             for (of, range) in ranges.iter().enumerate().filter(|(_, range)| table.may_contain(range.metric))
             {
-                let (low, _) = Key::bounds(range);
+                let (low, high) = Key::bounds(range);
                 let (_, first) = Scan::new(&table.index, low);
-                let pages = first..=table.index.last_page_of(range).max(first);
+                let end = if is_oldest {
+                    table.index.last_page_of(range)
+                } else {
+                    table.index.page_of(&high).unwrap_or(0)
+                };
+                let pages = first..=end.max(first);
                 wanted.extend(pages.map(|page| Wanted { page, key: low, of }));
                 if table.index.marks > 0 {
                     let marks = [Key::deletion(range.metric), Key::loss(range.metric)];

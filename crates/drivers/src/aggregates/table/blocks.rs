@@ -72,8 +72,18 @@ impl<'a, S: Site> TableBlocks<'a, S> {
             }
         };
         let key = entry.header.key;
-        if key.metric() != self.range.metric || key > self.high || name(&key).first > self.range.to {
+        if key.metric() != self.range.metric || key > self.high {
             return ControlFlow::Break(());
+        }
+        if name(&key).first > self.range.to {
+            // The values of a table do not overlap, but a removed block may overlap what replaced it: behind this entry may be
+            // the tombstone of a block that an older table has, and behind a tombstone a block of the range.
+            let is_found_behind = || found.blocks.last_key_value().is_some_and(|(last, _)| *last > key);
+            return if entry.header.kind == Kind::Tombstone || is_found_behind() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            };
         }
         let block = match entry.header.kind {
             Kind::Tombstone => None,
