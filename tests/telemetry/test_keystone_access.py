@@ -134,7 +134,7 @@ def test_a_token_that_ends_is_renewed(keystone, world, rabbitmq, gnudi, agent):
         path_of_measures = f"/v1/resource/image/{resource}/metric/image.size/measures?refresh=true"
 
         def read():
-            """Whoever is slow with a token is refused, too."""
+            """The answer, unless the token has expired before it was checked."""
             answer = world.client(store).get(path_of_measures)
             return answer.status != 401 and answer
 

@@ -11,8 +11,8 @@
 //! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0
 //! for raw points. The three smallest values mark other entries: 0 "the metric was deleted", 1 the head, 2
 //! "blocks of the metric were lost". So a metric's marks, head and blocks are neighbours, and the blocks of
-//! one granularity are one range. Blocks are ordered by their last bucket: they do not overlap, and a scan
-//! starts at "ends at or after".
+//! one granularity are one range. Blocks are ordered by their last bucket: those that are not removed do not
+//! overlap, and a scan starts at "ends at or after".
 
 use std::cmp::Ordering;
 

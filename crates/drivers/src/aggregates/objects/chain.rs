@@ -373,8 +373,10 @@ impl Requests {
     ) -> Result<Created> {
         // Of this manifest: a reader may have learned a newer one since the caller read it, and its successor may have been
         // removed by now.
-        let known = shard.known.lock().clone().filter(|known| known.manifest.id == manifest.id);
-        let confirmed = known.and_then(|known| known.confirmed);
+        let confirmed = {
+            let known = shard.known.lock();
+            known.as_ref().filter(|known| known.manifest.id == manifest.id).and_then(|known| known.confirmed)
+        };
         let began = self.now();
         leave_out_removed(shard, &mut next);
         let name = names::manifest(shard.id, next.version);

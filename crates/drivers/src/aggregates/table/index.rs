@@ -76,7 +76,7 @@ impl Index {
         self.pages.partition_point(|(first, _)| first <= key).checked_sub(1)
     }
 
-    /// The last page that may have a block of the range.
+    /// The last page that may have a block of the range, of a table without tombstones.
     pub fn last_page_of(&self, range: &BlockRange) -> usize {
         // Blocks do not overlap: of those that end at or after the end of the range, only the first may begin in it.
         let last = Key::bounds(&BlockRange { from: range.to, ..*range }).0;
