@@ -18,6 +18,7 @@ use crate::{
         redis::layout as measures_in_redis,
     },
     quarantine::Quarantine,
+    reserve::Reserve,
     segments::{self, OwnerState, Tear, frame},
 };
 
@@ -93,10 +94,10 @@ pub fn recovery(bytes: &[u8], dir: &Path) {
         let recover = || {
             let quarantine = Quarantine::observed(Arc::clone(&disk), None, Box::new(|_| {}));
             let mut found = Vec::new();
-            let recovered =
-                segments::recover(&*disk, dir, tear, OwnerState::default(), &quarantine, &mut |frame| {
-                    found.push((frame.at, frame.bytes.to_vec()));
-                });
+            let (none, unknown) = (Reserve::default(), OwnerState::default());
+            let recovered = segments::recover(&none, &*disk, dir, tear, unknown, &quarantine, &mut |frame| {
+                found.push((frame.at, frame.bytes.to_vec()));
+            });
             recovered.map(|_| found)
         };
         if let Ok(first) = recover() {

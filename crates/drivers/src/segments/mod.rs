@@ -164,8 +164,7 @@ impl SegmentLog {
         // writer may have crashed before doing so.
         disk.sync_dir(dir).map_err(OpenError::io(dir))?;
         let reserve = &options.reserve;
-        let recovered =
-            recovery::recover_within(reserve, &*disk, dir, options.tear, known, quarantine, visit)?;
+        let recovered = recover(reserve, &*disk, dir, options.tear, known, quarantine, visit)?;
         let owner_tag = recovered.owner_tag;
         let (previous, previous_end) = recovered.last.unwrap_or_default();
         let number = previous.max(known.used).max(known.done) + 1;

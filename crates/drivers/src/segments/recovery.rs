@@ -73,20 +73,8 @@ pub(crate) struct Recovered {
 }
 
 /// Reads the log in `dir` and passes its frames to `visit`, oldest first. Truncates the last segment where
-/// its frames end, fills torn frames and removes files that are not needed.
+/// its frames end, with space of the reserve if need be, fills torn frames and removes files that are not needed.
 pub(crate) fn recover(
-    disk: &dyn Disk,
-    dir: &Path,
-    tear: Tear,
-    known: OwnerState,
-    quarantine: &Quarantine,
-    visit: &mut dyn FnMut(RecoveredFrame<'_>),
-) -> Result<Recovered, OpenError> {
-    recover_within(&Reserve::default(), disk, dir, tear, known, quarantine, visit)
-}
-
-/// Like [`recover`], with space of the reserve if need be.
-pub(super) fn recover_within(
     reserve: &Reserve,
     disk: &dyn Disk,
     dir: &Path,

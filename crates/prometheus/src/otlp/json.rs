@@ -46,9 +46,10 @@ struct Flexible<T>(PhantomData<T>);
 
 pub(super) trait Number: FromStr + Default {
     const NAME: &'static str;
-    fn from_unsigned(number: u64) -> Option<Self>;
-    fn from_signed(number: i64) -> Option<Self>;
-    fn from_double(number: f64) -> Option<Self>;
+    fn from_whole(number: i128) -> Option<Self>;
+    fn from_double(_: f64) -> Option<Self> {
+        None
+    }
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
     }
@@ -56,36 +57,21 @@ pub(super) trait Number: FromStr + Default {
 
 impl Number for u64 {
     const NAME: &'static str = "a number of 64 bits";
-    fn from_unsigned(number: u64) -> Option<Self> {
-        Some(number)
-    }
-    fn from_signed(number: i64) -> Option<Self> {
+    fn from_whole(number: i128) -> Option<Self> {
         number.try_into().ok()
-    }
-    fn from_double(_: f64) -> Option<Self> {
-        None
     }
 }
 
 impl Number for i64 {
     const NAME: &'static str = "a signed number of 64 bits";
-    fn from_unsigned(number: u64) -> Option<Self> {
+    fn from_whole(number: i128) -> Option<Self> {
         number.try_into().ok()
-    }
-    fn from_signed(number: i64) -> Option<Self> {
-        Some(number)
-    }
-    fn from_double(_: f64) -> Option<Self> {
-        None
     }
 }
 
 impl Number for f64 {
     const NAME: &'static str = "a number";
-    fn from_unsigned(number: u64) -> Option<Self> {
-        Some(number as f64)
-    }
-    fn from_signed(number: i64) -> Option<Self> {
+    fn from_whole(number: i128) -> Option<Self> {
         Some(number as f64)
     }
     fn from_double(number: f64) -> Option<Self> {
@@ -110,12 +96,12 @@ impl<T: Number> Visitor<'_> for Flexible<T> {
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Option<T>, E> {
         let invalid = || E::invalid_value(de::Unexpected::Unsigned(number), &self);
-        T::from_unsigned(number).map(Some).ok_or_else(invalid)
+        T::from_whole(number.into()).map(Some).ok_or_else(invalid)
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Option<T>, E> {
         let invalid = || E::invalid_value(de::Unexpected::Signed(number), &self);
-        T::from_signed(number).map(Some).ok_or_else(invalid)
+        T::from_whole(number.into()).map(Some).ok_or_else(invalid)
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Option<T>, E> {

@@ -25,6 +25,7 @@ use crate::{
     disk::{Disk, LocalDisk, read_file, replace_file},
     incoming::Position,
     quarantine::{Quarantine, Report},
+    reserve::Reserve,
     segments::{
         Location, OwnerState, RecoveredFrame, SEGMENT_HEADER_BYTES, SegmentHeader, Tear,
         frame::FRAME_HEADER_BYTES,
@@ -92,7 +93,9 @@ pub(crate) fn check(
     let mut logged: HashMap<MetricId, Logged> = HashMap::new();
     let mut holes = HashSet::new();
     let (mut records_damaged, mut records) = (Vec::new(), Vec::new());
-    let recovered = recover(disk, dir, Tear::KeepWhole, OwnerState::default(), &quarantine, &mut |frame| {
+    let none = Reserve::default();
+    let unknown = OwnerState::default();
+    let recovered = recover(&none, disk, dir, Tear::KeepWhole, unknown, &quarantine, &mut |frame| {
         // A repair has put this frame in the place of lost ones.
         if frame.items.is_empty() && frame.bytes.len() > FRAME_HEADER_BYTES {
             holes.insert(frame.at.segment);
@@ -322,7 +325,8 @@ fn mend_segments(
 ) -> Result<(), OpenError> {
     let mut left: BTreeMap<Location, Vec<LeftItem>> = BTreeMap::new();
     let known = OwnerState { owner_tag: sacks, ..OwnerState::default() };
-    let recovered = recover(&**disk, dir, Tear::KeepWhole, known, quarantine, &mut |frame| {
+    let none = Reserve::default();
+    let recovered = recover(&none, &**disk, dir, Tear::KeepWhole, known, quarantine, &mut |frame| {
         let is_hole = reports.lock().last().is_some_and(|report| is_at(report, &frame));
         if is_hole {
             left.insert(frame.at, items_of(&frame));
