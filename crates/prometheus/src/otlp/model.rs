@@ -50,15 +50,16 @@ pub(super) struct Metric<'a> {
     #[serde(borrow, deserialize_with = "json::text")]
     pub unit: Cow<'a, str>,
     #[serde(borrow)]
-    pub gauge: Option<Gauge<'a>>,
+    pub gauge: Option<Points<NumberPoint<'a>>>,
     #[serde(borrow)]
     pub sum: Option<Sum<'a>>,
     #[serde(borrow)]
     pub histogram: Option<Histogram<'a>>,
+    /// Not supported: its data points are decoded only to count them as rejected, and for their times.
     #[serde(alias = "exponential_histogram")]
-    pub exponential_histogram: Option<ExponentialHistogram>,
+    pub exponential_histogram: Option<Points<ExponentialPoint>>,
     #[serde(borrow)]
-    pub summary: Option<Summary<'a>>,
+    pub summary: Option<Points<SummaryPoint<'a>>>,
 }
 
 impl Metric<'_> {
@@ -76,11 +77,12 @@ impl Metric<'_> {
     }
 }
 
+/// The data of a type that has only data points.
 #[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Gauge<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<NumberPoint<'a>>,
+#[serde(rename_all = "camelCase", default, bound(deserialize = "P: Default + Deserialize<'de>"))]
+pub(super) struct Points<P> {
+    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
+    pub data_points: Vec<P>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -103,26 +105,11 @@ pub(super) struct Histogram<'a> {
     pub aggregation_temporality: u64,
 }
 
-/// Not supported: its data points are decoded only to count them as rejected, and for their times.
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ExponentialHistogram {
-    #[serde(deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<ExponentialPoint>,
-}
-
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ExponentialPoint {
     #[serde(deserialize_with = "json::number", alias = "time_unix_nano")]
     pub time_unix_nano: u64,
-}
-
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Summary<'a> {
-    #[serde(borrow, deserialize_with = "json::or_default", alias = "data_points")]
-    pub data_points: Vec<SummaryPoint<'a>>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]

@@ -3,8 +3,8 @@
 use super::{
     ATTRIBUTES_PER_SAMPLE_MAX, OtlpError, Request, any_value,
     model::{
-        Attribute, ExponentialHistogram, ExponentialPoint, Gauge, Histogram, HistogramPoint, Metric,
-        NumberPoint, Quantile, Resource, ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryPoint,
+        Attribute, ExponentialPoint, Histogram, HistogramPoint, Metric, NumberPoint, Points, Quantile,
+        Resource, ResourceMetrics, ScopeMetrics, Sum, SummaryPoint,
     },
 };
 use crate::{
@@ -80,7 +80,7 @@ fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> 
             3 => metric.unit = value.text(3)?.into(),
             5 => {
                 let data_points = points(value.bytes(5)?, remaining, number_point)?.0;
-                metric.gauge = Some(Gauge { data_points });
+                metric.gauge = Some(Points { data_points });
             }
             7 => {
                 let (data_points, aggregation_temporality, is_monotonic) =
@@ -94,11 +94,11 @@ fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> 
             }
             10 => {
                 let data_points = points(value.bytes(10)?, remaining, exponential_point)?.0;
-                metric.exponential_histogram = Some(ExponentialHistogram { data_points });
+                metric.exponential_histogram = Some(Points { data_points });
             }
             11 => {
                 let data_points = points(value.bytes(11)?, remaining, summary_point)?.0;
-                metric.summary = Some(Summary { data_points });
+                metric.summary = Some(Points { data_points });
             }
             _ => {}
         }
