@@ -49,7 +49,7 @@ async fn start(handler: Box<dyn Handler>) -> Server {
     let routes = gnudi_api::routes().into_iter().chain([own]).collect();
     let quotas = QuotaOptions { figures: true, ..QuotaOptions::default() };
     let options = ApiOptions { quotas, ..ApiOptions::default() };
-    let engine = Arc::new(support::engine(u64::MAX));
+    let engine = Arc::new(support::engine());
     Server::of(App::new(engine, options, Registry::default(), || NOW, routes)).await
 }
 

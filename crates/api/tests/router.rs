@@ -106,7 +106,7 @@ fn what_a_route_has_not_is_refused_as_pecan_refuses_it() {
 
 #[test]
 fn prometheus_api_is_also_found_below_its_prefix() {
-    let engine = support::engine(u64::MAX);
+    let engine = support::engine();
     let prometheus = PrometheusApi::new(Arc::new(engine), PrometheusOptions::default());
     let router = Router::new(gnudi_prometheus_api::routes(prometheus).into_iter().chain(routes()).collect());
     let find = |method: &str, path: &str, prefix| {

@@ -75,7 +75,7 @@ fn openssl(arguments: &str) {
 /// Starts an HTTPS server; returns its address.
 async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
     let options = ApiOptions { http_limits, ..ApiOptions::default() };
-    let app = Arc::new(support::app(support::engine(u64::MAX), options, || support::NOW));
+    let app = Arc::new(support::app(support::engine(), options, || support::NOW));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, std::future::pending()));

@@ -26,15 +26,15 @@ pub const NOW: Timestamp = Timestamp(1_795_264_496_789_012_345);
 pub const POLICY: &str = r#"{"name": "p", "definition": [{"granularity": 1}]}"#;
 
 /// An empty engine.
-pub fn engine(backlog_bytes_max: u64) -> Engine {
-    engine_of(Arc::new(MemoryIndexer::default()), backlog_bytes_max)
+pub fn engine() -> Engine {
+    engine_of(Arc::new(MemoryIndexer::default()))
 }
 
 /// An engine without measures.
-pub fn engine_of(index: Arc<dyn Indexer>, backlog_bytes_max: u64) -> Engine {
+pub fn engine_of(index: Arc<dyn Indexer>) -> Engine {
     Engine::new(
         index,
-        Arc::new(MemoryIncoming::new(SackCount::DEFAULT, backlog_bytes_max)),
+        Arc::new(MemoryIncoming::new(SackCount::DEFAULT, u64::MAX)),
         Arc::new(MemoryAggregates::default()),
         || NOW,
     )
@@ -53,7 +53,7 @@ pub fn app(engine: Engine, options: ApiOptions, clock: fn() -> Timestamp) -> App
 pub async fn server_with_cache(options: ApiOptions) -> (Server, Arc<CachedIndexer<MemoryIndexer>>) {
     let few = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
     let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &few));
-    let server = Server::of(app(engine_of(cached.clone(), u64::MAX), options, || NOW)).await;
+    let server = Server::of(app(engine_of(cached.clone()), options, || NOW)).await;
     (server, cached)
 }
 
@@ -66,7 +66,7 @@ pub struct Server {
 
 impl Server {
     pub async fn start(options: ApiOptions) -> Self {
-        Server::of(app(engine(u64::MAX), options, || NOW)).await
+        Server::of(app(engine(), options, || NOW)).await
     }
 
     /// A server of an application.
