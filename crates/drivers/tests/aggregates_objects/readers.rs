@@ -7,7 +7,7 @@ use gnudi_drivers::{
 
 use crate::{
     setup::{fence, named, open_with, options},
-    support::aggregate_items::{blocks, head},
+    support::aggregate_items::head,
     world::{World, apply},
 };
 
@@ -37,9 +37,5 @@ async fn a_reader_beside_a_slow_writer_hides_no_removed_version() {
     drop(hold);
     late.await.unwrap().unwrap();
     assert!(named(&world.objects, begins_era).is_empty(), "it is there again");
-    for store in [&world.sleeper, &world.awake] {
-        assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some("late"));
-        assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
-        assert_eq!(blocks(&**store, 2).await, ["late"]);
-    }
+    world.assert_read("late").await;
 }

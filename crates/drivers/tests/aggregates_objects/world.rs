@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     setup::{TestClock, named, open_with, options},
-    support::aggregate_items::{key, metric, write},
+    support::aggregate_items::{blocks, head, key, metric, write},
 };
 
 /// One process's view of the objects; it can be suspended before it creates or removes a manifest, or after
@@ -124,6 +124,15 @@ impl World {
             apply(&self.awake, fence, 4, &format!("round {round}")).await.unwrap();
             self.clock.advance(2000);
             self.awake.settle().await;
+        }
+    }
+
+    /// What both processes read after [`World::go_on`]: the text as head and block of metric 2, and the other's head.
+    pub async fn assert_read(&self, text: &str) {
+        for store in [&self.sleeper, &self.awake] {
+            assert_eq!(head(&**store, 2).await.unwrap().as_deref(), Some(text));
+            assert_eq!(head(&**store, 4).await.unwrap().as_deref(), Some("round 149"));
+            assert_eq!(blocks(&**store, 2).await, [text]);
         }
     }
 
