@@ -1,12 +1,16 @@
-//! Readers of a process that learn of newer versions while it writes.
+//! Readers that learn of newer versions while their process writes, and readers that are cut off.
 
+use bytes::Bytes;
 use gnudi_drivers::{
     aggregates::{AggregateStore as _, objects::ObjectAggregatesOptions},
-    objects::memory::Call,
+    objects::{
+        Objects as _,
+        memory::{Call, MemoryObjects},
+    },
 };
 
 use crate::{
-    setup::{fence, named, open_with, options},
+    setup::{TestClock, fence, named, open_with, options},
     support::aggregate_items::head,
     world::{World, apply},
 };
@@ -38,4 +42,33 @@ async fn a_reader_beside_a_slow_writer_hides_no_removed_version() {
     late.await.unwrap().unwrap();
     assert!(named(&world.objects, begins_era).is_empty(), "it is there again");
     world.assert_read("late").await;
+}
+
+/// The hint is far behind the newest version, and the time of the first read ends shortly before it gets there.
+#[tokio::test]
+async fn a_search_goes_on_where_one_was_cut_off() {
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { merged_runs_min: 1000, runs_max: 1000, ..options() };
+    let store = open_with(objects.clone(), &clock, options.clone()).await;
+    for round in 0..150 {
+        apply(&store, fence(2, 0, 1), 4, &format!("round {round}")).await.unwrap();
+    }
+    store.settle().await;
+    objects.put("aggregates/shard/0/hint", Bytes::from_static(b"1")).await.unwrap();
+    let newest = named(&objects, "shard/0/manifest/").pop().unwrap();
+    let of_reader = objects.another_process();
+    let reader = open_with(of_reader.clone(), &clock, options).await;
+    let hold = of_reader.hold(Call::Get, &newest);
+    let search = tokio::spawn({
+        let reader = reader.clone();
+        async move { head(&*reader, 4).await }
+    });
+    hold.arrival().await;
+    search.abort();
+    assert!(search.await.is_err());
+    drop(hold);
+    let before = objects.calls(Call::Get);
+    assert_eq!(head(&*reader, 4).await.unwrap().as_deref(), Some("round 149"));
+    let read = objects.calls(Call::Get) - before;
+    assert!(read < 75, "{read} objects were read: the search began anew");
 }

@@ -24,6 +24,10 @@
 //! that began earlier may lack versions that were created since. Where each listing reads the names of the whole
 //! pool, the store of objects shares slow ones ([`crate::objects`]): shards searched together wait for one.
 //!
+//! A search may be cut off by its caller's timeout. The next one goes on from the newest version that it has found
+//! (`reached`), so that callers which retry get to the end of a long chain. Nothing else relies on that version: it may
+//! have been created again long after its removal.
+//!
 //! [`ObjectAggregatesOptions::retain_ms`]: super::ObjectAggregatesOptions::retain_ms
 
 use std::{
@@ -65,6 +69,8 @@ const COMMITS_MAX: usize = 100;
 pub struct Shard {
     pub id: u16,
     known: Mutex<Option<CachedManifest>>,
+    /// The newest manifest that a search has found, until one ends.
+    reached: Mutex<Option<Arc<Manifest>>>,
     /// Locked while a version is being created.
     commit: tokio::sync::Mutex<()>,
     /// The version of a create request with unknown outcome; 0 for none.
@@ -127,6 +133,23 @@ impl Shard {
         }
     }
 
+    /// The manifest to search from, and when the newest known one was confirmed.
+    fn search_start(&self) -> Option<(Arc<Manifest>, Option<Moment>)> {
+        let known = self.known.lock().clone();
+        let confirmed = known.as_ref().and_then(|known| known.confirmed);
+        let both = [known.map(|known| known.manifest), self.reached.lock().clone()];
+        let newest = both.into_iter().flatten().max_by_key(|manifest| manifest.version)?;
+        Some((newest, confirmed))
+    }
+
+    /// Records how far a search has come.
+    fn reach(&self, manifest: &Arc<Manifest>) {
+        let mut reached = self.reached.lock();
+        if reached.as_ref().map_or(0, |reached| reached.version) < manifest.version {
+            *reached = Some(manifest.clone());
+        }
+    }
+
     /// Caches a manifest, unless a newer one is cached.
     fn learn(&self, manifest: Arc<Manifest>, confirmed: Option<Moment>) {
         // Under both locks: a thread that reads that no version is in doubt also reads the manifest that resolved it.
@@ -181,24 +204,26 @@ impl Requests {
 
     async fn find_newest(&self, shard: &Shard) -> Result<Arc<Manifest>> {
         let began = self.now();
-        let known = shard.known.lock().clone();
-        if let Some(CachedManifest { manifest, confirmed }) = known {
-            let walked = self.walk(shard, manifest, 1).await?;
+        if let Some((start, confirmed)) = shard.search_start() {
+            let walked = self.walk(shard, start, 1).await?;
             let fresh = confirmed.is_some_and(|then| self.now().since_ms(then) < CONFIRMED_MS);
             if fresh || self.is_live(shard, &walked.newest, false).await? {
                 return self.found(shard, walked, began);
             }
+            *shard.reached.lock() = None;
         }
         for search in 0..SEARCHES_MAX {
             let Some(start) = self.start(shard, search > 0).await? else { continue };
             // Not before: a listing may take long.
             let began = self.now();
+            shard.reach(&start);
             let seems_empty = start.version == 0;
             let probes = if seems_empty { 1 } else { PROBES_AT_FIRST };
             let walked = self.walk(shard, start, probes).await?;
             if self.is_live(shard, &walked.newest, seems_empty).await? {
                 return self.found(shard, walked, began);
             }
+            *shard.reached.lock() = None;
         }
         let place = self.damage.place(&names::manifests(shard.id));
         Err(StoreError::Unavailable(format!("the newest of {place} could not be found")))
@@ -209,6 +234,7 @@ impl Requests {
             return Err(self.unknown(shard, version));
         }
         shard.learn(walked.newest.clone(), Some(began));
+        *shard.reached.lock() = None;
         Ok(walked.newest)
     }
 
@@ -261,6 +287,7 @@ impl Requests {
             if matches!(last, Probe::Nothing) {
                 return Ok(Walked { newest, damaged });
             }
+            shard.reach(&newest);
             at += probes;
             probes = (probes * 4).min(PROBES_MAX);
         }
@@ -407,6 +434,7 @@ impl Requests {
     async fn remove_if_late(&self, shard: &Shard, version: u64) -> Result<()> {
         // The search must not begin at the version.
         *shard.known.lock() = None;
+        *shard.reached.lock() = None;
         let newest = self.find_newest(shard).await?;
         if newest.unused_versions()(version) {
             let name = names::manifest(shard.id, version);
