@@ -30,6 +30,7 @@ pub mod retention;
 pub mod sampled;
 pub mod status;
 mod tasks;
+mod turns;
 pub mod units;
 pub mod verify;
 
@@ -45,3 +46,4 @@ pub use presence::Presence;
 pub use process_status::ProcessStatus;
 pub use reader::{Measures, MeasuresQuery, ReadRange, Resample};
 pub use status::ProcessingStatus;
+pub use turns::{Project, Turns};

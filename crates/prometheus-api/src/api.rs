@@ -2,11 +2,11 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use gnudi_engine::Engine;
+use gnudi_engine::{Engine, Turns};
 
 use crate::{
     PrometheusLabels, catalogue::Catalogue, exemplar_store::ExemplarStore, known_series::KnownSeries,
-    metadata_store::MetadataStore, turns::Turns,
+    metadata_store::MetadataStore,
 };
 
 /// The options of Prometheus' API.
@@ -46,13 +46,15 @@ pub struct PrometheusApi {
     /// Metadata sent by writers.
     pub(crate) metadata: MetadataStore,
     pub(crate) exemplars: ExemplarStore,
-    pub(crate) turns: Turns,
+    /// Turns of queries with subqueries. These may make any number of steps without any data, and take all of their
+    /// timeout: those of one project leave a processor to others.
+    pub(crate) subqueries: Turns,
 }
 
 impl PrometheusApi {
     pub fn new(engine: Arc<Engine>, options: PrometheusOptions) -> Self {
         PrometheusApi {
-            turns: Turns::new(engine.processor_count()),
+            subqueries: Turns::new(engine.processor_count().saturating_sub(1).max(1)),
             catalogue: Catalogue::new(engine, options.ceilometer_names),
             options,
             known_series: KnownSeries::default(),

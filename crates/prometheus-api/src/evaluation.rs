@@ -102,8 +102,7 @@ async fn evaluate_until(
             (Instant::now() >= deadline).then_some(Interrupt::Timeout)
         }
     });
-    let turn =
-        if plan.has_subqueries() { Some(call.api.turns.turn(call.caller.project()).await) } else { None };
+    let turn = if plan.has_subqueries() { Some(call.api.subqueries.turn().await) } else { None };
     let selected = Reader::new(call, seen, lookback_ms, &limits).selected(&plan, &limits, &interrupt).await?;
     let reading = started.elapsed();
     let delayed_name_removal = call.api.options.delayed_name_removal;

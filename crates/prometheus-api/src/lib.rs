@@ -1,8 +1,8 @@
 //! Prometheus' and OpenTelemetry's HTTP API: remote write and OTLP metrics, queries and remote read.
 //!
 //! `router` lists all routes, `routes` has the handlers. `arguments` parses parameters, `catalogue` finds
-//! series, `selected` reads their samples, `evaluation` runs queries in `turns`, `long_work` leaves the request
-//! threads, `failure` is the error type.
+//! series, `selected` reads their samples, `evaluation` runs queries, `long_work` leaves the request threads,
+//! `failure` is the error type.
 //!
 //! `gnudi_prometheus` parses messages; `gathering` collects their samples by metric and stores them;
 //! `metadata_store` and `exemplar_store` keep metadata and exemplars. `routes` checks access.
@@ -22,7 +22,6 @@ mod place;
 mod router;
 mod routes;
 mod selected;
-mod turns;
 mod unreadable;
 
 pub use api::{PrometheusApi, PrometheusOptions};

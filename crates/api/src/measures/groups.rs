@@ -9,7 +9,7 @@ use std::{future::ready, io, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::Either, stream};
 use gnudi_app::{AnswerBudget, Call, Result};
-use gnudi_engine::{CrossMeasuresError, Engine, cross::POINTS_MAX};
+use gnudi_engine::{CrossMeasuresError, Engine, Project, cross::POINTS_MAX};
 use gnudi_server::ReplyBody;
 
 use super::document::Document;
@@ -119,8 +119,9 @@ impl<G: GroupPart> Groups<G> {
             held.text("]");
             return held.into_body();
         }
+        let project = Project::current();
         let computed = stream::iter(later)
-            .then(move |later| compute(later, engine.clone(), budget.clone(), room_wait_max));
+            .then(move |later| project.run(compute(later, engine.clone(), budget.clone(), room_wait_max)));
         let parts = stream::once(ready(Ok(held))).chain(computed).chain(stream::once(ready(Ok(end))));
         ReplyBody::stream(parts.flat_map(|part: io::Result<Document>| match part {
             Ok(document) => Either::Left(stream::iter(document.map(Ok))),

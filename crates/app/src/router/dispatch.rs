@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gnudi_access::{Caller, Rule, Target};
+use gnudi_engine::Project;
 use gnudi_indexer::IndexerError;
 use gnudi_model::{Metric, MetricId, ResourceType, python::parse_uuid};
 use gnudi_server::{RequestBody, Response, acceptable};
@@ -47,7 +48,8 @@ pub async fn dispatch(
         admitted.map_err(|error| ApiError::from(error).to(&call.caller))?;
     }
     let mut charged = Charged { call, is_free: is_open, bytes: 0 };
-    let answered = answer(&mut charged.call, found, body).await;
+    let project = Project::named(charged.call.caller.project());
+    let answered = project.run(answer(&mut charged.call, found, body)).await;
     charged.bytes = answered.as_ref().map_or(0, |answer| answer.body().size_hint().lower());
     match answered {
         Ok(response) => Ok(charged.with_pieces(response)),

@@ -22,7 +22,6 @@ use gnudi_series::{
 };
 use tokio::{
     runtime::Handle,
-    sync::Semaphore,
     task::{JoinError, JoinSet},
 };
 
@@ -30,6 +29,7 @@ use super::CrossMeasuresError;
 use crate::{
     Engine, EngineError, Result,
     reader::{self, ReadRange, ReadStore},
+    turns::Processors,
 };
 
 /// Maximum points of a query: half a gibibyte, if no two series share their times.
@@ -53,14 +53,14 @@ pub struct MetricRead {
 }
 
 /// Reads and computes for queries across metrics, outside the threads that serve requests. All queries together have as
-/// many running tasks as there are processors.
+/// many running tasks as there are processors, which projects get by turns.
 pub struct Bulk {
     pub(crate) store: ReadStore,
     /// Metrics of one sack were mostly written together.
     sacks: SackCount,
     /// How many there are. The standard library reads several files to find out.
     pub(crate) processors: usize,
-    free_processors: Arc<Semaphore>,
+    free_processors: Processors,
     /// Points held by running queries.
     points_held: Arc<AtomicUsize>,
 }
@@ -115,7 +115,7 @@ impl Engine {
 
     /// Runs CPU-bound work outside the threads that serve requests.
     pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let permit = self.bulk.permit().await;
+        let permit = self.bulk.free_processors.one().await;
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             work()
@@ -138,7 +138,7 @@ impl Bulk {
             store,
             sacks,
             processors,
-            free_processors: Arc::new(Semaphore::new(processors)),
+            free_processors: Processors::new(processors),
             points_held: Arc::default(),
         }
     }
@@ -186,7 +186,7 @@ impl Bulk {
         let mut from = 0;
         while from < order.len() {
             let to = chunk_end(from);
-            let permit = self.permit().await;
+            let permit = self.free_processors.one().await;
             while let Some(done) = chunks.try_join_next() {
                 take(done)?;
             }
@@ -203,10 +203,6 @@ impl Bulk {
         }
         let answers = answers.into_iter().map(|answer| answer.expect("every item is in a chunk"));
         Ok((answers.collect(), held))
-    }
-
-    async fn permit(&self) -> tokio::sync::OwnedSemaphorePermit {
-        self.free_processors.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 }
 

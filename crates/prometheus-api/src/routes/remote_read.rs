@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use gnudi_app::Share;
-use gnudi_engine::Engine;
+use gnudi_engine::{Engine, Project};
 use gnudi_indexer::MetricScope;
 use gnudi_prometheus::{
     remote_read::{
@@ -121,6 +121,7 @@ fn frames(
     results: Vec<Vec<Series>>,
     share: Share,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let project = Project::current();
     stream::unfold(FrameWriter::new(results), move |mut writer: FrameWriter| {
         let _share = &share;
         let engine = engine.clone();
@@ -129,7 +130,7 @@ fn frames(
                 let piece = writer.piece();
                 (piece, writer)
             };
-            let (piece, writer) = engine.compute(encode).await;
+            let (piece, writer) = project.run(engine.compute(encode)).await;
             (!piece.is_empty()).then(|| (io::Result::Ok(Bytes::from(piece)), writer))
         }
     })
