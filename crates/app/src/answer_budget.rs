@@ -5,6 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use gnudi_engine::Project;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -14,11 +15,11 @@ use crate::error::{ApiError, Result};
 const TIMES_FREE_MAX: usize = 7;
 
 /// Bytes held by the rows and details of all responses that are not fully read, as one project adds to them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AnswerBudget {
     all: Arc<All>,
     /// `None`: of no project, which may take all that is free.
-    project: Option<String>,
+    project: Option<Project>,
 }
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ struct All {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    of_projects: HashMap<String, usize>,
+    of_projects: HashMap<Project, usize>,
 }
 
 impl AnswerBudget {
@@ -43,8 +44,8 @@ impl AnswerBudget {
     }
 
     /// The same budget, for the responses to a project.
-    pub fn of_project(&self, project: &str) -> Self {
-        AnswerBudget { all: self.all.clone(), project: Some(project.to_owned()) }
+    pub fn of_project(&self, project: Project) -> Self {
+        AnswerBudget { all: self.all.clone(), project: Some(project) }
     }
 
     /// Bytes currently reserved, by all.
@@ -55,15 +56,15 @@ impl AnswerBudget {
     /// Whether so many more bytes are within the limits.
     fn fits(&self, held: &Held, bytes: usize) -> bool {
         let free = held.bytes.checked_add(bytes).and_then(|held| self.all.bytes_max.checked_sub(held));
-        let (Some(free), Some(project)) = (free, &self.project) else { return free.is_some() };
-        let own = held.of_projects.get(project).copied().unwrap_or(0) + bytes;
+        let (Some(free), Some(project)) = (free, self.project) else { return free.is_some() };
+        let own = held.of_projects.get(&project).copied().unwrap_or(0) + bytes;
         own / TIMES_FREE_MAX <= free
     }
 
     fn take(&self, held: &mut Held, bytes: usize) {
         held.bytes += bytes;
-        if let (Some(project), 1..) = (&self.project, bytes) {
-            *held.of_projects.entry(project.clone()).or_default() += bytes;
+        if let (Some(project), 1..) = (self.project, bytes) {
+            *held.of_projects.entry(project).or_default() += bytes;
         }
     }
 
@@ -122,12 +123,12 @@ impl AnswerBudget {
 
 /// A reservation in the budget; released on drop.
 pub struct Share {
-    budget: Arc<AnswerBudget>,
+    budget: AnswerBudget,
     held: usize,
 }
 
 impl Share {
-    pub fn new(budget: &Arc<AnswerBudget>) -> Self {
+    pub fn new(budget: &AnswerBudget) -> Self {
         Share { budget: budget.clone(), held: 0 }
     }
 
@@ -154,11 +155,12 @@ mod tests {
     #[test]
     fn a_project_leaves_room_to_each_further_one() {
         let budget = AnswerBudget::new(800);
-        let (first, second) = (budget.of_project("first"), budget.of_project("second"));
-        assert!(first.hold(300).is_ok() && budget.of_project("first").hold(400).is_ok());
+        let of_project = |name| budget.of_project(Project::named(name));
+        let (first, second) = (of_project("first"), of_project("second"));
+        assert!(first.hold(300).is_ok() && of_project("first").hold(400).is_ok());
         assert!(first.hold(1).is_err());
         first.give_back(1);
-        assert!(second.hold(80).is_ok() && budget.of_project("third").hold(10).is_ok());
+        assert!(second.hold(80).is_ok() && of_project("third").hold(10).is_ok());
         assert!(second.hold(80).is_err());
         assert_eq!(budget.held(), 700 + 160 + 10);
         second.give_back(160);
@@ -166,7 +168,7 @@ mod tests {
         assert!(budget.hold(90).is_ok() && budget.hold(1).is_err());
         budget.give_back(91);
         first.give_back(700);
-        budget.of_project("third").give_back(10);
+        of_project("third").give_back(10);
         let held = budget.all.held.lock();
         assert!(held.bytes == 0 && held.of_projects.is_empty());
     }
@@ -174,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_gets_what_others_release() {
         let budget = AnswerBudget::new(80);
-        let (slow, other) = (budget.of_project("slow"), budget.of_project("other"));
+        let [slow, other] = ["slow", "other"].map(|name| budget.of_project(Project::named(name)));
         slow.take_when_free(70).await;
         let more = tokio::time::timeout(std::time::Duration::from_millis(10), slow.take_when_free(7)).await;
         assert!(more.is_err());

@@ -7,7 +7,7 @@ use std::sync::{
 
 use gnudi_access::{Caller, MetricsAdmission, Rule, Target};
 use gnudi_drivers::incoming::Batch;
-use gnudi_engine::Measured;
+use gnudi_engine::{Measured, Project};
 use gnudi_indexer::{Filter, Indexer, IndexerError, MetricScope};
 use gnudi_model::{
     ArchivePolicy, Metric, MetricId, ResourceType, Timestamp, python::unquote, resource_type::GENERIC,
@@ -133,8 +133,8 @@ impl Call<'_> {
     }
 
     /// The budget of the responses to the caller's project.
-    pub fn answers(&self) -> Arc<AnswerBudget> {
-        Arc::new(self.app.answers.of_project(self.caller.project()))
+    pub fn answers(&self) -> AnswerBudget {
+        self.app.answers.of_project(Project::named(self.caller.project()))
     }
 
     /// Refuses (429) new metrics that would exceed the quota of the caller's project. What is admitted counts until

@@ -57,12 +57,12 @@ pub struct SeriesAnswer {
 
 impl SeriesAnswer {
     /// Without series yet; `keys` are the columns that identify a series.
-    pub fn new(budget: &Arc<AnswerBudget>, keys: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(budget: &AnswerBudget, keys: impl IntoIterator<Item = String>) -> Self {
         SeriesAnswer { set: SeriesSet::new(keys), share: Share::new(budget) }
     }
 
     /// For a single granularity, which the client knows: a long table omits its column.
-    pub fn of_one_granularity(budget: &Arc<AnswerBudget>) -> Self {
+    pub fn of_one_granularity(budget: &AnswerBudget) -> Self {
         let mut answer = SeriesAnswer::new(budget, []);
         answer.set.omit_granularity();
         answer

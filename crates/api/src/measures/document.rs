@@ -1,6 +1,6 @@
 //! JSON responses with points, written piece by piece while the client reads.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use gnudi_app::{AnswerBudget, Result, json::Value};
@@ -25,7 +25,7 @@ const WHOLE_BYTES_MAX: usize = 1 << 20;
 pub struct Document {
     parts: VecDeque<DocumentPart>,
     rows: usize,
-    budget: Arc<AnswerBudget>,
+    budget: AnswerBudget,
     /// The bytes reserved in the budget.
     held: usize,
     /// The part of the reservation for rows that are not appended yet.
@@ -46,13 +46,13 @@ enum DocumentPart {
 }
 
 impl Document {
-    pub fn new(budget: &Arc<AnswerBudget>) -> Self {
+    pub fn new(budget: &AnswerBudget) -> Self {
         let budget = budget.clone();
         Document { parts: VecDeque::new(), rows: 0, budget, held: 0, room: 0, is_late: false }
     }
 
     /// Waits for a reservation of `bytes` for its rows. It may exceed the budget later without an error.
-    pub(super) async fn with_room(budget: &Arc<AnswerBudget>, bytes: usize) -> Self {
+    pub(super) async fn with_room(budget: &AnswerBudget, bytes: usize) -> Self {
         budget.take_when_free(bytes).await;
         let mut document = Document::new(budget);
         (document.held, document.room, document.is_late) = (bytes, bytes, true);
@@ -217,6 +217,8 @@ impl Iterator for Document {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use gnudi_engine::Resample;
     use gnudi_model::{Timespan, Timestamp};
 
@@ -228,7 +230,7 @@ mod tests {
     }
 
     fn document(rows: &[usize]) -> Document {
-        let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
+        let mut document = Document::new(&AnswerBudget::new(usize::MAX));
         document.text("{");
         for (index, &count) in rows.iter().enumerate() {
             document.text(if index > 0 { ", " } else { "" });
@@ -243,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_bounded() {
-        let budget = Arc::new(AnswerBudget::new(10_000 * POINT_BYTES));
+        let budget = AnswerBudget::new(10_000 * POINT_BYTES);
         let rows = |count: usize| vec![column(Arc::new(vec![Timestamp::EPOCH; count]))];
         let mut texts = Document::new(&budget);
         texts.write(|out| out.resize(100_000, b'x')).unwrap();

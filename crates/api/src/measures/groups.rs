@@ -43,7 +43,7 @@ struct Later<G> {
 /// The list of all groups.
 pub(crate) struct Groups<G> {
     engine: Arc<Engine>,
-    budget: Arc<AnswerBudget>,
+    budget: AnswerBudget,
     held: Document,
     held_bytes: usize,
     held_bytes_max: usize,
@@ -62,7 +62,7 @@ impl<G: GroupPart> Groups<G> {
 
     fn holding(
         engine: Arc<Engine>,
-        budget: &Arc<AnswerBudget>,
+        budget: &AnswerBudget,
         held_bytes_max: usize,
         room_wait_max: Duration,
     ) -> Self {
@@ -137,7 +137,7 @@ impl<G: GroupPart> Groups<G> {
 async fn compute<G: GroupPart>(
     later: Later<G>,
     engine: Arc<Engine>,
-    budget: Arc<AnswerBudget>,
+    budget: AnswerBudget,
     room_wait_max: Duration,
 ) -> io::Result<Document> {
     let cut_short = |reason: String| {
@@ -208,7 +208,7 @@ mod tests {
 
     /// The body of groups with these numbers of points, and how often each was computed.
     async fn groups(
-        budget: &Arc<AnswerBudget>,
+        budget: &AnswerBudget,
         held_bytes_max: usize,
         rows: &[usize],
         fails_again: bool,
@@ -225,8 +225,8 @@ mod tests {
         counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    fn budget() -> Arc<AnswerBudget> {
-        Arc::new(AnswerBudget::new(usize::MAX))
+    fn budget() -> AnswerBudget {
+        AnswerBudget::new(usize::MAX)
     }
 
     async fn whole(body: ReplyBody) -> Bytes {
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_group_waits_for_room_and_not_for_ever() {
-        let budget = Arc::new(AnswerBudget::new(1_000 * ROW_BYTES));
+        let budget = AnswerBudget::new(1_000 * ROW_BYTES);
         let (mut body, _) = groups(&budget, 0, &[600, 600], false).await;
         let mut other = Document::with_room(&budget, 500 * ROW_BYTES).await;
         // The opening bracket.

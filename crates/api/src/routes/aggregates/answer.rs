@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn text(references: &[Reference], measures: Vec<CrossMeasures>) -> String {
-        let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
+        let mut document = Document::new(&AnswerBudget::new(usize::MAX));
         let more = |document: &mut Document| {
             document.text(", \"more\": 1");
             Ok(())
@@ -175,7 +175,7 @@ mod tests {
         let path = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<String>>();
         let paths: [&[&str]; 4] =
             [&["r", "cpu", "mean"], &["r", "cpu", "max"], &["r", "disk", "mean"], &["s", "disk", "mean"]];
-        let mut document = Document::new(&Arc::new(AnswerBudget::new(usize::MAX)));
+        let mut document = Document::new(&AnswerBudget::new(usize::MAX));
         write_series(&mut document, paths.iter().map(|keys| (path(keys), Vec::new())).collect()).unwrap();
         let ReplyBody::Whole(Some(bytes)) = document.into_body() else { panic!("a short answer") };
         assert_eq!(
