@@ -5,14 +5,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnudi_engine::Project;
+use gnudi_engine::{Project, TIMES_FREE_MAX};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::{ApiError, Result};
-
-/// A project may hold so many times what it leaves free.
-const TIMES_FREE_MAX: usize = 7;
 
 /// Bytes held by the rows and details of all responses that are not fully read, as one project adds to them.
 #[derive(Clone, Debug)]

@@ -46,4 +46,4 @@ pub use presence::Presence;
 pub use process_status::ProcessStatus;
 pub use reader::{Measures, MeasuresQuery, ReadRange, Resample};
 pub use status::ProcessingStatus;
-pub use turns::{Project, Turns};
+pub use turns::{Project, TIMES_FREE_MAX, Turns};

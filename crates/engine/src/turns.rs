@@ -16,6 +16,9 @@ tokio::task_local! {
     static CURRENT: Project;
 }
 
+/// A project may hold so many times what it leaves free of a common limit: each further project finds some.
+pub const TIMES_FREE_MAX: usize = 7;
+
 /// A project, by a hash of its name with a secret key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Project(u64);

@@ -1,15 +1,7 @@
 //! Reads many metrics in chunks, each with one call to the store for heads and one for blocks, decoded in
 //! parallel.
 
-use std::{
-    future::pending,
-    ops::Range,
-    panic::resume_unwind,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::HashMap, future::pending, ops::Range, panic::resume_unwind, sync::Arc};
 
 use gnudi_drivers::{
     aggregates::{BlockRange, StoreError},
@@ -20,6 +12,7 @@ use gnudi_series::{
     cross::CrossSeries,
     head::{Head, Layout},
 };
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     task::{JoinError, JoinSet},
@@ -29,7 +22,7 @@ use super::CrossMeasuresError;
 use crate::{
     Engine, EngineError, Result,
     reader::{self, ReadRange, ReadStore},
-    turns::Processors,
+    turns::{Processors, Project, TIMES_FREE_MAX},
 };
 
 /// Maximum points of a query: half a gibibyte, if no two series share their times.
@@ -61,23 +54,36 @@ pub struct Bulk {
     /// How many there are. The standard library reads several files to find out.
     pub(crate) processors: usize,
     free_processors: Processors,
-    /// Points held by running queries.
-    points_held: Arc<AtomicUsize>,
+    /// Points held by the running queries of each project.
+    points_held: PointsHeld,
 }
+
+type PointsHeld = Arc<Mutex<HashMap<Project, usize>>>;
 
 /// Counts a query's points while they are held.
 #[derive(Debug)]
 pub struct HeldPoints {
     points: usize,
-    of_all: Arc<AtomicUsize>,
+    project: Project,
+    of_all: PointsHeld,
 }
 
 impl HeldPoints {
-    /// Adds points; fails if all queries together hold too many.
+    /// For a query of the current project.
+    fn new(of_all: &PointsHeld) -> Self {
+        HeldPoints { points: 0, project: Project::current(), of_all: of_all.clone() }
+    }
+
+    /// Adds points; fails if the queries of the project, or all of them together, hold too many.
     pub(crate) fn add(&mut self, points: usize) -> Result<(), CrossMeasuresError> {
+        let mut held = self.of_all.lock();
         self.points += points;
-        let held = self.of_all.fetch_add(points, Ordering::Relaxed) + points;
-        if held > POINTS_HELD_MAX { Err(CrossMeasuresError::TooManyHeld) } else { Ok(()) }
+        let own = held.entry(self.project).or_default();
+        *own += points;
+        let own = *own;
+        let free = POINTS_HELD_MAX.checked_sub(held.values().sum());
+        let fits = free.is_some_and(|free| own / TIMES_FREE_MAX <= free);
+        if fits { Ok(()) } else { Err(CrossMeasuresError::TooManyHeld) }
     }
 
     pub fn count(&self) -> usize {
@@ -87,7 +93,13 @@ impl HeldPoints {
 
 impl Drop for HeldPoints {
     fn drop(&mut self) {
-        self.of_all.fetch_sub(self.points, Ordering::Relaxed);
+        let mut held = self.of_all.lock();
+        if let Some(own) = held.get_mut(&self.project) {
+            *own -= self.points;
+            if *own == 0 {
+                held.remove(&self.project);
+            }
+        }
     }
 }
 
@@ -171,7 +183,7 @@ impl Bulk {
         T: Send + 'static,
         F: Future<Output = Result<Vec<(T, usize)>>> + Send + 'static,
     {
-        let mut held = HeldPoints { points: 0, of_all: self.points_held.clone() };
+        let mut held = HeldPoints::new(&self.points_held);
         let mut answers: Vec<Option<T>> = order.iter().map(|_| None).collect();
         let mut chunks: JoinSet<Chunk<T>> = JoinSet::new();
         let mut take = |done: Result<Chunk<T>, JoinError>| {
@@ -331,17 +343,17 @@ mod tests {
     }
 
     #[test]
-    fn queries_together_hold_twice_what_one_may() {
-        let of_all = Arc::new(AtomicUsize::new(0));
-        let query = || HeldPoints { points: 0, of_all: of_all.clone() };
-        let (mut first, mut second, mut third) = (query(), query(), query());
+    fn queries_of_a_project_leave_points_to_others() {
+        let of_all = PointsHeld::default();
+        let query = |name| HeldPoints { points: 0, project: Project::named(name), of_all: of_all.clone() };
+        let (mut first, mut second, mut other) = (query("greedy"), query("greedy"), query("other"));
         first.add(POINTS_MAX).unwrap();
-        second.add(POINTS_MAX - 1).unwrap();
-        third.add(1).unwrap();
-        assert!(matches!(third.add(1), Err(CrossMeasuresError::TooManyHeld)));
-        drop((second, third));
-        query().add(POINTS_MAX).unwrap();
-        drop(first);
-        assert_eq!(of_all.load(Ordering::Relaxed), 0);
+        second.add(POINTS_MAX / 4 * 3).unwrap();
+        assert!(matches!(second.add(8), Err(CrossMeasuresError::TooManyHeld)));
+        other.add(POINTS_MAX / 5).unwrap();
+        drop(second);
+        query("greedy").add(POINTS_MAX / 4).unwrap();
+        drop((first, other));
+        assert!(of_all.lock().is_empty());
     }
 }
