@@ -22,6 +22,9 @@ use crate::{
     processor::Processor,
 };
 
+/// So many points are joined in a few milliseconds.
+const FEW_POINTS_MAX: usize = 50_000;
+
 /// The aggregates as readers see them: with all that passes have taken up.
 #[derive(Clone)]
 pub struct ReadStore {
@@ -49,7 +52,7 @@ impl ReadStore {
 
     /// The blocks of each range of a metric, whose head was read before. Ranges that are in the head alone are
     /// not read from the store.
-    pub(crate) async fn blocks(&self, wanted: &[(BlockRange, &Head)]) -> Result<Vec<Vec<(BlockKey, Bytes)>>> {
+    pub(crate) async fn blocks(&self, wanted: &[(BlockRange, &Head)]) -> Result<Vec<MetricBlocks>> {
         let may_exist = |range: &BlockRange, head: &Head| {
             head.blocks_end_before(range.granularity).is_none_or(|end| range.from < end)
         };
@@ -71,6 +74,9 @@ impl ReadStore {
         wanted.iter().map(blocks).collect()
     }
 }
+
+/// Blocks of one range of a metric.
+type MetricBlocks = Vec<(BlockKey, Bytes)>;
 
 /// A read of one metric.
 #[derive(Clone, Debug)]
@@ -95,13 +101,19 @@ impl Engine {
             return Ok(query.aggregations.iter().map(|aggregation| empty(aggregation.granularity)).collect());
         };
         let layout = Layout::of(policy);
-        let range = |aggregation: &Aggregation| (block_range(metric, *aggregation, query.range), &head);
-        let wanted: Vec<_> = query.aggregations.iter().map(range).collect();
-        let blocks = self.readers().blocks(&wanted).await?;
-        let answers = query.aggregations.iter().zip(&blocks);
-        answers
-            .map(|(aggregation, blocks)| assemble(metric, blocks, &head, &layout, *aggregation, query.range))
-            .collect()
+        let blocks = {
+            let range = |aggregation: &Aggregation| (block_range(metric, *aggregation, query.range), &head);
+            let wanted: Vec<_> = query.aggregations.iter().map(range).collect();
+            self.readers().blocks(&wanted).await?
+        };
+        let MeasuresQuery { aggregations, range } = query.clone();
+        let join = move |blocks: &[MetricBlocks]| {
+            let answers = aggregations.iter().zip(blocks);
+            answers
+                .map(|(aggregation, blocks)| assemble(metric, blocks, &head, &layout, *aggregation, range))
+                .collect::<Result<Vec<Measures>>>()
+        };
+        self.joined(metric, blocks, join).await
     }
 
     /// A metric's raw points in `start..stop`, as far as its policy keeps them; the granularity is 0.
@@ -121,10 +133,25 @@ impl Engine {
         let from = start.max(oldest).unwrap_or(Timestamp::EPOCH);
         let to = stop.unwrap_or(Timestamp::MAX).max(from);
         let range = BlockRange { metric, granularity: raw::GRANULARITY, from, to };
-        let blocks = self.readers().blocks(&[(range, &head)]).await?.pop().expect("one answer per range");
-        let blocks: Vec<&[u8]> = blocks.iter().map(|(_, bytes)| &bytes[..]).collect();
-        read::raw_points(&blocks, &head, &Layout::of(policy), start, stop)
-            .map_err(|error| refused(metric, &error))
+        let blocks = self.readers().blocks(&[(range, &head)]).await?;
+        let layout = Layout::of(policy);
+        let join = move |blocks: &[MetricBlocks]| {
+            let blocks: Vec<&[u8]> = blocks.iter().flatten().map(|(_, bytes)| &bytes[..]).collect();
+            read::raw_points(&blocks, &head, &layout, start, stop).map_err(|error| refused(metric, &error))
+        };
+        self.joined(metric, blocks, join).await
+    }
+
+    /// Joins all blocks of a read: off the request threads if they have many points.
+    async fn joined<T: Send + 'static>(
+        &self,
+        metric: MetricId,
+        blocks: Vec<MetricBlocks>,
+        join: impl FnOnce(&[MetricBlocks]) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let claimed = read::claimed(blocks.iter().flatten().map(|(_, bytes)| &bytes[..]));
+        let points = claimed.map_err(|error| refused(metric, &error))?;
+        if points <= FEW_POINTS_MAX { join(&blocks) } else { self.compute(move || join(&blocks)).await }
     }
 }
 

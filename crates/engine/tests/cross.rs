@@ -1,7 +1,8 @@
 //! Queries across metrics read the same as queries of single metrics, wherever the data is: head or blocks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
+use futures_util::FutureExt as _;
 use gnudi_drivers::{
     aggregates::{AggregateStore, BlockKey, Fence, MetricWrite, memory::MemoryAggregates},
     incoming::memory::MemoryIncoming,
@@ -186,5 +187,39 @@ fn a_query_reads_a_bounded_number_of_points() {
         assert_eq!(held.count(), 100, "they count while they are held");
         let refused = engine.measures_of_many(reads, None, None, 99).await.unwrap_err();
         assert!(matches!(refused, CrossMeasuresError::TooManyPoints), "{refused}");
+    });
+}
+
+/// While all processors are taken a short history can be read, and a long one waits.
+#[test]
+fn a_long_history_is_read_off_the_request_threads() {
+    let policy = policy(&[1], &["mean"]);
+    run(async {
+        let metrics: [Vec<u32>; 2] = [1_000, 60_000].map(|points| (0..points).collect());
+        let engine = engine(&[policy.clone(), policy.clone()], &metrics).await;
+        let (release, released) = mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let take = |_| {
+            let released = released.clone();
+            Box::pin(engine.compute(move || released.lock().unwrap().recv().is_err()))
+        };
+        let mut taken: Vec<_> = (0..engine.processor_count()).map(take).collect();
+        assert!(taken.iter_mut().all(|work| work.as_mut().now_or_never().is_none()));
+        let read = async |number: usize| {
+            let aggregation = policy.aggregation("mean".parse().unwrap(), Timespan::from_secs(1)).unwrap();
+            let query = MeasuresQuery { aggregations: vec![aggregation], range: ReadRange::default() };
+            engine.measures(id(number), &policy, &query).await.unwrap()[0].values.len()
+        };
+        assert_eq!(read(0).await, 1_000);
+        let mut long = Box::pin(read(1));
+        for _ in 0..100 {
+            assert!(long.as_mut().now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        drop(release);
+        for work in taken {
+            assert!(work.await);
+        }
+        assert_eq!(long.await, 60_000);
     });
 }

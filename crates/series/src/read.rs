@@ -102,7 +102,7 @@ pub fn assemble(
     let mut sorted: Vec<&(Timestamp, Timestamp, &[u8])> = blocks.iter().collect();
     sorted.sort_by_key(|(first, last, _)| (*first, *last));
     sorted.retain(|(first, last, _)| *last >= range.0 && *first <= range.1);
-    fetched.reserve(claimed(sorted.iter().map(|(_, _, bytes)| *bytes), ROWS_MAX)?);
+    fetched.reserve(claimed(sorted.iter().map(|(_, _, bytes)| *bytes))?);
     for (_, last, bytes) in sorted {
         fetched.add_block(aggregation, *last, bytes)?;
     }
@@ -150,7 +150,7 @@ pub fn raw_points(
 ) -> Result<Series, ReadError> {
     let mut series = Series { granularity: raw::GRANULARITY, ..Series::default() };
     let Some(timespan) = layout.raw_timespan else { return Ok(series) };
-    let points = claimed(blocks.iter().copied(), raw::POINTS_MAX)?;
+    let points = claimed(blocks.iter().copied())?;
     series.timestamps.reserve(points);
     series.values.reserve(points);
     for block in blocks {
@@ -170,12 +170,12 @@ pub fn raw_points(
     Ok(series)
 }
 
-/// How many rows blocks claim to have, each at most `rows_max`. A block of a few bytes may have thousands.
+/// How many rows blocks of aggregates or of raw points claim to have. A block of a few bytes may have thousands.
 ///
 /// # Errors
 /// Beyond [`POINTS_MAX`].
-fn claimed<'b>(blocks: impl Iterator<Item = &'b [u8]>, rows_max: usize) -> Result<usize, ReadError> {
-    let rows: usize = blocks.map(|block| claimed_rows(block, rows_max)).sum();
+pub fn claimed<'b>(blocks: impl Iterator<Item = &'b [u8]>) -> Result<usize, ReadError> {
+    let rows: usize = blocks.map(|block| claimed_rows(block, ROWS_MAX)).sum();
     if rows > POINTS_MAX { Err(ReadError::TooManyPoints) } else { Ok(rows) }
 }
 
@@ -250,8 +250,8 @@ mod tests {
         put_varint(ROWS_MAX as u64, &mut block);
         let blocks = |count: usize| vec![&block[..]; count];
         let most = POINTS_MAX / ROWS_MAX;
-        assert_eq!(claimed(blocks(most).into_iter(), ROWS_MAX), Ok(POINTS_MAX));
-        assert_eq!(claimed(blocks(most + 1).into_iter(), ROWS_MAX), Err(ReadError::TooManyPoints));
+        assert_eq!(claimed(blocks(most).into_iter()), Ok(POINTS_MAX));
+        assert_eq!(claimed(blocks(most + 1).into_iter()), Err(ReadError::TooManyPoints));
         let policies = ArchivePolicy::defaults(&ArchivePolicy::default_methods());
         let policy = policies.iter().find(|policy| policy.raw_timespan.is_some()).unwrap();
         let layout = Layout::of(policy);

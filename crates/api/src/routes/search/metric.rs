@@ -74,8 +74,7 @@ pub async fn metric(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         let _held = (share, held);
         answer(document, &reads, found, &predicate)
     };
-    let answer = tokio::task::spawn_blocking(search).await;
-    Ok(reply::ok(answer.map_err(|_| ApiError::internal())??.into_body()))
+    Ok(reply::ok(engine.compute(search).await?.into_body()))
 }
 
 /// Writes the matching measures, as a JSON object by metric.
