@@ -14,8 +14,8 @@ use std::{
 use gnudi_drivers::{
     disk::Disk,
     incoming::{
-        Batch, IncomingError,
-        journal::{Found, Journal, JournalOptions, JournalPosition, JournalReader},
+        Append as _, Batch, IncomingError,
+        journal::{Found, Journal, JournalOptions, JournalPosition, JournalReader, Journaled},
         log::Durability,
     },
     reserve::Reserve,
@@ -23,7 +23,7 @@ use gnudi_drivers::{
 use gnudi_model::{MetricId, Timestamp};
 use proptest::prelude::*;
 use support::{
-    local::heal_soon,
+    local::{heal_soon, open_log, small_log},
     random::Random,
     sim_disk::{FAULTS, SimDisk},
     wait::{block_on, until},
@@ -365,6 +365,34 @@ async fn a_journal_leaves_the_reserve_of_the_store_alone() {
     disk.set_capacity(None);
     until("the reserve is taken again", async || reserve.is_held()).await;
     journal.append(&batch(201, 1, 900)).await.unwrap();
+}
+
+/// The journal has a disk of its own, with space, and clients repeat what is refused.
+#[tokio::test]
+async fn what_a_full_store_refuses_again_and_again_does_not_fill_the_journal() {
+    let (full, disk) = (SimDisk::default(), SimDisk::default());
+    let store = open_log(&full, &small_log(1)).unwrap();
+    let journaled = Journaled::new(open(&disk).unwrap(), store.clone());
+    full.set_capacity(Some(full.used()));
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for id in 1..=100 {
+        match journaled.append(batch(id, 1, 9000)).await {
+            Ok(()) => taken.push(id),
+            Err(error) => {
+                assert!(matches!(error, IncomingError::NoSpace(_)), "{error}");
+                refused.push(id);
+            }
+        }
+    }
+    assert!(refused.len() > 50, "{refused:?}");
+    full.set_capacity(None);
+    journaled.append(batch(101, 1, 9000)).await.unwrap();
+    taken.push(101);
+    assert_eq!(store.backlog().await.unwrap().measures, taken.len() as u64);
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let (found, ..) = read(&disk, Path::new(DIR), JournalPosition::default());
+    let found: Vec<u64> = found.into_iter().map(|(id, _)| id).filter(|id| *id != refused[0]).collect();
+    assert_eq!(found, taken, "only what is refused first is written");
 }
 
 /// A removed file keeps its space while it is open.

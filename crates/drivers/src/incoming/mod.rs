@@ -31,7 +31,7 @@ use crate::Figure;
 pub struct Position(pub u64);
 
 /// The measures of one request, encoded, grouped by metric.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Entries in the request's order, each with the range of its points in `bytes`.
     pub entries: Vec<Entry>,

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, Ordering::Relaxed},
     },
 };
 
@@ -14,43 +14,39 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack};
 use super::{Journal, JournalFigures};
 use crate::{
     Figure,
-    incoming::{
-        Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Result,
-        Topology,
-        log::entries::{self, SackExtent},
-    },
+    incoming::{Append, Backlog, Batch, Consume, Incoming, Pending, Position, Positions, Result, Topology},
 };
+
+/// So many batches in a row must the store accept before the journal is written first again.
+const STORE_FIRST: u32 = 1000;
 
 /// Writes each batch to the journal before the store gets it, and answers once it is durable in both, so that
 /// every acknowledged batch is in the journal. A batch that the store then refuses, or loses by a crash,
 /// stays in the journal; its client was not acknowledged.
+///
+/// Clients repeat what is refused, which would fill the journal: once the store has refused a batch, it gets those
+/// that follow before the journal. One that the journal then refuses stays in the store.
 pub struct Journaled {
     journal: Journal,
     store: Arc<dyn Incoming>,
-    /// The backlog limit if the backlog was full at the last append, otherwise 0. While it is full, the
-    /// store's backlog is checked before the journal is written, because clients retry the same measures
-    /// again and again.
-    full_at: AtomicU64,
+    /// So many more batches go to the store before the journal.
+    store_first: AtomicU32,
 }
 
 impl Journaled {
     pub fn new(journal: Journal, store: Arc<dyn Incoming>) -> Self {
-        Self { journal, store, full_at: AtomicU64::new(0) }
+        Self { journal, store, store_first: AtomicU32::new(0) }
     }
 
-    async fn check_backlog(&self, batch: &Batch) -> Result<()> {
-        let limit = self.full_at.load(Ordering::Relaxed);
-        if limit == 0 {
-            return Ok(());
+    async fn append_to_store(&self, batch: Batch) -> Result<()> {
+        let taken = self.store.append(batch).await;
+        if taken.is_err() {
+            self.store_first.store(STORE_FIRST, Relaxed);
+        } else {
+            // Nothing is left to count down in normal operation.
+            let _ = self.store_first.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         }
-        let bytes = self.store.backlog().await?.bytes;
-        // As the store counts it: of a batch of single measures most are ids and counts.
-        let (_, parts) = entries::encode(batch, self.store.numbering().count);
-        let own: u64 = parts.iter().map(SackExtent::stored_bytes).sum();
-        if bytes.saturating_add(own) > limit {
-            return Err(IncomingError::BacklogFull { bytes, limit });
-        }
-        Ok(())
+        taken
     }
 }
 
@@ -60,14 +56,13 @@ impl Append for Journaled {
         if batch.entries.is_empty() {
             return self.store.append(batch).await;
         }
-        self.check_backlog(&batch).await?;
+        if self.store_first.load(Relaxed) > 0 {
+            self.append_to_store(batch.clone()).await?;
+            return self.journal.append(&batch).await;
+        }
         // Both syncs in parallel: in sequence they halved a client's throughput.
         let written = self.journal.write(&batch).await?;
-        let (durable, taken) = tokio::join!(written.durable(), self.store.append(batch));
-        match &taken {
-            Err(IncomingError::BacklogFull { limit, .. }) => self.full_at.store(*limit, Ordering::Relaxed),
-            _ => self.full_at.store(0, Ordering::Relaxed),
-        }
+        let (durable, taken) = tokio::join!(written.durable(), self.append_to_store(batch));
         durable.and(taken)
     }
 
@@ -147,6 +142,7 @@ mod tests {
     use super::*;
     use crate::{
         incoming::{
+            IncomingError,
             journal::{Found, JournalOptions, JournalPosition, JournalReader},
             log::{Durability, LocalIncoming, LocalIncomingOptions},
         },
