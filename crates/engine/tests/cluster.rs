@@ -3,21 +3,28 @@
 mod support;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use gnudi_drivers::{
     incoming::{
-        Append as _, Consume as _, Topology as _,
+        Append as _, Consume as _, Record, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
     },
     objects::memory::MemoryObjects,
 };
 use gnudi_engine::{Engine, EngineError, Metricd, MetricdOptions, Presence, process_status::ProcessKind};
 use gnudi_model::{Sack, Timestamp};
-use support::{Cluster, batch, delete, metric, options, sacks, store::Tapped, wait::until};
+use parking_lot::Mutex;
+use support::{
+    Cluster, batch, delete,
+    incoming::{Tap, TappedIncoming},
+    metric, options, sacks,
+    store::Tapped,
+    wait::until,
+};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(600);
@@ -77,6 +84,64 @@ async fn sacks_are_opened_though_to_raise_a_fence_takes_longer_than_a_lease() {
     let all: Vec<_> = (0..METRICS).map(metric).collect();
     engine.refresh(&all, Duration::from_mins(1)).await.unwrap();
     assert_eq!(engine.owned().len(), usize::from(SACKS));
+    worker.stop().await;
+}
+
+/// The sacks over which a pass runs, and those over which another one began meanwhile.
+#[derive(Default)]
+struct Passes {
+    running: Mutex<BTreeSet<Sack>>,
+    doubled: Mutex<BTreeSet<Sack>>,
+}
+
+impl Tap for Passes {
+    fn found(&self, sack: Sack, records: &[Record]) {
+        if !records.is_empty() && !self.running.lock().insert(sack) {
+            self.doubled.lock().insert(sack);
+        }
+    }
+
+    fn acknowledging(&self, sack: Sack) {
+        self.running.lock().remove(&sack);
+    }
+}
+
+/// The sacks would go to a worker that leaves again before the passes over them have ended: their leases, and so their
+/// tokens, stay the same.
+#[tokio::test(start_paused = true)]
+async fn a_sack_that_is_wanted_again_waits_for_the_pass_over_it() {
+    /// As many passes run at once.
+    const BUSY: usize = 8;
+    let cluster = Cluster::new(METRICS, SACKS).await;
+    let incoming = TappedIncoming::new(SACKS, Passes::default());
+    let store = Arc::new(Tapped::slow(Duration::from_mins(1)));
+    let engine = || cluster.engine_on(incoming.clone(), store.clone(), cluster.coordinator.clone());
+    let mut busy = BTreeMap::new();
+    for number in 0..METRICS {
+        busy.entry(Sack::of(metric(number), sacks(SACKS))).or_insert(number);
+    }
+    let numbers: Vec<u128> = busy.into_values().take(BUSY).collect();
+    let metrics: Vec<_> = numbers.iter().copied().map(metric).collect();
+
+    let (one, two) = (engine(), engine());
+    let worker = Metricd::start(one.clone(), &options("one", LEASE));
+    until("one has all sacks", async || one.owned().len() == usize::from(SACKS)).await;
+    one.append(batch(numbers.iter().copied(), 0)).await.unwrap();
+    until("passes run", async || incoming.tap.running.lock().len() == BUSY).await;
+    let other = Metricd::start(two.clone(), &options("two", LEASE));
+    until("two has sacks", async || !two.owned().is_empty()).await;
+    let open: BTreeSet<Sack> = one.owned().into_iter().map(|fence| fence.sack).collect();
+    assert!(!incoming.tap.running.lock().is_subset(&open), "passes run over sacks that two should get");
+    other.stop().await;
+    // It learns of that with its next renewal.
+    tokio::time::sleep(2 * LEASE).await;
+
+    one.append(batch(numbers.iter().copied(), 300)).await.unwrap();
+    one.refresh(&metrics, Duration::from_mins(5)).await.unwrap();
+    assert_eq!(*incoming.tap.doubled.lock(), BTreeSet::new());
+    for number in numbers {
+        assert_eq!(cluster.counts(&one, number).await.into_values().collect::<Vec<_>>(), [1.0, 1.0]);
+    }
     worker.stop().await;
 }
 

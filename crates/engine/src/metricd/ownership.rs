@@ -56,8 +56,8 @@ pub(super) struct Owner {
     opened: BTreeSet<Sack>,
     /// Closed units whose last pass may still run.
     closing: BTreeMap<Sack, Arc<Unit>>,
-    /// Whether an acquisition of the session got no answer: it may take effect at any time, also after its units were
-    /// released.
+    /// Whether an acquisition or a release of the session got no answer: it may take effect at any time, also after a
+    /// later request about the same units.
     has_unanswered: bool,
     count: SackCount,
     /// Whether the store refuses all writes for good.
@@ -141,34 +141,39 @@ impl Owner {
         let workers = self.workers.clone().unwrap_or_default();
         let wanted = self.assignment.wanted(&self.membership.name, workers, numbering).clone();
         self.release(session, &wanted).await?;
-        let missing: Vec<Sack> = wanted
-            .iter()
-            .filter(|sack| !self.opened.contains(sack) && sack.count == self.count)
-            .copied()
-            .collect();
-        if missing.is_empty() {
-            return Ok(false);
-        }
-        let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
-        let free = assignment::free(&missing, &owned, session);
-        if !free.is_empty() {
-            self.leased.extend(&free);
-            let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await;
-            self.has_unanswered |= tokens.is_err();
-            let tokens = tokens?;
-            let mut fences = Vec::with_capacity(free.len());
-            for (sack, token) in free.into_iter().zip(tokens) {
-                match token {
-                    Some(token) => fences.push(Fence { sack, token }),
-                    None => drop(self.leased.remove(&sack)),
-                }
-            }
-            self.open(session, fences).await?;
+        // A unit whose last pass still runs is left to a later round: with the same token the fence would not keep two passes
+        // from overwriting each other's heads.
+        let is_missing = |sack: &Sack| !self.opened.contains(sack) && !self.closing.contains_key(sack);
+        let missing: Vec<Sack> =
+            wanted.iter().filter(|sack| is_missing(sack) && sack.count == self.count).copied().collect();
+        if !missing.is_empty() {
+            self.acquire(session, &missing).await?;
         }
         Ok(wanted.iter().any(|sack| !self.opened.contains(sack)))
     }
 
-    /// Keeps the session, and reads the other members. Learns which units the session has leased unnoticed.
+    /// Acquires and opens those of the missing units that are free.
+    async fn acquire(&mut self, session: Session, missing: &[Sack]) -> Result<(), CoordinationError> {
+        let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
+        let free = assignment::free(missing, &owned, session);
+        if free.is_empty() {
+            return Ok(());
+        }
+        self.leased.extend(&free);
+        let tokens = self.membership.within(self.membership.coordinator.acquire(session, &free)).await;
+        self.has_unanswered |= tokens.is_err();
+        let tokens = tokens?;
+        let mut fences = Vec::with_capacity(free.len());
+        for (sack, token) in free.into_iter().zip(tokens) {
+            match token {
+                Some(token) => fences.push(Fence { sack, token }),
+                None => drop(self.leased.remove(&sack)),
+            }
+        }
+        self.open(session, fences).await
+    }
+
+    /// Keeps the session, and reads the other members. Learns which units the session has leased or released unnoticed.
     async fn keep(&mut self) -> Result<Session, CoordinationError> {
         let session = match self.session {
             Some(session) if !self.membership.due_in().is_zero() => session,
@@ -179,7 +184,14 @@ impl Owner {
             if self.has_unanswered {
                 let owned = self.membership.within(self.membership.coordinator.ownerships()).await?;
                 let own = owned.into_iter().filter(|owned| owned.session == session);
-                self.leased.extend(own.map(|owned| owned.sack));
+                let own: BTreeSet<Sack> = own.map(|owned| owned.sack).collect();
+                // They count as lost, and are acquired again.
+                for released in self.opened.difference(&own) {
+                    if let Some(unit) = self.engine.units.close(*released) {
+                        self.closing.insert(*released, unit);
+                    }
+                }
+                self.leased.extend(own);
             }
             self.workers = Some(process_status::workers(members));
         }
@@ -229,7 +241,7 @@ impl Owner {
         let lost = self.opened.iter().filter(|sack| !self.engine.units.is_open(**sack)).copied();
         let mut given_up: BTreeSet<Sack> = lost.collect();
         given_up.extend(assignment::surplus(&self.leased, wanted));
-        if given_up.is_empty() {
+        if given_up.is_empty() && self.closing.is_empty() {
             return Ok(());
         }
         for sack in &given_up {
@@ -254,7 +266,9 @@ impl Owner {
 
     /// Ends the leases of closed units.
     async fn give_back(&mut self, session: Session, sacks: &[Sack]) -> Result<(), CoordinationError> {
-        self.membership.within(self.membership.coordinator.release(session, sacks)).await?;
+        let released = self.membership.within(self.membership.coordinator.release(session, sacks)).await;
+        self.has_unanswered |= released.is_err();
+        released?;
         for sack in sacks {
             self.leased.remove(sack);
         }
