@@ -1,8 +1,9 @@
 //! The interface of pollsters, which make samples of resources.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::{cloud::CloudError, cycle::Cycle, outlet::Outlet, resource::Resource};
@@ -25,34 +26,80 @@ impl From<CloudError> for PollError {
 /// So many resources that fail one after the other are a service that fails: the rest is not polled.
 const FAILURES_IN_A_ROW_MAX: usize = 3;
 
-/// The failures of single resources, each with a request of its own: they cost no other resource its samples.
+/// Maximum number of resources whose failures are remembered; beyond it all are forgotten.
+const FAILING_MAX: usize = 10_000;
+
+/// Resources whose last request failed, each with the number of that failure. A pollster keeps it between rounds, to poll
+/// them last: it would never reach those behind three that always fail.
 #[derive(Debug, Default)]
-pub struct ResourceFailures {
+pub struct FailingResources(Mutex<Failing>);
+
+#[derive(Debug, Default)]
+struct Failing {
+    numbers: HashMap<Arc<str>, u64>,
+    failures: u64,
+}
+
+impl FailingResources {
+    /// The resources in the order in which to poll them: those that failed come last, the longest unasked first.
+    pub fn last_of<'a>(&self, resources: &'a [Resource]) -> Vec<&'a Resource> {
+        let failing = self.0.lock();
+        let mut ordered: Vec<&Resource> = resources.iter().collect();
+        ordered.sort_by_key(|resource| failing.numbers.get(&resource.id).copied());
+        ordered
+    }
+
+    /// Of a round.
+    pub fn failures(&self) -> ResourceFailures<'_> {
+        ResourceFailures { failing: self, first: None, in_a_row: 0 }
+    }
+
+    fn answered(&self, resource: &str) {
+        self.0.lock().numbers.remove(resource);
+    }
+
+    fn failed(&self, resource: &Arc<str>) {
+        let mut failing = self.0.lock();
+        failing.failures += 1;
+        let number = failing.failures;
+        if failing.numbers.len() >= FAILING_MAX {
+            failing.numbers.clear();
+        }
+        failing.numbers.insert(Arc::clone(resource), number);
+    }
+}
+
+/// The failures of single resources, each with a request of its own: they cost no other resource its samples.
+#[derive(Debug)]
+pub struct ResourceFailures<'a> {
+    failing: &'a FailingResources,
     first: Option<PollError>,
     in_a_row: usize,
 }
 
-impl ResourceFailures {
+impl ResourceFailures<'_> {
     /// The answer about a resource; `None` after a failure, which is logged. `Err` after too many in a row: the pollster
     /// should end.
     pub fn checked<T>(
         &mut self,
         meter: &str,
-        resource: &str,
+        resource: &Arc<str>,
         answer: Result<T, CloudError>,
     ) -> Result<Option<T>, PollError> {
         let error = match answer {
             Ok(answer) => {
+                self.failing.answered(resource);
                 self.in_a_row = 0;
                 return Ok(Some(answer));
             }
             Err(error) => PollError::from(error),
         };
+        self.failing.failed(resource);
         self.in_a_row += 1;
         if self.in_a_row >= FAILURES_IN_A_ROW_MAX {
             return Err(error);
         }
-        tracing::warn!(%error, meter, resource, "no sample");
+        tracing::warn!(%error, meter, resource = &**resource, "no sample");
         self.first.get_or_insert(error);
         Ok(None)
     }
@@ -150,16 +197,44 @@ pub fn owned(text: Option<&str>) -> Option<Cow<'static, str>> {
 mod tests {
     use super::*;
 
+    fn failed(text: &str) -> Result<i32, CloudError> {
+        Err(CloudError::Failed(text.to_owned()))
+    }
+
     #[test]
     fn failures_are_of_resources_until_they_come_in_a_row() {
         let error = |text: &str| PollError(text.to_owned());
-        let failed = |text: &str| Err::<i32, _>(CloudError::Failed(text.to_owned()));
-        let mut failures = ResourceFailures::default();
+        let failing = FailingResources::default();
+        let mut failures = failing.failures();
         for answer in [failed("a"), failed("b"), Ok(7), failed("c"), failed("d")] {
-            assert_eq!(failures.checked("m", "r", answer.clone()), Ok(answer.ok()));
+            assert_eq!(failures.checked("m", &"r".into(), answer.clone()), Ok(answer.ok()));
         }
-        assert_eq!(failures.checked("m", "r", failed("e")), Err(error("e")));
+        assert_eq!(failures.checked("m", &"r".into(), failed("e")), Err(error("e")));
         assert_eq!(failures.outcome(), Err(error("a")));
-        assert_eq!(ResourceFailures::default().outcome(), Ok(()));
+        assert_eq!(failing.failures().outcome(), Ok(()));
+    }
+
+    #[test]
+    fn what_fails_is_polled_last_and_in_turn() {
+        let resources = ["a", "b", "c", "d", "e", "f"].map(Resource::named);
+        let failing = FailingResources::default();
+        let poll = |fails: &[&str]| {
+            let (mut failures, mut polled) = (failing.failures(), Vec::new());
+            for resource in failing.last_of(&resources) {
+                polled.push(&*resource.id);
+                let answer = if fails.contains(&&*resource.id) { failed("x") } else { Ok(1) };
+                if failures.checked("m", &resource.id, answer).is_err() {
+                    break;
+                }
+            }
+            polled.concat()
+        };
+        let fails = ["a", "b", "c", "e"];
+        assert_eq!(poll(&fails), "abc");
+        assert_eq!(poll(&fails), "defabc");
+        // The first of them is not always the same one.
+        assert_eq!(poll(&fails), "dfeab");
+        assert_eq!(poll(&[]), "dfceab");
+        assert_eq!(poll(&[]), "abcdef");
     }
 }

@@ -46,7 +46,7 @@ pub fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn Pollste
     all.extend(pools::pollsters());
     all.extend(swift::pollsters(cloud, options));
     let service = options.service_type("dns").to_owned();
-    all.push(Arc::new(zones::RecordsetCount { cloud: cloud.clone(), service }));
+    all.push(Arc::new(zones::RecordsetCount::new(cloud.clone(), service)));
     all.extend(options.radosgw.iter().flat_map(|radosgw| radosgw::pollsters(cloud, radosgw)));
     all
 }

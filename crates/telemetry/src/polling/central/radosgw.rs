@@ -12,7 +12,7 @@ use crate::{
         cloud::{Cloud, CloudError},
         cycle::Cycle,
         outlet::Outlet,
-        pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
+        pollster::{FailingResources, Meter, Polled, Pollster, owned},
         resource::Resource,
     },
     time::now,
@@ -59,6 +59,7 @@ struct RadosgwAccount {
     figure: RadosgwFigure,
     cloud: Cloud,
     options: Arc<RadosgwOptions>,
+    failing: FailingResources,
 }
 
 /// A bucket's usage in one category of data.
@@ -78,8 +79,8 @@ struct Buckets {
 pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn Pollster>> {
     let options = Arc::new(options.clone());
     let account = |(meter, figure)| {
-        let (cloud, options) = (cloud.clone(), Arc::clone(&options));
-        Arc::new(RadosgwAccount { meter, figure, cloud, options }) as Arc<dyn Pollster>
+        let (cloud, options, failing) = (cloud.clone(), Arc::clone(&options), FailingResources::default());
+        Arc::new(RadosgwAccount { meter, figure, cloud, options, failing }) as Arc<dyn Pollster>
     };
     METERS.into_iter().map(account).collect()
 }
@@ -206,8 +207,8 @@ impl Pollster for RadosgwAccount {
     }
 
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
-        let mut failures = ResourceFailures::default();
-        for project in resources {
+        let mut failures = self.failing.failures();
+        for project in self.failing.last_of(resources) {
             let answer = match self.volumes(cycle, &project.id).await {
                 Ok(None) => {
                     tracing::debug!(project = %project.id, "radosgw does not know the project");

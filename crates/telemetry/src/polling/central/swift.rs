@@ -11,7 +11,7 @@ use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
+    pollster::{FailingResources, Meter, Polled, Pollster, owned},
     resource::Resource,
 };
 
@@ -29,6 +29,7 @@ struct SwiftAccount {
     cloud: Cloud,
     service: String,
     reseller_prefix: String,
+    failing: FailingResources,
 }
 
 const METERS: [(Meter, SwiftFigure); 5] = [
@@ -49,6 +50,7 @@ pub(super) fn pollsters(cloud: &Cloud, options: &CentralOptions) -> Vec<Arc<dyn 
         cloud: cloud.clone(),
         service: options.service_type("object-store").to_owned(),
         reseller_prefix: options.reseller_prefix.clone(),
+        failing: FailingResources::default(),
     };
     METERS.into_iter().map(|meter| Arc::new(account(meter)) as Arc<dyn Pollster>).collect()
 }
@@ -108,8 +110,8 @@ impl Pollster for SwiftAccount {
     }
 
     async fn poll(&self, cycle: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
-        let mut failures = ResourceFailures::default();
-        for project in resources {
+        let mut failures = self.failing.failures();
+        for project in self.failing.last_of(resources) {
             let answer = match self.volumes(cycle, &project.id).await {
                 Err(CloudError::NoService(service)) => {
                     tracing::warn!(service, meter = self.meter.name, "the catalogue has no such service");

@@ -10,14 +10,21 @@ use crate::polling::{
     cloud::{Cloud, CloudError},
     cycle::Cycle,
     outlet::Outlet,
-    pollster::{Meter, Polled, Pollster, ResourceFailures, owned},
+    pollster::{FailingResources, Meter, Polled, Pollster, owned},
     resource::Resource,
 };
 
 pub struct RecordsetCount {
-    pub cloud: Cloud,
-    /// The service's type in the catalogue.
-    pub service: String,
+    cloud: Cloud,
+    service: String,
+    failing: FailingResources,
+}
+
+impl RecordsetCount {
+    /// `service`: its type in the catalogue.
+    pub fn new(cloud: Cloud, service: String) -> Self {
+        RecordsetCount { cloud, service, failing: FailingResources::default() }
+    }
 }
 
 const RECORDSETS: Meter = Meter::gauge("dns.zone.recordsets", "recordset");
@@ -34,8 +41,8 @@ impl Pollster for RecordsetCount {
 
     async fn poll(&self, _: &Cycle, resources: &[Resource], outlet: &mut Outlet<'_>) -> Polled {
         let base = self.cloud.versioned(&self.service, "v2").await?;
-        let mut failures = ResourceFailures::default();
-        for zone in resources {
+        let mut failures = self.failing.failures();
+        for zone in self.failing.last_of(resources) {
             let url = format!("{base}/zones/{}/recordsets", zone.id);
             let answer = self.cloud.list(&url, "recordsets", ALL_PROJECTS).await;
             if let Err(CloudError::Refused { status: 404, .. }) = answer {

@@ -165,10 +165,12 @@ pub struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// The next page's entries; `None` after the last.
+    /// The next page's entries; `None` after the last. An error if too many came before it.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, PollError> {
-        let Some(place) = self.next.take().filter(|_| self.left > 0) else { return Ok(None) };
-        self.left -= 1;
+        let Some(place) = self.next.take() else { return Ok(None) };
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            PollError(format!("{place}: neither it nor what follows is read after {PAGES_MAX} pages"))
+        })?;
         let document = self.gatherer.document(self.definition, &place, self.lifetime).await?;
         let next = self.following(&place, &document);
         self.asked.insert(place);
@@ -272,6 +274,23 @@ mod tests {
             assert!(found.len() <= 3, "{found:?}");
         }
         assert_eq!(found, ["a", "b", "c"].map(|id| json!({ "id": id })));
+    }
+
+    #[tokio::test]
+    async fn a_list_without_an_end_is_an_error_after_some_pages() {
+        let folder = tempfile::tempdir().unwrap();
+        let command = format!("cat {}", folder.path().join("a").display());
+        let page = json!({ "things": [{ "id": "a" }], "next": "echo" });
+        std::fs::write(folder.path().join("a"), page.to_string()).unwrap();
+        let more = "  response_entries_key: things\n  next_sample_url_attribute: next\n";
+        let definition = definition(&command, more);
+        let gatherer = Gatherer::new(None);
+        let mut pages = gatherer.pages(&definition, &Map::new(), "", Duration::ZERO).unwrap();
+        pages.left = 1;
+        assert_eq!(pages.next().await.unwrap().unwrap(), [json!({ "id": "a" })]);
+        let error = pages.next().await.unwrap_err().0;
+        assert!(error.starts_with("echo: neither it nor what follows is read"), "{error}");
+        assert_eq!(pages.next().await, Ok(None));
     }
 
     #[tokio::test]

@@ -70,7 +70,7 @@ impl Pollster for DynamicPollster {
                     Ok(Some(entries)) => entries,
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::warn!(%error, meter = definition.name, endpoint = %endpoint.id, "no samples");
+                        tracing::warn!(%error, meter = definition.name, endpoint = %endpoint.id, "no further samples");
                         outcome = outcome.and(Err(error));
                         break;
                     }
