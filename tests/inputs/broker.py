@@ -3,7 +3,7 @@
     python -m inputs.broker PORT [CERTIFICATE KEY]
 
 Receivers name the address as the source of their link, senders as the target. If a receiver leaves without accepting a message, the next
-receiver gets it. Each message that is sent to a receiver or accepted by one is a line of the output.
+receiver gets it. Each message that is sent to a receiver, accepted or rejected by one is a line of the output.
 """
 
 import collections
@@ -59,6 +59,10 @@ class Broker(MessagingHandler):
     def on_accepted(self, event):
         if self.unaccepted.pop(event.delivery.tag, None):
             print("accepted", event.delivery.tag, flush=True)
+
+    def on_rejected(self, event):
+        if self.unaccepted.pop(event.delivery.tag, None):
+            print("rejected", event.delivery.tag, event.delivery.remote.condition.name, flush=True)
 
     def on_released(self, event):
         if event.delivery.tag in self.unaccepted:

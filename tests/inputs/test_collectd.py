@@ -71,7 +71,7 @@ class Broker:
         connection = BlockingConnection(url, timeout=SOON_S, ssl_domain=domain)
         sender = connection.create_sender(ADDRESS)
         for body in bodies:
-            sender.send(Message(body=body))
+            sender.send(body if isinstance(body, Message) else Message(body=body))
         connection.close()
 
 
@@ -190,6 +190,16 @@ def test_malformed_messages_cost_nothing_else(server, collector, broker):
     assert set(metrics) == {"ok@ok"}
     wait_until(lambda: "dropped: malformed messages" in collector.log(), SOON_S, "a line in the log")
     assert collector.running()
+
+
+def test_messages_that_cannot_be_read_are_rejected(server, collector, broker):
+    """The broker would send them again and again if the link were closed. A list is no property of an AMQP message."""
+    broker.send(b"x" * (17 << 20), Message(body=b"[]", properties={"list": [1, 2]}), json.dumps([value_list("h", "ok", [1])]))
+    wait_for_metrics(server.client("collectd-user"), "collectd_amqp1d", "collectd_amqp1d:h", ["ok@ok"])
+    wait_until(lambda: broker.accepted() == 1 and broker.process.log().count("rejected") == 2, SOON_S, "all are settled")
+    for condition in ["amqp:link:message-size-exceeded", "amqp:decode-error"]:
+        assert condition in broker.process.log()
+    assert "trying again" not in collector.log()
 
 
 def test_the_connection_is_renewed(server, collector, broker):

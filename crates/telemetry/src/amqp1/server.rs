@@ -12,9 +12,10 @@ use std::{
 
 use fe2o3_amqp::{
     Connection, Receiver, Session,
-    link::{ReceiverDisposer, delivery::DeliveryInfo, receiver::CreditMode},
+    link::{MessageDecodeError, ReceiverDisposer, RecvError, delivery::DeliveryInfo, receiver::CreditMode},
     sasl_profile::SaslProfile,
     types::{
+        definitions::{self, AmqpError, ErrorCondition, LinkError},
         messaging::{AmqpValue, Body},
         primitives::Value,
     },
@@ -26,7 +27,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     sync::{mpsc, oneshot},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior},
 };
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
@@ -48,8 +49,11 @@ const FLUSH_MESSAGES: usize = 1000;
 /// Messages received and not yet parsed.
 const MESSAGES_AHEAD: usize = 200;
 
-/// A longer message closes the link.
-const MESSAGE_BYTES_MAX: u64 = 16 << 20;
+/// A message with a longer body is rejected.
+const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// A longer message closes the link. Brokers that ignore the limit of a link send as much (`RabbitMQ` before 4.0).
+const MESSAGE_BYTES_MAX: u64 = 128 << 20;
 
 /// Receive nothing more while this many measures and messages, which may have no measures, are buffered. As many may be in
 /// flight besides.
@@ -61,6 +65,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Exponential backoff between connection attempts, from the first value to the last.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// A connection that lasted this long resets the backoff.
+const STABLE: Duration = Duration::from_secs(10);
 
 /// Timeout for accepting the last messages and closing the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -278,11 +285,11 @@ async fn receive_until(
     let mut pause = RETRY_MIN;
     let address = &options.address;
     loop {
+        let began = Instant::now();
         let error = tokio::select! {
             connected = connect_in_time(&options) => match connected {
                 Ok(mut link) => {
                     tracing::info!(?address, "receiving from the broker");
-                    pause = RETRY_MIN;
                     tokio::select! {
                         error = receive(&mut link.receiver, &messages) => error,
                         _ = &mut closing => return link.close().await,
@@ -292,6 +299,9 @@ async fn receive_until(
             },
             _ = &mut closing => return,
         };
+        if began.elapsed() >= STABLE {
+            pause = RETRY_MIN;
+        }
         let pause_ms = pause.as_millis();
         tracing::warn!(?address, error, pause_ms, "not connected to the broker: trying again");
         tokio::select! {
@@ -313,14 +323,41 @@ async fn receive(receiver: &mut Receiver, messages: &mpsc::Sender<Amqp1Message>)
     loop {
         let delivery = match receiver.recv::<Body<Value>>().await {
             Ok(delivery) => delivery,
+            Err(RecvError::MessageDecode(MessageDecodeError { info, source })) => {
+                match reject(receiver, info, AmqpError::DecodeError, source.to_string()).await {
+                    Ok(()) => continue,
+                    Err(error) => return error,
+                }
+            }
             Err(error) => return error.to_string(),
         };
-        let unaccepted = Unaccepted { delivery: DeliveryInfo::from(&delivery), link: link.clone() };
-        let message = Amqp1Message { bytes: bytes_of(delivery.into_body()), unaccepted };
-        if messages.send(message).await.is_err() {
+        let info = DeliveryInfo::from(&delivery);
+        let bytes = bytes_of(delivery.into_body());
+        let length = bytes.as_ref().map_or(0, Vec::len);
+        if length > BODY_BYTES_MAX {
+            let reason = format!("a body of {length} bytes, more than {BODY_BYTES_MAX}");
+            match reject(receiver, info, LinkError::MessageSizeExceeded, reason).await {
+                Ok(()) => continue,
+                Err(error) => return error,
+            }
+        }
+        let unaccepted = Unaccepted { delivery: info, link: link.clone() };
+        if messages.send(Amqp1Message { bytes, unaccepted }).await.is_err() {
             return "nobody takes messages any more".to_owned();
         }
     }
+}
+
+/// Has the broker drop a message, or set it aside: what is released, or under way when the link is closed, comes again.
+async fn reject(
+    receiver: &Receiver,
+    delivery: DeliveryInfo,
+    condition: impl Into<ErrorCondition>,
+    reason: String,
+) -> Result<(), String> {
+    tracing::warn!(reason, "a message is rejected");
+    let error = definitions::Error::new(condition, Some(reason), None);
+    receiver.reject(delivery, error).await.map_err(text)
 }
 
 /// A receiving link with its session and connection.
