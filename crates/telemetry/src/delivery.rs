@@ -25,6 +25,9 @@ use tokio::{
 /// Maximum number of measures in the backlog.
 pub const BACKLOG_MEASURES_MAX: usize = 1_000_000;
 
+/// Maximum number of resources known to exist; beyond it all are forgotten, and created again.
+const KNOWN_MAX: usize = 100_000;
+
 /// Approximate measures per request.
 const REQUEST_MEASURES: usize = 20_000;
 
@@ -442,6 +445,9 @@ impl MeasureBacklog {
                 made = self.client.create_resource(resource_type, resource, attributes).await;
             }
             exists(made)?;
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
             self.known.insert(resource.clone());
         }
         Ok(())

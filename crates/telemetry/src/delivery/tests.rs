@@ -230,6 +230,15 @@ async fn what_was_forbidden_before_anything_was_stored_is_tried_again() {
 }
 
 #[tokio::test]
+async fn resources_are_known_in_bounds() {
+    let (mut backlog, _) = backlog_before_store().await;
+    backlog.known.extend((0..KNOWN_MAX).map(|number| number.to_string()));
+    backlog.push(item("ours", 1));
+    backlog.post().await;
+    assert_eq!((backlog.backlog.len(), backlog.known.len()), (0, 1));
+}
+
+#[tokio::test]
 #[should_panic(expected = "the task that posts measures has ended")]
 async fn whoever_hands_over_measures_notices_that_nothing_is_posted() {
     let (rounds, received) = mpsc::channel(1);

@@ -75,3 +75,46 @@ impl Outlet<'_> {
         self.failure.take().map_or(Ok(()), Err)
     }
 }
+
+/// A sender for tests of pollsters.
+#[cfg(test)]
+pub mod kept {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Keeps the resources of the samples.
+    #[derive(Default)]
+    pub struct Kept(Mutex<Vec<String>>);
+
+    impl Kept {
+        /// For one round.
+        pub fn outlet(&self) -> Outlet<'_> {
+            Outlet {
+                sender: self,
+                names: None,
+                timestamp: String::new(),
+                source: String::new(),
+                new_id: &String::new,
+                batch_size: 0,
+                waiting: Vec::new(),
+                samples: 0,
+                shown: None,
+                failure: None,
+            }
+        }
+
+        /// The resources since the last call.
+        pub fn take(&self) -> Vec<String> {
+            std::mem::take(&mut *self.0.lock())
+        }
+    }
+
+    #[async_trait]
+    impl SampleSender for Kept {
+        async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
+            self.0.lock().extend(samples.iter().map(|sample| sample.resource_id.to_string()));
+            Ok(())
+        }
+    }
+}

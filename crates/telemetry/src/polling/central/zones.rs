@@ -59,3 +59,42 @@ impl Pollster for RecordsetCount {
         failures.outcome()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        polling::outlet::kept::Kept,
+        test_server::{keystone, serve},
+    };
+
+    #[tokio::test]
+    async fn zones_that_always_fail_cost_those_behind_them_one_round() {
+        let service = serve(|request, _| match request {
+            "GET /v2/zones/d/recordsets HTTP/1.1" | "GET /v2/zones/e/recordsets HTTP/1.1" => {
+                ("200 OK", r#"{"recordsets": [{}]}"#)
+            }
+            _ => ("503 Service Unavailable", ""),
+        });
+        let service = service.await;
+        let token = json!({ "token": {
+            "issued_at": "2026-01-01T00:00:00Z",
+            "expires_at": "2026-01-02T00:00:00Z",
+            "catalog": [{ "type": "dns", "endpoints": [{ "interface": "public", "url": service }] }],
+        } });
+        let token: &'static str = token.to_string().leak();
+        let url = serve(move |_, _| ("201 Created", token)).await;
+        let pollster = RecordsetCount::new(Cloud::new(keystone(&url), 1).unwrap(), "dns".to_owned());
+        let zones = ["a", "b", "c", "d", "e"].map(Resource::named);
+        let kept = Kept::default();
+        for expected in [vec![], vec!["d", "e"]] {
+            let mut outlet = kept.outlet();
+            let polled = pollster.poll(&Cycle::default(), &zones, &mut outlet).await;
+            assert!(polled.unwrap_err().0.contains("/c/recordsets"));
+            outlet.finish().await.unwrap();
+            assert_eq!(kept.take(), expected);
+        }
+    }
+}

@@ -94,25 +94,11 @@ impl Pollster for DynamicPollster {
 mod tests {
     use std::path::Path;
 
-    use parking_lot::Mutex;
-
     use super::{super::file::parse, *};
     use crate::{
-        polling::{cloud::Cloud, outlet::SampleSender, pollster::PollError},
+        polling::{cloud::Cloud, outlet::kept::Kept},
         test_server::{keystone, serve},
     };
-
-    /// The resources of the samples.
-    #[derive(Default)]
-    struct Kept(Mutex<Vec<String>>);
-
-    #[async_trait]
-    impl SampleSender for Kept {
-        async fn send(&self, samples: &[Sample<'_>]) -> Result<(), PollError> {
-            self.0.lock().extend(samples.iter().map(|sample| sample.resource_id.to_string()));
-            Ok(())
-        }
-    }
 
     #[tokio::test]
     async fn an_endpoint_that_fails_costs_no_other_its_samples() {
@@ -130,21 +116,10 @@ mod tests {
         let pollster = DynamicPollster::new(definition, Gatherer::new(Some(cloud)));
         let endpoints = ["a", "b", "c"].map(|path| Resource::named(&format!("{url}/{path}")));
         let kept = Kept::default();
-        let mut outlet = Outlet {
-            sender: &kept,
-            names: None,
-            timestamp: String::new(),
-            source: String::new(),
-            new_id: &String::new,
-            batch_size: 0,
-            waiting: Vec::new(),
-            samples: 0,
-            shown: None,
-            failure: None,
-        };
+        let mut outlet = kept.outlet();
         let polled = pollster.poll(&Cycle::default(), &endpoints, &mut outlet).await;
         assert!(polled.unwrap_err().0.contains("/b/things"));
         outlet.finish().await.unwrap();
-        assert_eq!(*kept.0.lock(), ["a", "c"]);
+        assert_eq!(kept.take(), ["a", "c"]);
     }
 }
