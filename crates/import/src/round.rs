@@ -9,17 +9,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
 use gnudi_drivers::aggregates::Fence;
 use gnudi_indexer::{IndexerError, NewMetric, revive_measured};
 use gnudi_model::{AttributeValue, MetricId, Text, Timespan, Timestamp};
-use gnudi_series::head::Layout;
 use uuid::Uuid;
 
 use crate::{
@@ -33,8 +29,6 @@ use crate::{
     source::Storage,
 };
 
-/// Pause between two reads of a changing metric.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Pause between two checks of the metrics that Gnocchi is processing. After this many checks without a change, Gnocchi
 /// counts as not processing them.
 const PAUSE_FOR_PASSES: Duration = Duration::from_millis(500);
@@ -160,16 +154,8 @@ impl<'a> Import<'a> {
         definitions::resource_types(self.target, &mut index, &types, &mut self.types, &mut report).await?;
         types.push(Index::generic());
         self.resources(&mut index, &types, resources, &mut report, tell).await?;
-        let series = Arc::new(SeriesSource {
-            storage: self.source.storage.clone(),
-            incoming: self.source.incoming.clone(),
-            layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
-            values: policies.iter().map(|policy| (policy.name.clone(), series::values_of(policy))).collect(),
-            backlog,
-            includes_backlog: is_last,
-            pause: PAUSE,
-            accepts_inconsistent: AtomicBool::new(false),
-        });
+        let (storage, incoming) = (self.source.storage.clone(), self.source.incoming.clone());
+        let series = Arc::new(SeriesSource::new(storage, incoming, &policies, backlog, is_last));
         let in_motion = self.metrics(&mut index, &series, &metrics, &mut report, tell).await?;
         if !self.has_series {
             report.empty_storage = without_series(&*self.source.storage, &metrics, &series.backlog);

@@ -29,6 +29,8 @@ const VALUES_AT_ONCE: u64 = 32 << 20;
 /// The number of values assumed for a granularity that is kept without limit.
 const ENDLESS_BUCKETS: u64 = 100_000;
 
+/// Pause between two reads of a changing metric.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum reads of a metric that keeps changing.
 const READS_MAX: usize = 20;
 
@@ -51,8 +53,29 @@ pub(crate) struct SeriesSource {
     pub accepts_inconsistent: AtomicBool,
 }
 
+impl SeriesSource {
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        incoming: Arc<dyn Incoming>,
+        policies: &[ArchivePolicy],
+        backlog: HashSet<MetricId>,
+        includes_backlog: bool,
+    ) -> Self {
+        SeriesSource {
+            storage,
+            incoming,
+            layouts: policies.iter().map(|policy| (policy.name.clone(), Layout::of(policy))).collect(),
+            values: policies.iter().map(|policy| (policy.name.clone(), values_of(policy))).collect(),
+            backlog,
+            includes_backlog,
+            pause: PAUSE,
+            accepts_inconsistent: AtomicBool::new(false),
+        }
+    }
+}
+
 /// How many values Gnocchi may have of a metric of this policy.
-pub(crate) fn values_of(policy: &ArchivePolicy) -> u64 {
+fn values_of(policy: &ArchivePolicy) -> u64 {
     let buckets = policy.definition.iter().map(|item| item.points.unwrap_or(ENDLESS_BUCKETS));
     let methods = policy.aggregation_methods.len() as u64;
     buckets.fold(0, u64::saturating_add).saturating_mul(methods)

@@ -1,6 +1,6 @@
 //! What rounds of an import know of the target and of earlier rounds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use bytes::Bytes;
 use gnudi_drivers::aggregates::memory::MemoryAggregates;
@@ -23,21 +23,13 @@ async fn what_metrics_lack_that_were_waited_for_is_remembered() {
     let index = ServerOptions::new(Server::Postgres, host, "gnocchi", "gnocchi");
     let damaged = Arc::new(Damaged { points: Bytes::from_static(b"damaged") });
     let source = Source { index, storage: damaged.clone(), incoming: damaged };
-    let series = Arc::new(SeriesSource {
-        storage: source.storage.clone(),
-        incoming: source.incoming.clone(),
-        layouts: HashMap::from([("low".to_owned(), Layout::of(&policy))]),
-        values: HashMap::new(),
-        backlog: HashSet::new(),
-        includes_backlog: true,
-        pause: PAUSE,
-        accepts_inconsistent: AtomicBool::new(false),
-    });
+    let (storage, incoming) = (source.storage.clone(), source.incoming.clone());
+    let series = SeriesSource::new(storage, incoming, slice::from_ref(&*policy), HashSet::new(), true);
     let mut import = Import::new(&source, target).await.unwrap();
     let metric = MetricId(Uuid::from_u128(1));
     let in_motion = vec![NewMetric::new(metric, "admin", "low", Timestamp::EPOCH)];
     let mut report = Report::default();
-    import.settle(&series, in_motion, &mut report).await.unwrap();
+    import.settle(&Arc::new(series), in_motion, &mut report).await.unwrap();
     assert!(matches!(&report.skipped[..], [reason] if reason.starts_with("points: ")), "{report:?}");
     assert_eq!(import.skipped, HashMap::from([(metric.0, report.skipped.into_iter().collect())]));
 }

@@ -227,10 +227,10 @@ fn encoded_splits(granularity: Timespan, buckets: &Buckets) -> BTreeMap<Timestam
     splits.into_iter().map(|(start, bytes)| (start, bytes.into())).collect()
 }
 
-fn layout(back_window: u64) -> Layout {
+fn policy(back_window: u64) -> ArchivePolicy {
     let item = |seconds| ArchivePolicyItem::new(Some(Timespan(seconds * SECOND)), None, None).unwrap();
     let methods = ["mean", "sum", "count", "last"].iter().map(|name| name.parse().unwrap()).collect();
-    Layout::of(&ArchivePolicy::new("p".to_owned(), back_window, vec![item(1), item(60)], methods).unwrap())
+    ArchivePolicy::new("p".to_owned(), back_window, vec![item(1), item(60)], methods).unwrap()
 }
 
 /// Requests close in time, with late points that are never too late: which of those Gnocchi drops depends on its
@@ -304,18 +304,14 @@ proptest! {
     fn a_metric_is_read_as_it_was_at_one_moment(
         requests in requests(), back_window in 2u64..4, chance in prop::collection::vec(any::<u8>(), 1..500), rounds in 1usize..5,
     ) {
-        let layout = layout(back_window);
-        let mut coming = requests;
-        coming.reverse();
-        let shared = Arc::new(Shared(Mutex::new(Gnocchi {
-            layout, back_window: back_window as i64, coming, truths: Vec::new(), waiting: Vec::new(), processed: 0, pass: None, splits: BTreeMap::new(), points: None,
-            chance: Box::new(chance.into_iter()), looks: Vec::new(),
-        })));
-        let source = SeriesSource {
-            storage: shared.clone(), incoming: shared.clone(), layouts: HashMap::new(), values: HashMap::new(), backlog: HashSet::from([METRIC]),
-            includes_backlog: true,
-            pause: Duration::ZERO, accepts_inconsistent: AtomicBool::new(false),
-        };
+        let shared = gnocchi(back_window);
+        {
+            let mut gnocchi = shared.0.lock();
+            gnocchi.coming = requests;
+            gnocchi.coming.reverse();
+            gnocchi.chance = Box::new(chance.into_iter());
+        }
+        let source = source_of(&shared, HashSet::from([METRIC]), true);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stored = None;
         for _ in 0..rounds {
@@ -325,10 +321,10 @@ proptest! {
 }
 
 /// A Gnocchi without anything, which stays so.
-fn empty() -> Arc<Shared> {
+fn gnocchi(back_window: u64) -> Arc<Shared> {
     Arc::new(Shared(Mutex::new(Gnocchi {
-        layout: layout(0),
-        back_window: 0,
+        layout: Layout::of(&policy(back_window)),
+        back_window: back_window as i64,
         coming: Vec::new(),
         truths: Vec::new(),
         waiting: Vec::new(),
@@ -355,23 +351,15 @@ fn with_rates() -> (Layout, Vec<u8>) {
 }
 
 fn source_of(shared: &Arc<Shared>, backlog: HashSet<MetricId>, includes_backlog: bool) -> SeriesSource {
-    SeriesSource {
-        storage: shared.clone(),
-        incoming: shared.clone(),
-        layouts: HashMap::new(),
-        values: HashMap::new(),
-        backlog,
-        includes_backlog,
-        pause: Duration::ZERO,
-        accepts_inconsistent: AtomicBool::new(false),
-    }
+    let source = SeriesSource::new(shared.clone(), shared.clone(), &[], backlog, includes_backlog);
+    SeriesSource { pause: Duration::ZERO, ..source }
 }
 
 #[tokio::test]
 async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
     let (layout, stored) = with_rates();
     for includes_backlog in [false, true] {
-        let source = source_of(&empty(), HashSet::new(), includes_backlog);
+        let source = source_of(&gnocchi(0), HashSet::new(), includes_backlog);
         let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
         assert!(outcome.write.is_none() && outcome.is_waited_for);
         // Between two rounds it may have been deleted.
@@ -384,12 +372,8 @@ async fn a_metric_stays_as_it_is_if_its_points_are_gone() {
 #[tokio::test]
 async fn a_metric_whose_points_are_gone_stays_also_if_measures_wait() {
     let (layout, stored) = with_rates();
-    let shared = empty();
-    let wait = |second: i64| {
-        let bytes = [(second * SECOND).to_le_bytes(), 1.0_f64.to_le_bytes()].concat();
-        shared.0.lock().waiting.push(StoredMeasures { place: String::new(), bytes: bytes.into() });
-    };
-    wait(102);
+    let shared = gnocchi(0);
+    wait(&shared, &[(102, 1.0)]);
     for includes_backlog in [false, true] {
         let source = source_of(&shared, HashSet::from([METRIC]), includes_backlog);
         source.accepts_inconsistent.store(true, Ordering::Relaxed);
@@ -398,8 +382,8 @@ async fn a_metric_whose_points_are_gone_stays_also_if_measures_wait() {
         assert_eq!(outcome.skipped.len(), usize::from(includes_backlog));
     }
     // An earlier import took the head's points from the backlog: Gnocchi has not processed any yet.
-    wait(100);
-    wait(101);
+    wait(&shared, &[(100, 1.0)]);
+    wait(&shared, &[(101, 1.0)]);
     let source = source_of(&shared, HashSet::from([METRIC]), true);
     let outcome = read(&source, METRIC, &layout, Some(&stored)).await.unwrap().unwrap();
     assert_eq!((outcome.measures, outcome.skipped.len()), (3, 0));
@@ -433,7 +417,7 @@ fn buckets(values: &[(i64, f64)]) -> Buckets {
 
 #[tokio::test]
 async fn of_waiting_measures_of_one_time_the_smallest_counts() {
-    let (layout, shared) = (layout(0), empty());
+    let (layout, shared) = (Layout::of(&policy(0)), gnocchi(0));
     wait(&shared, &[(100, 9.0), (100, 4.0)]);
     wait(&shared, &[(100, 1.0), (101, 7.0)]);
     wait(&shared, &[(100, 5.0)]);
@@ -451,7 +435,7 @@ async fn a_pass_over_waiting_measures_begins_with_one_that_is_known() {
     for (request, expected) in
         [(vec![(100, 1.0), (110, 5.0)], vec![(110, 4.0)]), (vec![(110, 5.0)], Vec::new())]
     {
-        let shared = empty();
+        let shared = gnocchi(0);
         {
             let mut gnocchi = shared.0.lock();
             gnocchi.points = Some(buckets(&[(100, 1.0)]));
@@ -479,7 +463,6 @@ fn a_bucket_that_is_stored_twice_hides_none_after_it() {
 
 #[test]
 fn metrics_of_long_policies_are_read_a_few_at_a_time() {
-    let shared = empty();
     let item = |points| ArchivePolicyItem::new(Some(Timespan::from_secs(1)), points, None).unwrap();
     let policy = |name: &str, points: Option<u64>| {
         let methods = ArchivePolicy::default_methods();
@@ -489,17 +472,8 @@ fn metrics_of_long_policies_are_read_a_few_at_a_time() {
     let methods = month.aggregation_methods.len() as u64;
     assert_eq!(values_of(&month), 30 * 86_400 * methods);
     assert_eq!(values_of(&policy("endless", None)), ENDLESS_BUCKETS * methods);
-    let values = [month, policy("short", Some(3_600)), policy("age", Some(100 * 365 * 86_400))];
-    let source = SeriesSource {
-        storage: shared.clone(),
-        incoming: shared,
-        layouts: HashMap::new(),
-        values: values.iter().map(|policy| (policy.name.clone(), values_of(policy))).collect(),
-        backlog: HashSet::new(),
-        includes_backlog: false,
-        pause: Duration::ZERO,
-        accepts_inconsistent: AtomicBool::new(false),
-    };
+    let policies = [month, policy("short", Some(3_600)), policy("age", Some(100 * 365 * 86_400))];
+    let source = SeriesSource::new(gnocchi(0), gnocchi(0), &policies, HashSet::new(), false);
     let sizes = |policies: &[(&str, usize)]| -> Vec<usize> {
         let names = policies.iter().flat_map(|(name, count)| std::iter::repeat_n(*name, *count));
         let metrics: Vec<NewMetric> =
@@ -518,16 +492,9 @@ fn metrics_of_long_policies_are_read_a_few_at_a_time() {
 #[tokio::test]
 async fn a_metric_that_lacks_something_is_written_when_the_round_ends() {
     let points = encoded_points(&BTreeMap::from([(Timestamp(100_000 * SECOND), 1.0)]));
-    let source = Arc::new(SeriesSource {
-        storage: Arc::new(Damaged { points }),
-        incoming: empty(),
-        layouts: HashMap::from([("p".to_owned(), layout(0))]),
-        values: HashMap::new(),
-        backlog: HashSet::new(),
-        includes_backlog: false,
-        pause: Duration::ZERO,
-        accepts_inconsistent: AtomicBool::new(false),
-    });
+    let storage = Arc::new(Damaged { points });
+    let source = SeriesSource::new(storage, gnocchi(0), &[policy(0)], HashSet::new(), false);
+    let source = Arc::new(SeriesSource { pause: Duration::ZERO, ..source });
     let (indexer, aggregates) = (MemoryIndexer::default(), MemoryAggregates::default());
     let target = Target { indexer: &indexer, aggregates: &aggregates, now: Timestamp::EPOCH };
     let metrics = vec![NewMetric::new(METRIC, "creator", "p", Timestamp::EPOCH)];
