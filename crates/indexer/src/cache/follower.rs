@@ -19,12 +19,6 @@ pub struct FollowOptions {
     pub unseen_max: Duration,
 }
 
-impl Default for FollowOptions {
-    fn default() -> Self {
-        FollowOptions { poll_interval: Duration::from_millis(100), unseen_max: Duration::from_secs(10) }
-    }
-}
-
 /// Stops when dropped.
 #[derive(Debug)]
 pub(super) struct Follower(JoinHandle<()>);

@@ -80,11 +80,6 @@ impl Draft {
     pub(in crate::sql) fn created(&self) -> impl Iterator<Item = &NewNamedMetric> {
         created(self.new.metrics.iter())
     }
-
-    /// Whether it depends on earlier ones.
-    fn attaches(&self) -> bool {
-        self.attached().next().is_some()
-    }
 }
 
 impl Ready {
@@ -178,8 +173,7 @@ fn independent(drafts: &[Draft]) -> usize {
     let mut metrics = HashSet::new();
     let mut is_new = |draft: &Draft| {
         let mut names = HashSet::new();
-        !draft.attaches()
-            && ids.insert(draft.new.id)
+        ids.insert(draft.new.id)
             && draft.new.metrics.iter().all(|(name, change)| match change {
                 MetricsChange::Create(metric) => names.insert(name) && metrics.insert(metric.id),
                 MetricsChange::Attach(_) => false,

@@ -188,7 +188,10 @@ impl Search<'_> {
             push_condition(query, columns, condition, false);
         }
         let push_key = |query: &mut Query, at: usize| self.push_key(query, rows, &order[at].field);
-        piece.push(query, push_key, |query, at, value| bind_key(query, &order[at].field, value));
+        piece.push(query, push_key, |query, at, value| match order[at].field {
+            Field::Attribute { .. } => bind_own(query, value),
+            _ => bind(query, value),
+        });
         self.push_order(query, rows, &order[piece.from()..]);
         query.push(" LIMIT ").push_bind(limit);
     }
@@ -298,13 +301,6 @@ pub(super) fn push_rows(query: &mut Query, rows: Rows, stored: &StoredType, driv
 fn order_term(dialect: Dialect, key: &str, sort: &FieldSort) -> String {
     let direction = sort.direction;
     dialect.order_term(key, direction.is_ascending(), sort.field.is_nullable(), direction.nulls_first())
-}
-
-fn bind_key(query: &mut Query, field: &Field, value: &Scalar) {
-    match field {
-        Field::Attribute { .. } => bind_own(query, value),
-        _ => bind(query, value),
-    }
 }
 
 #[cfg(test)]
