@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
 
 use futures_util::{FutureExt as _, future::join_all};
 use gnudi_indexer::{
@@ -14,6 +17,7 @@ use gnudi_indexer::{
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, resource_type::GENERIC};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use support::Gated;
+use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 type Cache = Arc<CachedIndexer<Gated>>;
@@ -222,17 +226,28 @@ fn a_write_while_the_process_stops_does_not_panic() {
     assert!(cache.delete_archive_policy_rule("absent").now_or_never().is_none());
 }
 
-/// What is cached does not hide that it is damaged.
-#[tokio::test]
-async fn a_current_resource_is_read_past_the_cache() {
+/// A cache in front of a file with the default policies.
+async fn cache_of_file() -> (TempDir, PathBuf, CachedIndexer<SqlIndexer>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
+    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
     let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    let cache = CachedIndexer::new(index, &options);
+    (folder, path, CachedIndexer::new(index, &options))
+}
+
+/// Executes a statement behind the index's back.
+async fn damage(path: &Path, statement: &'static str) {
+    let mut raw = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    raw.execute(statement).await.unwrap();
+}
+
+/// What is cached does not hide that it is damaged.
+#[tokio::test]
+async fn a_current_resource_is_read_past_the_cache() {
+    let (_folder, path, cache) = cache_of_file().await;
     let id = cache.create_resources(vec![new_resource(1)]).await.remove(0).unwrap().id;
-    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-    raw.execute("UPDATE resource SET creator = CAST(X'FF' AS TEXT)").await.unwrap();
+    damage(&path, "UPDATE resource SET creator = CAST(X'FF' AS TEXT)").await;
     assert!(cache.resource(GENERIC, id).await.unwrap().is_some());
     let read = cache.current_resource(GENERIC, id).await;
     assert!(matches!(read, Err(IndexerError::DamagedResource { id: named, .. }) if named == id), "{read:?}");
@@ -240,33 +255,22 @@ async fn a_current_resource_is_read_past_the_cache() {
 
 #[tokio::test]
 async fn a_damaged_policy_keeps_no_metric_from_the_cache() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
-    index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
-    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-    raw.execute("UPDATE archive_policy SET definition = '[' WHERE name = 'bool'").await.unwrap();
-    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    assert_eq!(CachedIndexer::new(index, &options).warm().await, Ok(1));
+    let (_folder, path, cache) = cache_of_file().await;
+    cache.index().create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
+    damage(&path, "UPDATE archive_policy SET definition = '[' WHERE name = 'bool'").await;
+    assert_eq!(cache.warm().await, Ok(1));
 }
 
 /// Behind it another rule might be the wrong one.
 #[tokio::test]
 async fn a_damaged_rule_fails_only_the_metrics_that_it_may_match() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let index = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap();
-    create_default_archive_policies(&index, &ArchivePolicy::default_methods()).await.unwrap();
+    let (_folder, path, cache) = cache_of_file().await;
     for (name, pattern) in [("disks", "disk.*"), ("cpus", "cpu.*")] {
-        index.create_archive_policy_rule(ArchivePolicyRule::new(name, pattern, "high")).await.unwrap();
+        cache.create_archive_policy_rule(ArchivePolicyRule::new(name, pattern, "high")).await.unwrap();
     }
-    let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
-    let damage =
+    let rule =
         "UPDATE archive_policy_rule SET metric_pattern = CAST(X'637075FF' AS TEXT) WHERE name = 'cpus'";
-    raw.execute(damage).await.unwrap();
-    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
-    let cache = CachedIndexer::new(index, &options);
+    damage(&path, rule).await;
     assert_eq!(cache.archive_policy_name_for_metric("disk.used").await, Ok("high".to_owned()));
     for name in ["cpu.util", "other"] {
         let failed = cache.archive_policy_name_for_metric(name).await;

@@ -312,52 +312,46 @@ async fn old_entries_go(url: &str) {
     assert_eq!(numbers, [before + 1, before + 2, before + 3, before + 4]);
 }
 
-/// A replica that lacks the latest transaction becomes the primary, and another one gets its number.
-async fn a_lost_entry_is_noticed(database: &Database) {
-    let cache = cache(&database.create_database("lost")).await;
+/// A cache of a new database that has seen a change of another process.
+async fn follower(database: &Database, name: &str) -> Cache {
+    let cache = cache(&database.create_database(name)).await;
     create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
-    let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url("lost")).unwrap()).await.unwrap();
+    let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url(name)).unwrap()).await.unwrap();
     let subscription = cache.change_log().unwrap().subscribe();
     other.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     let is_told = || matches!(&subscription.take().created, Which::These(ids) if !ids.is_empty());
     until(true, async || is_told()).await;
+    cache
+}
+
+/// Another primary has the number of the cache's last change, and this change instead.
+async fn replace_last_change(cache: &Cache, database: &Database, name: &str, change: &str) {
+    let number = cache.index().latest().await.unwrap().number;
+    let replace = format!("UPDATE index_change SET process = 1, touched = '{{}}' WHERE number = {number}");
+    database.execute(name, &format!("BEGIN; {change}; {replace}; COMMIT"));
+}
+
+/// A replica that lacks the latest transaction becomes the primary, and another one gets its number.
+async fn a_lost_entry_is_noticed(database: &Database) {
+    let cache = follower(database, "lost").await;
     let back_window = async || cache.archive_policy("low").await.unwrap().unwrap().back_window;
     assert_eq!(back_window().await, 0);
-    let number = cache.index().latest().await.unwrap().number;
-    database.execute(
-        "lost",
-        &format!(
-            "BEGIN; UPDATE archive_policy SET back_window = 3 WHERE name = 'low'; \
-             UPDATE index_change SET process = 1, touched = '{{}}' WHERE number = {number}; COMMIT"
-        ),
-    );
+    let change = "UPDATE archive_policy SET back_window = 3 WHERE name = 'low'";
+    replace_last_change(&cache, database, "lost", change).await;
     until(3, back_window).await;
 }
 
 /// With such a transaction goes its change of a type, and another change gets its version. The connection stays, as with a
 /// proxy.
 async fn a_lost_change_of_a_type_is_noticed(database: &Database) {
-    let cache = cache(&database.create_database("types")).await;
-    create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
-    let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url("types")).unwrap()).await.unwrap();
-    let subscription = cache.change_log().unwrap().subscribe();
-    other.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
-    let is_told = || matches!(&subscription.take().created, Which::These(ids) if !ids.is_empty());
-    until(true, async || is_told()).await;
+    let cache = follower(database, "types").await;
     // Neither a new type nor a resource of it is in the feed.
     let kind = AttributeKind::Number { min: None, max: None };
     let attributes = BTreeMap::from([("vcpus".into(), Attribute { kind, required: false, fill: None })]);
     cache.create_resource_type(ResourceType { name: "vm".into(), attributes }).await.unwrap();
     let new = NewResource { resource_type: "vm".to_owned(), ..new_resource(1) };
     cache.create_resources(vec![new]).await.remove(0).unwrap();
-    let number = cache.index().latest().await.unwrap().number;
-    database.execute(
-        "types",
-        &format!(
-            "BEGIN; UPDATE resource_attribute SET name = 'host'; \
-             UPDATE index_change SET process = 1, touched = '{{}}' WHERE number = {number}; COMMIT"
-        ),
-    );
+    replace_last_change(&cache, database, "types", "UPDATE resource_attribute SET name = 'host'").await;
     let attributes = BTreeMap::from([("host".into(), AttributeValue::Number(1.0))]);
     let change = ResourceChange { attributes, ..ResourceChange::default() };
     let id = Uuid::from_u128(1);
