@@ -254,9 +254,8 @@ impl From<EngineError> for ApiError {
                 tracing::error!(%error, "stored aggregates are damaged");
                 ApiError::damaged(error.to_string())
             }
-            // Only workers return it.
-            EngineError::Panicked(_) => ApiError::unavailable(error.to_string()),
-            EngineError::RefreshTimeout(_) | EngineError::Coordination(_) => {
+            // Only workers return `Panicked`.
+            EngineError::Panicked(_) | EngineError::RefreshTimeout(_) | EngineError::Coordination(_) => {
                 ApiError::unavailable(error.to_string())
             }
         }

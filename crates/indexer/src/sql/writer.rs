@@ -464,11 +464,6 @@ impl Context {
             self.checkpoints.after(connection, changes).await;
         }
     }
-
-    /// Must be called when a transaction fails, which may have changed types.
-    fn forget(&self) {
-        self.types.forget();
-    }
 }
 
 async fn write_groups(
@@ -567,7 +562,7 @@ async fn connect<'a>(
 /// Rolls back the transaction; drops the connection if that fails. Types that it has changed may be others at the same
 /// version next time.
 async fn abandon(connection: &mut Option<Connection>, group: &mut WriteGroup, context: &Context) {
-    context.forget();
+    context.types.forget();
     group.resources.items.iter_mut().for_each(Draft::forget_types);
     let Some(mut open) = connection.take() else { return };
     if open.is_lost() {
