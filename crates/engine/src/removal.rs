@@ -58,7 +58,7 @@ impl Processor {
         let ranges = needed.into_iter().filter_map(|needed| names.range(raw::GRANULARITY, needed));
         let points = self.read_some(metric, ranges.collect()).await?;
         let position = record.position.0;
-        let removed = attempt(|| head.remove_points(layout, position, &span, &refer(&points)));
+        let removed = attempt(|| head.remove_points(layout, position, &span, raw_names, &refer(&points)));
         let changed = damage::undamaged(metric, removed)?;
         let buckets = self.read_some(metric, names.ranges_of(&changed)).await?;
         let written = attempt(|| {

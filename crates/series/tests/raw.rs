@@ -98,7 +98,6 @@ proptest! {
     ) {
         let mut policy = policy;
         policy.raw_timespan = Some(Timespan(100_000));
-        policy.definition.iter_mut().for_each(|item| item.timespan = None);
         let (mut store, mut model) = (Store::new(&policy), Model::default());
         for (points, removed, jump) in steps {
             let base = model.newest().unwrap_or(100_000);
@@ -172,6 +171,54 @@ fn a_clock_that_had_run_ahead_is_forgotten() {
     assert_eq!(store.fold(&[(7, 1.0)]).late, 0);
     store.pass();
     assert_eq!(rows(&store)[2], [0]);
+}
+
+/// Buckets that were too old while the clock was ahead are computed once its point is removed: from blocks of raw points,
+/// or, in a long window, from its points.
+#[test]
+fn buckets_that_count_again_are_computed() {
+    for back_window in [0, 50] {
+        let mut policy = policy(back_window, &[(10, Some(100)), (60, None)], &["sum", "rate:last"]);
+        policy.raw_timespan = Some(Timespan(10_000));
+        let (mut store, mut model) = (Store::new(&policy), Model::default());
+        let times = |from: i32, to: i32| -> Vec<(i64, f64)> {
+            (from..to).step_by(5).map(|time| (i64::from(time), f64::from(time % 7))).collect()
+        };
+        for request in [times(500, 1300), vec![(3000, 1.0)], times(1300, 1400)] {
+            assert_eq!(store.fold(&request).late, model.fold(&policy, &request));
+            store.pass();
+        }
+        store.remove(2000, 5000);
+        model.0.retain(|time, _| *time < 2000);
+        model.check(&store, &policy).unwrap();
+        let request = times(1400, 1500);
+        assert_eq!(store.fold(&request).late, model.fold(&policy, &request));
+        store.pass();
+        model.check(&store, &policy).unwrap();
+    }
+}
+
+/// The same without blocks of raw points.
+#[test]
+fn buckets_of_the_window_that_count_again_are_computed() {
+    let policy = policy(50, &[(10, Some(100)), (60, None)], &["sum"]);
+    let mut store = Store::new(&policy);
+    let times = |from: i64, to: i64| -> Vec<(i64, f64)> {
+        (from..to).step_by(5).map(|time| (time, 1.0)).collect()
+    };
+    for request in [times(1000, 1300), vec![(3000, 1.0)], times(1300, 1400)] {
+        assert_eq!(store.fold(&request).late, 0);
+        store.pass();
+    }
+    store.remove(2000, 5000);
+    let check = |store: &Store, from: i64, to: i64| {
+        let rows: Rows = (from..to).step_by(10).map(|start| (start, bits(2.0))).collect();
+        assert_eq!(store.read(aggregations(&policy)[0], &Query::all()), Ok(rows));
+    };
+    check(&store, 1300, 1400);
+    assert_eq!(store.fold(&times(1400, 1410)).late, 0);
+    store.pass();
+    check(&store, 1310, 1410);
 }
 
 /// A bucket of one point has no std, but does not begin again when later points are removed.

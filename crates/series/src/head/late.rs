@@ -117,11 +117,7 @@ impl Head {
             return needs;
         }
         for Measure { timestamp, .. } in &self.late {
-            let own = raw_needs(layout, *timestamp, *timestamp, blocks);
-            match needs.last_mut() {
-                Some(last) if own.start <= last.end => last.end = last.end.max(own.end),
-                _ => needs.push(own),
-            }
+            join_needs(&mut needs, raw_needs(layout, *timestamp, *timestamp, blocks));
         }
         needs
     }
@@ -299,9 +295,13 @@ impl Part {
 impl GrainState {
     /// The first bucket start for which late points count: the timespan keeps buckets from there on.
     pub(super) fn oldest_late(&self, timespan: Option<Timespan>, newest: Timestamp) -> i64 {
-        let newest = floor(newest.0, self.granularity.0);
-        let passed = timespan.map_or(i64::MIN, |timespan| newest.saturating_sub(timespan.0));
-        self.kept_from.max(passed.saturating_add(1))
+        let counted = timespan.map_or(i64::MIN, |timespan| self.oldest_counted(timespan, newest));
+        self.kept_from.max(counted)
+    }
+
+    /// Buckets that start before this are older than the timespan.
+    pub(super) fn oldest_counted(&self, timespan: Timespan, newest: Timestamp) -> i64 {
+        floor(newest.0, self.granularity.0).saturating_sub(timespan.0).saturating_add(1)
     }
 
     /// The final buckets of `times` that start at `from` or later, computed from `points`, which include all
@@ -326,6 +326,14 @@ impl GrainState {
         }
         let buckets = buckets.into_iter().map(Timestamp).collect();
         GrainRows { granularity: self.granularity, cleared: None, buckets, new: New::Rows(rows) }
+    }
+}
+
+/// Adds blocks to those to read, which start before or with them; ranges stay apart.
+pub(super) fn join_needs(needs: &mut Vec<Range<usize>>, own: Range<usize>) {
+    match needs.last_mut() {
+        Some(last) if own.start <= last.end => last.end = last.end.max(own.end),
+        _ => needs.push(own),
     }
 }
 

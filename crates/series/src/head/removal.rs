@@ -3,8 +3,9 @@
 //! With raw points, buckets that the span cuts are recomputed from the remaining points. Without them, or if
 //! they are gone, a final bucket is removed if it starts in the span, and otherwise unchanged.
 //!
-//! If the newest point is removed, the window moves back to the end of the last remaining bucket: a metric
-//! whose clock was ahead accepts measures again.
+//! If the newest point is removed, timespans count from the one before it: a metric whose clock was ahead accepts measures
+//! again. Buckets that had been too old, and are not any more, are computed from the raw points. If the window is left
+//! without points, it moves back to the end of the last remaining bucket.
 //!
 //! The steps are those of [`super::late`]: the caller reads blocks between them. Blocks of which nothing is left are not
 //! read.
@@ -16,13 +17,24 @@ use gnudi_model::{Measure, Timespan, Timestamp};
 use super::{
     Head,
     grain::{GrainState, aggregated},
-    late::{BlockSpan, LateRows, StoredBlock},
+    late::{BlockSpan, LateRows, StoredBlock, join_needs},
 };
 use crate::{
     Result,
     layout::{Layout, ceil, floor},
     raw,
 };
+
+/// The most blocks of raw points to read for buckets that count again, newest first: 4 million points.
+const RAW_BLOCKS_MAX: usize = 4096;
+
+/// The raw points from which a granularity's buckets that count again are computed.
+struct Source {
+    /// The blocks to read.
+    blocks: Range<usize>,
+    /// All points from this time on are in these blocks or in the head.
+    known_from: i64,
+}
 
 impl Head {
     /// The ranges of the blocks of raw points to read to remove a span, in order.
@@ -35,24 +47,70 @@ impl Head {
         if self.archive.is_none() {
             return Vec::new();
         }
-        let (needs, emptied) = (raw_needs(layout, span.start, span.end, blocks), emptied(span, blocks));
+        let sources = self.sources_again(layout, span, blocks).into_iter().flatten();
+        let mut own: Vec<Range<usize>> = sources.map(|source| source.blocks).collect();
+        own.push(raw_needs(layout, span.start, span.end, blocks));
+        own.sort_unstable_by_key(|needs| needs.start);
+        let mut needs = Vec::new();
+        own.into_iter().for_each(|own| join_needs(&mut needs, own));
+        let emptied = emptied(span, blocks);
         if emptied.is_empty() {
-            return vec![needs];
+            return needs;
         }
-        vec![needs.start..emptied.start, emptied.end..needs.end]
+        let around = |needs: Range<usize>| {
+            [needs.start..needs.end.min(emptied.start), needs.start.max(emptied.end)..needs.end]
+        };
+        needs.into_iter().flat_map(around).filter(|needs| !needs.is_empty()).collect()
+    }
+
+    /// For each granularity with buckets that count again if the removal of the span moves the newest point back: what they
+    /// are computed from. `blocks` are those of raw points before the removal.
+    fn sources_again(
+        &self,
+        layout: &Layout,
+        span: &Range<Timestamp>,
+        blocks: &[BlockSpan],
+    ) -> Vec<Option<Source>> {
+        let newest = self.newest_from(layout);
+        let pending = self.archive.iter().flat_map(|archive| &archive.open).map(|part| part.extent.first);
+        let firsts = blocks.iter().map(|(first, _)| *first).chain(pending);
+        let firsts = firsts.chain(self.raw.iter().map(|point| point.timestamp));
+        // The newest point that is left is not older.
+        let left = firsts.take_while(|first| *first < span.start).last();
+        let left = left.filter(|_| span.contains(&newest));
+        let blocks_max = RAW_BLOCKS_MAX / self.grains.len().max(1);
+        let lost = self.lost_before.map_or(0, |lost| lost.0);
+        let source = |grain: &GrainState, timespan: Option<Timespan>| {
+            let again = grain.counted_again(timespan?, newest, left?, 0)?;
+            let Some(archive) = &self.archive else {
+                return Some(Source { blocks: 0..0, known_from: self.window.max(lost) });
+            };
+            let needs = raw_needs(layout, Timestamp(again.start), Timestamp(again.end - 1), blocks);
+            let start = needs.start.max(needs.end.saturating_sub(blocks_max));
+            // The first point read has no difference.
+            let cut = blocks.get(start).filter(|_| start > 0);
+            let known_from = cut.map_or(0, |(first, _)| first.0.saturating_add(1));
+            let known_from = known_from.max(archive.from).max(archive.kept_from);
+            Some(Source { blocks: start..needs.end, known_from })
+        };
+        let grains = self.grains.iter().zip(&layout.grains);
+        grains.map(|(grain, limits)| source(grain, limits.timespan)).collect()
     }
 
     /// Removes the points of a span, as the request at `position`; `stored` are the blocks of
-    /// [`Head::removal_raw_needs`]. Returns the changed buckets.
+    /// [`Head::removal_raw_needs`], `blocks` the spans of all blocks of raw points. Returns the changed buckets.
     pub fn remove_points(
         &mut self,
         layout: &Layout,
         position: u64,
         span: &Range<Timestamp>,
+        blocks: &[BlockSpan],
         stored: &[StoredBlock<'_>],
     ) -> Result<LateRows> {
         self.applied = self.applied.max(position);
         self.match_grains(layout);
+        let (newest, raw_start) = (self.newest_from(layout), self.raw_start());
+        let sources = self.sources_again(layout, span, blocks);
         let is_left = |point: &Measure| !span.contains(&point.timestamp);
         let mut parts = self.parts(stored)?;
         for part in &mut parts {
@@ -66,24 +124,27 @@ impl Head {
         if self.before.is_some_and(|before| span.contains(&before.timestamp)) {
             self.before = aggregated(&points[..older], true).last().copied();
         }
-        for grain in &mut self.grains {
-            // Buckets within the span have no points any more.
-            let start = ceil(span.start.0.max(0), grain.granularity.0);
-            if (start..=span.end.0).contains(&grain.gap_until) {
-                grain.gap_until = start;
-            }
-            grain.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
-            // Treat it as a final bucket: its points are gone.
-            if let Some(partial) = grain.partial.take_if(|partial| span.contains(&Timestamp(partial.start))) {
-                grain.final_until = partial.start.saturating_add(grain.granularity.0);
-            }
-        }
+        let left = self.newest_from(layout);
         let points = aggregated(&points, true);
         let from = self.archive.as_ref().map(|archive| archive.from.max(archive.kept_from));
-        let rows = self.grains.iter().map(|grain| {
-            let cut = from.map_or_else(Vec::new, |from| grain.cut_by(layout, span, from, &points));
-            let mut rows = grain.late_rows(&layout.methods, &points, &cut, 0);
-            rows.cleared = Some(span.clone());
+        let window = self.window;
+        let grains = self.grains.iter_mut().zip(&layout.grains).zip(sources);
+        let rows = grains.map(|((grain, limits), source)| {
+            grain.clear(span);
+            let again = limits.timespan.zip(source).and_then(|(timespan, source)| {
+                grain.counted_again(timespan, newest, left, source.known_from)
+            });
+            let mut cleared = span.clone();
+            let mut times = from.map_or_else(Vec::new, |from| grain.cut_by(layout, span, from, &points));
+            if let Some(again) = again {
+                grain.count_again(&again, raw_start, window);
+                // Buckets from there on are computed when read.
+                cleared.start = cleared.start.min(Timestamp(grain.final_until));
+                let known = points.iter().map(|point| point.timestamp);
+                times.extend(known.filter(|time| again.contains(&time.0)));
+            }
+            let mut rows = grain.late_rows(&layout.methods, &points, &times, 0);
+            rows.cleared = Some(cleared);
             rows
         });
         Ok(LateRows(rows.collect()))
@@ -162,6 +223,48 @@ impl Head {
 }
 
 impl GrainState {
+    /// Forgets what is known of points in the span, besides rows.
+    fn clear(&mut self, span: &Range<Timestamp>) {
+        // Buckets within the span have no points any more.
+        let start = ceil(span.start.0.max(0), self.granularity.0);
+        if (start..=span.end.0).contains(&self.gap_until) {
+            self.gap_until = start;
+        }
+        self.marks.cuts.retain(|cut| !span.contains(&Timestamp(cut.time)));
+        // Treat it as a final bucket: its points are gone.
+        if let Some(partial) = self.partial.take_if(|partial| span.contains(&Timestamp(partial.start))) {
+            self.final_until = partial.start.saturating_add(self.granularity.0);
+        }
+    }
+
+    /// The buckets that the timespan hides while `newest` is the newest point, but not once it is `left`; those whose points
+    /// from `known_from` on are known.
+    fn counted_again(
+        &self,
+        timespan: Timespan,
+        newest: Timestamp,
+        left: Timestamp,
+        known_from: i64,
+    ) -> Option<Range<i64>> {
+        let from = ceil(self.oldest_counted(timespan, left).max(known_from), self.granularity.0);
+        let until = ceil(self.oldest_late(Some(timespan), newest), self.granularity.0);
+        (from < until).then_some(from..until)
+    }
+
+    /// Shows buckets again, which are computed from their points; those whose points are all in the head, from `raw_start`
+    /// on, and that may get others are not final any more.
+    fn count_again(&mut self, again: &Range<i64>, raw_start: i64, window: i64) {
+        let step = self.granularity.0;
+        self.kept_from = self.kept_from.min(again.start);
+        if self.gap_until <= again.end {
+            self.gap_until = self.gap_until.min(again.start);
+        }
+        if self.partial.is_none() {
+            let open = ceil(raw_start, step).max(floor(window, step));
+            self.final_until = self.final_until.min(open.max(again.start));
+        }
+    }
+
     /// Times in the buckets that the span cuts or that change by the rate of the point after it; only buckets
     /// that can be recomputed.
     fn cut_by(
@@ -226,6 +329,34 @@ mod tests {
         },
         rows::Rows,
     };
+
+    #[test]
+    fn buckets_that_count_again_need_their_blocks() {
+        let minute = Timespan::from_secs(60);
+        let methods = ["mean".parse().unwrap()].into();
+        let timespan = Some(Timespan::from_secs(10_000));
+        let definition = vec![ArchivePolicyItem { granularity: minute, points: None, timespan }];
+        let policy = ArchivePolicy::new("p".to_owned(), 0, definition, methods).unwrap();
+        let layout = Layout::of(&ArchivePolicy { raw_timespan: Some(minute), ..policy });
+        let block = |first| (Timestamp::from_secs(first), Timestamp::from_secs(first + 999));
+        let blocks: Vec<BlockSpan> = (0..100).map(|number| block(1000 * number)).collect();
+        let newest = Measure { timestamp: Timestamp::from_secs(200_000), value: 0.0 };
+        let head = Head {
+            raw: vec![newest],
+            grains: vec![GrainState::new(minute, newest.timestamp.0)],
+            archive: Some(Archive::default()),
+            ..Head::new()
+        };
+        let needs = |from, to| {
+            let span = Timestamp::from_secs(from)..Timestamp::from_secs(to);
+            let needs = head.removal_raw_needs(&layout, &span, &blocks).into_iter();
+            needs.map(|needs| (needs.start, needs.end)).collect::<Vec<_>>()
+        };
+        // The newest point that is left is not before 99,000 s, and the minutes of 89,040 s and later count then.
+        assert_eq!(needs(150_000, 300_000), [(88, 100)]);
+        assert_eq!(needs(150_000, 160_000), [(99, 100)]);
+        assert!(needs(0, 300_000).is_empty());
+    }
 
     #[test]
     fn blocks_within_the_span_are_not_read() {

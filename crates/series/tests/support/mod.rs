@@ -212,7 +212,7 @@ impl Store {
         let stored = self.stored(gnudi_series::raw::GRANULARITY, &needed);
         let position = self.head.applied() + 1;
         let mut head = std::mem::take(&mut self.head);
-        let rows = head.remove_points(&self.layout, position, &span, &refer(&stored)).unwrap();
+        let rows = head.remove_points(&self.layout, position, &span, &raw, &refer(&stored)).unwrap();
         head.remove_emptied(&span, &rows, |granularity| self.spans(granularity));
         self.head = head;
         self.set_rows(&rows);
