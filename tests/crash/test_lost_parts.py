@@ -1,4 +1,5 @@
-"""The log of measures is lost, or replaced by an older copy: the server reports it, and processes new measures of old metrics."""
+"""The log of measures is lost, or it or the aggregates are replaced by an older copy: the server reports it, and processes new
+measures of old metrics."""
 
 import shutil
 
@@ -46,3 +47,30 @@ def test_measures_after_the_log_was_lost_count(gnudi, way, end):
     server.start()
     assert len(warnings(server)) == 1
     assert get_seconds(server.client(), metric) == list(range(21))
+
+
+def test_an_older_copy_of_the_aggregates_is_reported(gnudi):
+    server = gnudi(config=CONFIG, arguments=["--skip-archive-policies-creation"])
+    client = server.client()
+    create_policy(client, "lost", [("1s", None)], aggregation_methods=["sum"])
+    metric = create_metric(client, "lost")
+    post_seconds(client, metric, range(5))
+    assert server.stop() == 0
+    aggregates, older = server.data_dir / "aggregates", server.directory / "older"
+    shutil.copytree(aggregates, older)
+    server.start()
+    post_seconds(server.client(), metric, range(5, 20))
+    assert get_seconds(server.client(), metric) == list(range(20))
+    assert server.stop() == 0
+    assert warnings(server) == []
+    shutil.rmtree(aggregates)
+    shutil.copytree(older, aggregates)
+    server.start()
+    (warning,) = warnings(server)
+    assert f"{aggregates}: the aggregates are an older copy" in warning
+    post_seconds(server.client(), metric, [20])
+    assert get_seconds(server.client(), metric) == [*range(5), 20]
+    # It is told once.
+    assert server.stop() == 0
+    server.start()
+    assert len(warnings(server)) == 1

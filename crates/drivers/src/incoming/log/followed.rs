@@ -62,12 +62,15 @@ impl Following {
         self.written.lock().map_or(0, |written| written.segment)
     }
 
-    /// Compares the log found in `dir` with the followed one, and follows it from now on.
-    pub fn begin(&self, disk: &dyn Disk, dir: &Path, log: &SegmentLog) -> io::Result<()> {
-        if let Some(followed) = *self.written.lock() {
-            followed.warn_of_loss(dir, *self.identity.lock(), log.found_end());
+    /// Compares the log found in `dir`, which is trimmed up to `trimmed`, with the followed one, and follows it from now on.
+    pub fn begin(&self, disk: &dyn Disk, dir: &Path, log: &SegmentLog, trimmed: Position) -> io::Result<()> {
+        let identity = *self.identity.lock();
+        if let Some(followed) = *self.written.lock()
+            && let Some(loss) = followed.loss(dir, &self.place, identity, log.found_end(), trimmed)
+        {
+            tracing::warn!("{loss}");
         }
-        match self.keep_up(disk, dir, log.active(), Position(0)) {
+        match self.keep_up(disk, dir, log.active(), trimmed) {
             // The log is readable; nothing is written to it until there is space.
             Err(error) if is_no_space(&error) => {
                 tracing::warn!("no space for {} in {}", FILE_NAME, self.place.display());
@@ -141,29 +144,45 @@ impl Followed {
         replace_file(disk, &dir.join(FILE_NAME), &bytes)
     }
 
-    /// Logs which measures are lost if the log in `dir`, with identity `found` and its end at `end`, is not
-    /// the followed one, or is an older copy of it.
-    fn warn_of_loss(&self, dir: &Path, found: Option<Uuid>, end: Location) {
+    /// Which measures are lost if the log in `dir`, with identity `found`, its end at `end` and trimmed up to `trimmed`, is not
+    /// the followed one, or if it or the aggregates in `aggregates` are an older copy. `None` if nothing is known to be lost.
+    fn loss(
+        &self,
+        dir: &Path,
+        aggregates: &Path,
+        found: Option<Uuid>,
+        end: Location,
+        trimmed: Position,
+    ) -> Option<String> {
         let dir = dir.display();
         let wanted =
             Location::unpack(self.position.0.max(Location { segment: self.segment, offset: 0 }.pack()));
         if found != Some(self.log) {
             let found =
                 found.map_or_else(|| "a new log".to_owned(), |found| format!("another log ({found})"));
-            tracing::warn!(
+            Some(format!(
                 "{dir}: found {found} instead of the one that the aggregates follow ({}): measures that were accepted and not yet processed are lost, from position {} to {}; the log continues after segment {:x}",
                 self.log,
                 place(Location::unpack(self.position.0)),
                 place(Location { segment: self.segment, offset: u32::MAX }),
                 self.segment
-            );
+            ))
         } else if end < wanted {
-            tracing::warn!(
+            Some(format!(
                 "{dir}: the log is an older copy, which ends at position {}, where the aggregates follow it up to {}: measures accepted in between are lost unless they were processed; it continues after segment {:x}",
                 place(end),
                 place(wanted),
                 self.segment
-            );
+            ))
+        } else if trimmed > self.position {
+            Some(format!(
+                "{}: the aggregates are an older copy than the log of measures {dir}: what was processed from position {} to {} is not in them and no longer in the log; restore both from the same backup",
+                aggregates.display(),
+                place(Location::unpack(self.position.0)),
+                place(Location::unpack(trimmed.0))
+            ))
+        } else {
+            None
         }
     }
 }
@@ -272,6 +291,43 @@ mod tests {
             let next = append(&log).await;
             assert!(next > newest, "{way}: {next:?} is not behind {newest:?}");
         }
+    }
+
+    /// The aggregates learn of a trim before the log: so a log that is trimmed further has processed more than they have.
+    #[tokio::test]
+    async fn a_trim_is_recorded_at_the_aggregates_first() {
+        let root = tempfile::tempdir().unwrap();
+        let (disk, place) = (crate::disk::LocalDisk, root.path().join("aggregates"));
+        let quarantine = Quarantine::new(Arc::new(disk), root.path().join("quarantine"));
+        let followed = || Followed::read(&disk, &place, &quarantine).unwrap().unwrap();
+        let log = open(root.path());
+        let newest = append(&log).await;
+        log.acknowledge(SACK, newest).await.unwrap();
+        // The log cannot record it.
+        let trimmed = root.path().join("incoming").join("trimmed");
+        fs::create_dir(&trimmed).unwrap();
+        log.trim(&[(SACK, newest)]).await.unwrap_err();
+        assert_eq!(followed().position, newest);
+        fs::remove_dir(&trimmed).unwrap();
+        log.trim(&[(SACK, newest)]).await.unwrap();
+        drop(log);
+        // Whoever begins to follow a log begins with what is trimmed.
+        fs::remove_file(place.join(FILE_NAME)).unwrap();
+        drop(open(root.path()));
+        assert_eq!(followed().position, newest);
+    }
+
+    #[test]
+    fn an_older_copy_of_the_aggregates_is_noticed() {
+        let position = |offset| Position(Location { segment: 3, offset }.pack());
+        let followed = Followed { log: Uuid::from_u128(7), segment: 3, position: position(100) };
+        let end = Location { segment: 4, offset: 64 };
+        let (dir, place) = (Path::new("incoming"), Path::new("aggregates"));
+        let loss = |trimmed| followed.loss(dir, place, Some(followed.log), end, trimmed);
+        assert_eq!([position(99), position(100)].map(loss), [None, None]);
+        let noticed = loss(position(101)).unwrap();
+        assert!(noticed.starts_with("aggregates: the aggregates are an older copy"), "{noticed}");
+        assert!(noticed.contains("from position 3:100 to 3:101"), "{noticed}");
     }
 
     /// Only a file with a valid checksum names a version.

@@ -178,7 +178,8 @@ impl LocalIncoming {
         let trimmed = checkpoint::read(&*disk, dir, &quarantine)?;
         let configured = trimmed.as_ref().map_or(usize::from(options.sack_count.get()), Vec::len);
         let trimmed = trimmed.unwrap_or_default();
-        let used = trimmed.iter().map(|position| Location::unpack(position.0).segment).max().unwrap_or(0);
+        let trimmed_up_to = trimmed.iter().copied().max().unwrap_or_default();
+        let used = Location::unpack(trimmed_up_to.0).segment;
         let following = options.followed_in.as_deref();
         let following =
             following.map(|place| Following::open(&*disk, dir, place, &quarantine)).transpose()?;
@@ -201,7 +202,7 @@ impl LocalIncoming {
             &mut |frame| loader.take(&frame),
         )?;
         if let Some(following) = &following {
-            following.begin(&*disk, dir, &log).map_err(OpenError::io(dir))?;
+            following.begin(&*disk, dir, &log, trimmed_up_to).map_err(OpenError::io(dir))?;
         }
         let (index, sack_count) = loader.finish(dir, log.owner_tag(), options.sack_count)?;
         let shared = Arc::new(LogState {
@@ -292,13 +293,14 @@ impl LogState {
         let _one_at_a_time = self.trimming.lock();
         let failed = |error: std::io::Error| IncomingError::Io(format!("trimming the log: {error}"));
         let positions = self.index.trim(up_to);
-        let written = self.reserve.with_room(|| checkpoint::write(&*self.disk, &self.dir, &positions));
-        written.map_err(failed)?;
-        if let (Some(following), Some(newest)) = (&self.following, positions.into_iter().max()) {
+        // At the aggregates first: if these are replaced by an older copy, the log is trimmed further.
+        if let (Some(following), Some(newest)) = (&self.following, positions.iter().copied().max()) {
             let active = self.log.lock().active();
             let keep_up = || following.keep_up(&*self.disk, &self.dir, active, newest);
             self.reserve.with_room(keep_up).map_err(failed)?;
         }
+        let written = self.reserve.with_room(|| checkpoint::write(&*self.disk, &self.dir, &positions));
+        written.map_err(failed)?;
         self.release_trimmed().map_err(failed)
     }
 

@@ -293,7 +293,7 @@ pub(crate) fn repair(
         Some(log) => log,
         None => identify(&*disk, dir).map_err(OpenError::io(dir))?,
     };
-    let position = followed.map_or(Position(0), |followed| followed.position);
+    let position = processed.unwrap_or_default();
     let segment = found.newest_segment.max(followed.map_or(0, |followed| followed.segment));
     Followed { log, segment, position }.write(&*disk, followed_in).map_err(OpenError::io(followed_in))
 }
