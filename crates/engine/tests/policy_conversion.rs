@@ -113,6 +113,27 @@ async fn a_conversion_goes_on_where_it_was_left() {
     assert_eq!(indexer.policy_conversions().await.unwrap(), []);
 }
 
+/// The process that moves a metric may end before it requests the conversion.
+#[tokio::test(start_paused = true)]
+async fn workers_convert_moved_metrics() {
+    let cluster = Cluster::new(0, 8).await;
+    add_policies(&cluster.indexer).await;
+    let worker = Metricd::start(cluster.engine(), &options("one", LEASE));
+    let api = cluster.engine();
+    measured(&api, &cluster.indexer, 4).await;
+    let kept = cluster.indexer.archive_policy("kept").await.unwrap().unwrap();
+    let mut counted = ArchivePolicy { name: "counted".to_owned(), ..ArchivePolicy::clone(&kept) };
+    counted.aggregation_methods.insert(AggregationMethod::new(Statistic::Count));
+    cluster.indexer.create_archive_policy(counted).await.unwrap();
+    cluster.indexer.move_metric(metric(1000), "counted").await.unwrap();
+    assert_eq!(counts(&api, &cluster.indexer, 0).await, LAST);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(cluster.indexer.metric_moves(1).await.unwrap(), []);
+    refresh(&api, 1).await;
+    assert_eq!(counts(&api, &cluster.indexer, 0).await, ALL);
+    worker.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn workers_convert_idle_metrics() {
     let cluster = Cluster::new(0, 8).await;

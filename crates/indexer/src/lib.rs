@@ -37,8 +37,8 @@ pub use filter::{Comparison, Filter, FilterValue, Pattern};
 pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};
 pub use memory::MemoryIndexer;
 pub use metric::{
-    Creators, MetricFilter, MetricListing, MetricMarker, MetricPages, MetricScope, MetricSort, Metrics,
-    NewMetric, Page, SortDirection, SortKey,
+    Creators, MetricFilter, MetricListing, MetricMarker, MetricMove, MetricPages, MetricScope, MetricSort,
+    Metrics, NewMetric, Page, SortDirection, SortKey,
 };
 pub use resource::{
     DeletedResources, MetricsChange, NewNamedMetric, NewResource, NewRevision, ResourceChange,

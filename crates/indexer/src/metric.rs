@@ -312,6 +312,14 @@ impl MetricPages {
     }
 }
 
+/// A metric's move to another policy since which its conversion may not have been requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricMove {
+    /// A new id for each move.
+    pub id: Uuid,
+    pub metric: MetricId,
+}
+
 #[async_trait]
 pub trait Metrics {
     /// Creates metrics, one result each, in order. Concurrent calls share transactions.
@@ -336,8 +344,14 @@ pub trait Metrics {
     /// An active metric and its policy read from the database, never from a cache that may be stale.
     async fn current_metric(&self, id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>>;
 
-    /// Changes the policy of an active metric; returns the changed metric.
+    /// Changes the policy of an active metric, and records the move; returns the changed metric.
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>>;
+
+    /// Up to `limit` recorded moves, also of metrics that are deleted since; never from a cache.
+    async fn metric_moves(&self, limit: usize) -> Result<Vec<MetricMove>>;
+
+    /// Removes recorded moves, after a conversion of their metrics was requested.
+    async fn forget_moves(&self, moves: &[MetricMove]) -> Result<()>;
 
     /// Marks metrics as deleted, one result each, in order; they are invisible to readers from now on.
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>>;

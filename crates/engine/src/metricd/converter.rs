@@ -1,4 +1,5 @@
-//! Converts the metrics of policies that got other methods, in a single process: the owner of the first unit.
+//! Converts the metrics of policies that got other methods, and metrics that moved to another policy, in a single process:
+//! the owner of the first unit.
 //!
 //! Pauses as long as it works, so that it takes at most half of the time.
 
@@ -31,11 +32,30 @@ pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>)
                 continue;
             }
         };
+        convert_moved(&engine, &mut stopped).await;
         let now = conversions.iter().map(|conversion| conversion.id).collect();
         for conversion in conversions.into_iter().filter(|conversion| met.contains(&conversion.id)) {
             convert(&engine, conversion, &mut stopped).await;
         }
         met = now;
+    }
+}
+
+/// Runs until there is no recorded move, or a failure: the rest is retried after the next delay.
+async fn convert_moved(engine: &Engine, stopped: &mut watch::Receiver<bool>) {
+    while engine.owns_first() {
+        let began = Instant::now();
+        match engine.convert_moved().await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(%error, "metrics cannot be converted to their new archive policies: trying again later");
+                return;
+            }
+        }
+        if !super::sleep(began.elapsed(), stopped).await {
+            return;
+        }
     }
 }
 

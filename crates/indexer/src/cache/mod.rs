@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 use crate::{
     ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricListing,
-    MetricPages, Metrics, NewMetric, PolicyChange, PolicyConversion, Result, Touched,
+    MetricMove, MetricPages, Metrics, NewMetric, PolicyChange, PolicyConversion, Result, Touched,
     archive_policy_rule::first_match,
 };
 use caches::{ALL_RULES, Caches};
@@ -257,6 +257,14 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
         let name = archive_policy_name.to_owned();
         let write = |index: Arc<I>| async move { index.move_metric(id, &name).await };
         self.run_to_completion(write, move |caches, _| caches.invalidate_metrics_of_any_resource(&[id])).await
+    }
+
+    async fn metric_moves(&self, limit: usize) -> Result<Vec<MetricMove>> {
+        self.index.metric_moves(limit).await
+    }
+
+    async fn forget_moves(&self, moves: &[MetricMove]) -> Result<()> {
+        self.index.forget_moves(moves).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {

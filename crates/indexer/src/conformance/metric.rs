@@ -225,6 +225,14 @@ pub(super) async fn moves_to_another_policy(indexer: &dyn Indexer) {
     assert_eq!(indexer.move_metric(id(1), "none").await, Err(unknown));
     assert_eq!(indexer.move_metric(id(3), "low").await, Err(IndexerError::NoSuchMetric(id(3))));
     assert_eq!(indexer.current_metric(id(3)).await, Ok(None));
+    // Each move is recorded, no refused one is.
+    let moves = indexer.metric_moves(10).await.unwrap();
+    assert_eq!(moves.iter().map(|moved| moved.metric).collect::<Vec<_>>(), [id(1), id(1)]);
+    assert_eq!(indexer.metric_moves(1).await.unwrap(), moves[..1]);
+    indexer.forget_moves(&moves[..1]).await.unwrap();
+    assert_eq!(indexer.metric_moves(10).await.unwrap(), moves[1..]);
+    indexer.forget_moves(&moves).await.unwrap();
+    assert_eq!(indexer.metric_moves(10).await.unwrap(), []);
     // The former policy is free, the new one in use.
     let in_use = Err(IndexerError::ArchivePolicyInUse("high".to_owned()));
     assert_eq!(indexer.delete_archive_policy("high").await, in_use);

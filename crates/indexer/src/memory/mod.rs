@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     Annotation, ArchivePolicies, ArchivePolicyRules, Creators, Indexer, IndexerError, MetricFilter,
-    MetricListing, MetricMarker, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange,
+    MetricListing, MetricMarker, MetricMove, MetricScope, MetricSort, Metrics, NewMetric, Page, PolicyChange,
     PolicyConversion, Result, SortKey,
     archive_policy::begins_conversion,
     metric::{invalid_marker, named_metric_already_exists, order_of},
@@ -37,6 +37,7 @@ struct Tables {
     whole_names: BTreeMap<MetricId, String>,
     /// By the policies' names.
     conversions: BTreeMap<String, PolicyConversion>,
+    moves: Vec<MetricMove>,
     /// All except the generic one.
     types: BTreeMap<String, Arc<ResourceType>>,
     /// Current revisions with all attributes of their types; metrics are in their own table.
@@ -289,7 +290,17 @@ impl Metrics for MemoryIndexer {
         let moved = Metric { archive_policy_name: archive_policy_name.into(), ..Metric::clone(&metric) };
         let moved = Arc::new(moved);
         tables.metrics.insert(id, moved.clone());
+        tables.moves.push(MetricMove { id: Uuid::new_v4(), metric: id });
         Ok(moved)
+    }
+
+    async fn metric_moves(&self, limit: usize) -> Result<Vec<MetricMove>> {
+        Ok(self.tables.lock().moves.iter().take(limit).cloned().collect())
+    }
+
+    async fn forget_moves(&self, moves: &[MetricMove]) -> Result<()> {
+        self.tables.lock().moves.retain(|moved| !moves.contains(moved));
+        Ok(())
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {

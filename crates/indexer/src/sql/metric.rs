@@ -23,8 +23,8 @@ use super::{
     writer::{Applied, Change, Context, Work},
 };
 use crate::{
-    ArchivePolicies, Creators, IndexerError, MetricListing, Metrics, NewMetric, NewNamedMetric, Result,
-    Touched, metric::named_metric_already_exists,
+    ArchivePolicies, Creators, IndexerError, MetricListing, MetricMove, Metrics, NewMetric, NewNamedMetric,
+    Result, Touched, metric::named_metric_already_exists,
 };
 
 /// Maximum rows of an INSERT; each number of rows is a statement of its own.
@@ -122,6 +122,19 @@ impl Metrics for SqlIndexer {
 
     async fn move_metric(&self, id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>> {
         self.writer.change(MoveMetric(id, archive_policy_name.to_owned())).await
+    }
+
+    async fn metric_moves(&self, limit: usize) -> Result<Vec<MetricMove>> {
+        let text = "SELECT id, metric_id FROM metric_move ORDER BY id LIMIT ";
+        let mut select = Statement::new(self.readers.dialect(), text);
+        select.push_bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = self.readers.fetch_all(select).await?;
+        let decode = |row: &Row| Ok(MetricMove { id: id_at(row, 0)?, metric: MetricId(id_at(row, 1)?) });
+        rows.iter().map(decode).collect()
+    }
+
+    async fn forget_moves(&self, moves: &[MetricMove]) -> Result<()> {
+        self.writer.change(ForgetMoves(moves.iter().map(|moved| moved.id).collect())).await
     }
 
     async fn delete_metrics(&self, ids: &[MetricId]) -> Vec<Result<()>> {
@@ -484,9 +497,30 @@ impl Change for MoveMetric {
         let unknown = IndexerError::NoSuchArchivePolicy(policy.clone());
         let refusals = Refusals { foreign_key: Some(unknown), ..Refusals::default() };
         execute_checked(connection, update, refusals).await?;
+        let record = connection
+            .statement("INSERT INTO metric_move (id, metric_id) VALUES (?, ?)")
+            .bind(Uuid::new_v4())
+            .bind(id.0);
+        connection.execute(record).await?;
         let archive_policy_name = context.texts.labels.intern(policy);
         let touched = Touched::default().with_metrics([*id]).with_resources(metric.resource_id);
         Ok((Arc::new(Metric { archive_policy_name, ..metric }), touched))
+    }
+}
+
+/// The ids of moves.
+struct ForgetMoves(Vec<Uuid>);
+
+#[async_trait]
+impl Change for ForgetMoves {
+    type Answer = ();
+
+    async fn apply(&self, connection: &mut Connection, _: &Context) -> Applied<()> {
+        for ids in self.0.chunks(IDS_NAMED_MAX) {
+            let delete = "DELETE FROM metric_move WHERE id";
+            connection.execute(among(connection.dialect(), delete, ids.iter().copied())).await?;
+        }
+        Ok(((), Touched::default()))
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 use gnudi_indexer::{
     Annotation, AnnotationListing, Annotations, ArchivePolicies, ArchivePolicyRules, Creators,
-    DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing, Metrics, NewMetric,
-    NewResource, PolicyChange, PolicyConversion, ResourceChange, ResourceListing, ResourceTypeChange,
-    ResourceTypes, Resources, UpdatedResource,
+    DeletedResources, Filter, Indexer, IndexerError, MemoryIndexer, MetricListing, MetricMove, Metrics,
+    NewMetric, NewResource, PolicyChange, PolicyConversion, ResourceChange, ResourceListing,
+    ResourceTypeChange, ResourceTypes, Resources, UpdatedResource,
 };
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Metric, MetricId, Resource, ResourceType, Timestamp};
 use tokio::sync::Semaphore;
@@ -109,6 +109,8 @@ gated! {
     read count_metrics(creators: Option<&Creators>) -> Result<u64, IndexerError>;
     read current_metric(id: MetricId) -> Result<Option<(Arc<Metric>, Arc<ArchivePolicy>)>, IndexerError>;
     write move_metric(id: MetricId, archive_policy_name: &str) -> Result<Arc<Metric>, IndexerError>;
+    read metric_moves(limit: usize) -> Result<Vec<MetricMove>, IndexerError>;
+    write forget_moves(moves: &[MetricMove]) -> Result<(), IndexerError>;
     write delete_metrics(ids: &[MetricId]) -> Vec<Result<(), IndexerError>>;
     read deleted_metrics(after: Option<MetricId>, limit: usize) -> Result<Vec<MetricId>, IndexerError>;
     write expunge_metrics(ids: &[MetricId]) -> Result<(), IndexerError>;

@@ -23,6 +23,7 @@ macro_rules! versions {
             (9, include_str!(concat!($folder, "/0009_late.sql"))),
             (10, include_str!(concat!($folder, "/0010_whole_names.sql"))),
             (11, include_str!(concat!($folder, "/0011_conversions.sql"))),
+            (12, include_str!(concat!($folder, "/0012_moves.sql"))),
         ]
     };
 }
