@@ -29,6 +29,7 @@ use crate::{
     },
     incoming::log::verify::{finding_of, observed, unreadable_segments},
     quarantine::Report,
+    reserve::Reserve,
     segments::{
         self, OwnerState, Segment, Tear,
         frame::{ITEM_HEADER_BYTES, open_item},
@@ -165,7 +166,8 @@ fn check_log(
     checked.listed_segment = expected.last().map_or(0, |frame| frame.segment);
     let known = OwnerState { done, durable: expected.last(), ..OwnerState::default() };
     let mut gone = Vec::new();
-    let recovered = segments::recover(disk, &log, Tear::Cut, known, &quarantine, &mut |frame| {
+    let none = Reserve::default();
+    let recovered = segments::recover(&none, disk, &log, Tear::Cut, known, &quarantine, &mut |frame| {
         gone.extend(expected.before(frame.at).into_iter().inspect(|gone| layer.lose(gone)));
         let listed = expected.within(frame.at, frame.bytes.len());
         layer.recover(&frame, &listed);
