@@ -1,8 +1,9 @@
 //! Determines which reads are affected by lost entries of a table.
 //!
-//! Of a lost entry only its neighbours' keys are known. Blocks of a granularity do not overlap, and newer
-//! ones follow older ones. So a lost block lies between its neighbouring blocks, or before the first one that
-//! was written later.
+//! Of a lost entry only its neighbours' keys are known. Blocks of a granularity do not overlap unless they are removed, and
+//! newer ones follow older ones. So a lost block lies between its neighbouring blocks, or before the first one that was
+//! written later. A removed block is no such bound: it may overlap what replaced it, and the oldest blocks are removed while
+//! newer ones are kept. (A block that was written again for a late point is taken for a new one.)
 
 use gnudi_model::Timestamp;
 
@@ -23,17 +24,8 @@ struct Hole {
 pub struct Holes(Vec<Hole>);
 
 impl Holes {
-    /// Adds lost entries whose keys are greater than `before` (or equal, if `before` itself may be lost) and
-    /// less than `behind`, in an order that keeps a metric's keys together and sorted.
-    pub fn add(&mut self, range: &BlockRange, before: Before, behind: Option<Key>, place: String) {
-        let (low, high) = Key::bounds(&BlockRange { from: Timestamp(i64::MIN), ..*range });
-        let of_range = |key: Key| key.as_block().filter(|_| (low..=high).contains(&key));
-        let from = match before {
-            Before::Nothing => Timestamp(i64::MIN),
-            Before::Whole(key) => of_range(key).map_or(Timestamp(i64::MIN), |block| after(block.last)),
-            Before::Lost(key) => of_range(key).map_or(Timestamp(i64::MIN), |block| block.first),
-        };
-        let to = behind.and_then(of_range).map_or(Timestamp::MAX, |block| before_first(&block));
+    /// Adds lost blocks: they end at `from` or later, and begin at `to` or earlier.
+    pub fn add(&mut self, from: Timestamp, to: Timestamp, place: String) {
         self.0.push(Hole { from, to, place });
     }
 
@@ -67,61 +59,12 @@ pub enum Before {
     Lost(Key),
 }
 
-fn after(time: Timestamp) -> Timestamp {
-    Timestamp(time.0.saturating_add(1))
+/// The first time behind a block.
+pub fn after_last(block: &BlockKey) -> Timestamp {
+    Timestamp(block.last.0.saturating_add(1))
 }
 
-fn before_first(block: &BlockKey) -> Timestamp {
+/// The last time before a block.
+pub fn before_first(block: &BlockKey) -> Timestamp {
     Timestamp(block.first.0.saturating_sub(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use gnudi_model::{MetricId, Timespan};
-    use uuid::Uuid;
-
-    use super::*;
-
-    fn block(metric: u128, first: i64) -> BlockKey {
-        let (first, last) = (Timestamp::from_secs(first), Timestamp::from_secs(first + 59));
-        BlockKey {
-            metric: MetricId(Uuid::from_u128(metric)),
-            granularity: Timespan::from_secs(1),
-            first,
-            last,
-        }
-    }
-
-    fn range(from: i64, to: i64) -> BlockRange {
-        let BlockKey { metric, granularity, .. } = block(2, 0);
-        BlockRange { metric, granularity, from: Timestamp::from_secs(from), to: Timestamp::from_secs(to) }
-    }
-
-    fn concerns(before: Before, behind: Option<Key>, later: &[i64], from: i64, to: i64) -> bool {
-        let range = range(from, to);
-        let mut holes = Holes::default();
-        holes.add(&range, before, behind, String::new());
-        for first in later {
-            holes.later(&block(2, *first));
-        }
-        holes.places(&range).count() > 0
-    }
-
-    #[test]
-    fn a_hole_concerns_what_may_have_been_between_its_neighbours() {
-        let key = |first| Key::block(&block(2, first));
-        let before = Before::Whole(key(60));
-        assert!(!concerns(before, Some(key(180)), &[], 0, 119));
-        assert!(concerns(before, Some(key(180)), &[], 0, 120));
-        assert!(concerns(before, Some(key(180)), &[], 179, 500));
-        assert!(!concerns(before, Some(key(180)), &[], 180, 500));
-        let head = Before::Whole(Key::head(MetricId(Uuid::from_u128(2))));
-        assert!(concerns(head, None, &[], 5000, 6000), "any block may have been the next one");
-        assert!(concerns(head, Some(Key::head(MetricId(Uuid::from_u128(3)))), &[], 5000, 6000));
-        assert!(!concerns(head, None, &[5000, 6000], 5000, 6000), "but not behind one that came later");
-        assert!(concerns(head, None, &[5001], 5000, 6000));
-        assert!(concerns(Before::Lost(key(60)), None, &[], 0, 60), "the first of a page");
-        assert!(!concerns(Before::Lost(key(60)), None, &[], 0, 59));
-        assert!(concerns(Before::Nothing, Some(key(60)), &[], 0, 10));
-    }
 }

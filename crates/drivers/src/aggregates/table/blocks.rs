@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use bytes::Bytes;
+use gnudi_model::Timestamp;
 
 use super::{Found, Gap, Met, Site, Table, entry::Kind};
 use crate::aggregates::{
     BlockKey, BlockRange,
-    holes::{Before, Holes},
+    holes::{Before, Holes, after_last, before_first},
     key::Key,
 };
 
@@ -38,9 +39,11 @@ impl<L> Default for Collected<L> {
 impl<L> Collected<L> {
     /// Sets a block, or removes a deleted one (`None`).
     pub fn set(&mut self, key: Key, block: Option<Block<L>>) {
-        self.holes.later(&name(&key));
         match block {
-            Some(block) => drop(self.blocks.insert(key, block)),
+            Some(block) => {
+                self.holes.later(&name(&key));
+                self.blocks.insert(key, block);
+            }
             None => drop(self.blocks.remove(&key)),
         }
     }
@@ -53,13 +56,43 @@ pub struct TableBlocks<'a, S> {
     low: Key,
     high: Key,
     with_values: bool,
-    gaps: Vec<Gap>,
+    /// The last block that was met and is not removed.
+    last: Option<Key>,
+    lost: Vec<Lost>,
+}
+
+/// A gap, and the blocks of the table around it that are not removed.
+struct Lost {
+    gap: Gap,
+    after: Option<Key>,
+    until: Option<Key>,
+}
+
+impl Lost {
+    /// Whether the key may be among those that were lost.
+    fn may_have(&self, key: &Key) -> bool {
+        let is_behind_start = match self.gap.before {
+            Before::Nothing => true,
+            Before::Whole(before) => *key > before,
+            Before::Lost(first) => *key >= first,
+        };
+        is_behind_start && self.gap.behind.is_none_or(|behind| *key < behind)
+    }
+
+    /// The first time at which a lost block may end, and the last at which one may begin.
+    fn times<'k>(&self, older: impl Iterator<Item = &'k Key>) -> (Timestamp, Timestamp) {
+        let from = self.after.map_or(Timestamp(i64::MIN), |key| after_last(&name(&key)));
+        let to = self.until.map_or(Timestamp::MAX, |key| before_first(&name(&key)));
+        // A tombstone may be lost, too: then a block that an older table has is removed.
+        let removed = older.filter(|key| self.may_have(key)).map(name);
+        removed.fold((from, to), |(from, to), block| (from.min(block.first), to.max(block.last)))
+    }
 }
 
 impl<'a, S: Site> TableBlocks<'a, S> {
     pub fn new(table: &'a Table<S>, range: &'a BlockRange, with_values: bool) -> Self {
         let (low, high) = Key::bounds(range);
-        Self { table, range, low, high, with_values, gaps: Vec::new() }
+        Self { table, range, low, high, with_values, last: None, lost: Vec::new() }
     }
 
     /// Adds what a scan from the lower bound of the range meets.
@@ -67,13 +100,18 @@ impl<'a, S: Site> TableBlocks<'a, S> {
         let entry = match met {
             Met::Entry(entry) => entry,
             Met::Gap(gap) => {
-                self.gaps.push(gap);
+                self.lost.push(Lost { gap, after: self.last, until: None });
                 return ControlFlow::Continue(());
             }
         };
         let key = entry.header.key;
         if key.metric() != self.range.metric || key > self.high {
             return ControlFlow::Break(());
+        }
+        if entry.header.kind != Kind::Tombstone {
+            self.last = Some(key);
+            let before = self.lost.iter_mut().rev().take_while(|lost| lost.until.is_none());
+            before.for_each(|lost| lost.until = Some(key));
         }
         if name(&key).first > self.range.to {
             // The values of a table do not overlap, but a removed block may overlap what replaced it: behind this entry may be
@@ -100,14 +138,15 @@ impl<'a, S: Site> TableBlocks<'a, S> {
 
     /// Adds what may be lost. After the table's blocks: they are no later than those it lost.
     pub fn end<L>(self, found: &mut Collected<L>) {
-        for Gap { before, behind, place } in self.gaps {
-            let ends_before = behind.is_some_and(|behind| behind <= self.low);
-            let begins_behind = match before {
+        for lost in self.lost {
+            let ends_before = lost.gap.behind.is_some_and(|behind| behind <= self.low);
+            let begins_behind = match lost.gap.before {
                 Before::Whole(key) | Before::Lost(key) => key > self.high,
                 Before::Nothing => false,
             };
             if !ends_before && !begins_behind && self.table.may_have_lost(self.range.metric) {
-                found.holes.add(self.range, before, behind, place);
+                let (from, to) = lost.times(found.blocks.keys());
+                found.holes.add(from, to, lost.gap.place);
             }
         }
     }
@@ -116,4 +155,141 @@ impl<'a, S: Site> TableBlocks<'a, S> {
 /// The name of a block's key.
 pub fn name(key: &Key) -> BlockKey {
     key.as_block().expect("bounds name blocks")
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_model::{MetricId, Timespan};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::aggregates::table::{
+        Builder, Pages, Scan,
+        entry::{Piece, walk},
+        exercise::Memory,
+        layout::HEADER_BYTES,
+    };
+
+    const VALUE: Kind = Kind::Value;
+    const TOMBSTONE: Kind = Kind::Tombstone;
+
+    /// A block's entry: its kind, its first and its last bucket.
+    type Of = (Kind, i64, i64);
+
+    /// A table's entries in their order, and the numbers of those that are lost.
+    type Written<'a> = (&'a [Of], &'a [usize]);
+
+    fn range(from: i64, to: i64) -> BlockRange {
+        let (metric, granularity) = (MetricId(Uuid::from_u128(7)), Timespan(1));
+        BlockRange { metric, granularity, from: Timestamp(from), to: Timestamp(to) }
+    }
+
+    fn key(first: i64, last: i64) -> Key {
+        let BlockRange { metric, granularity, from: first, to: last } = range(first, last);
+        Key::block(&BlockKey { metric, granularity, first, last })
+    }
+
+    fn collect_table((entries, lost): Written<'_>, range: &BlockRange, found: &mut Collected<()>) {
+        let mut builder = Builder::default();
+        for (kind, first, last) in entries {
+            builder.push(key(*first, *last), *kind, b"");
+        }
+        let index = builder.finish();
+        let end = index.entries_end as usize;
+        let mut bytes = builder.buffer;
+        let places: Vec<Piece> = walk(&bytes[HEADER_BYTES..end]).collect();
+        for number in lost {
+            let Piece::Entry(at, _) = places[*number] else { unreachable!("all entries are whole") };
+            bytes[HEADER_BYTES + at + 20] ^= 1;
+        }
+        let table = Table::new(Memory, index);
+        let last = table.index.pages.len() - 1;
+        let bytes = Bytes::from(bytes).slice(HEADER_BYTES..end);
+        let pages = Pages { first: 0, last, start: HEADER_BYTES as u64, bytes };
+        let mut blocks = TableBlocks::new(&table, range, false);
+        let (mut scan, _) = Scan::new(&table.index, Key::bounds(range).0);
+        let visited = scan.visit(&table, &pages, 0, &mut |met| blocks.visit(met, found));
+        if visited.is_continue() {
+            scan.end(&table, &mut |met| blocks.visit(met, found));
+        }
+        blocks.end(found);
+    }
+
+    /// From tables, oldest first.
+    fn collect(tables: &[Written<'_>], range: &BlockRange) -> Collected<()> {
+        let mut found = Collected::default();
+        tables.iter().for_each(|table| collect_table(*table, range, &mut found));
+        found
+    }
+
+    /// Whether a read of a range reports that blocks may be lost.
+    fn is_lost(tables: &[Written<'_>], from: i64, to: i64) -> bool {
+        let range = range(from, to);
+        let holes = collect(tables, &range).holes;
+        let holes = holes.wider(&range).map_or(holes, |wide| collect(tables, &wide).holes);
+        holes.places(&range).count() > 0
+    }
+
+    #[test]
+    fn a_lost_block_was_between_its_neighbours() {
+        let three = [(VALUE, 0, 59), (VALUE, 60, 119), (VALUE, 180, 239)];
+        let lost = |number, from, to| is_lost(&[(&three, &[number])], from, to);
+        assert!(lost(1, 0, 60) && lost(1, 179, 500) && lost(1, 100, 110));
+        assert!(!lost(1, 0, 59) && !lost(1, 180, 500));
+        assert!(lost(0, -9, 0) && !lost(0, 60, 500));
+        assert!(lost(2, 5000, 6000), "any block may have been the next one");
+        // Two in a row.
+        let table: Written<'_> = (&three, &[1, 2]);
+        let newer = [(VALUE, 5000, 5059)];
+        assert!(is_lost(&[table], 5000, 6000) && !is_lost(&[table], 0, 59));
+        assert!(!is_lost(&[table, (&newer, &[])], 5000, 6000), "but not behind one that came later");
+        assert!(is_lost(&[table, (&newer, &[])], 4000, 6000));
+    }
+
+    #[test]
+    fn a_removed_block_does_not_bound_what_replaced_it() {
+        let divided = [(VALUE, 10, 40), (VALUE, 50, 60), (TOMBSTONE, 10, 100), (VALUE, 70, 100)];
+        let lost = |number, from, to| is_lost(&[(&divided, &[number])], from, to);
+        assert!(lost(0, 10, 10) && lost(1, 50, 60) && lost(3, 70, 70) && lost(3, 90, 100));
+        assert!(!lost(0, 50, 100) && !lost(1, 10, 40) && !lost(1, 70, 100) && !lost(3, 10, 60));
+        let joined = [(TOMBSTONE, 10, 40), (TOMBSTONE, 50, 60), (VALUE, 10, 100)];
+        assert!(is_lost(&[(&joined, &[2])], 10, 20) && is_lost(&[(&joined, &[2])], 100, 100));
+    }
+
+    /// The oldest blocks are removed while newer ones are kept.
+    #[test]
+    fn a_block_that_was_removed_later_does_not_bound_what_was_lost() {
+        let older = [(VALUE, 0, 9), (VALUE, 10, 19), (VALUE, 20, 29)];
+        let newer = [(TOMBSTONE, 0, 9), (VALUE, 30, 39)];
+        let tables: [Written<'_>; 2] = [(&older, &[0, 1, 2]), (&newer, &[])];
+        assert!(is_lost(&tables, 10, 19) && is_lost(&tables, 20, 29));
+        assert!(!is_lost(&tables, 30, 39));
+    }
+
+    #[test]
+    fn a_block_that_a_lost_tombstone_may_have_removed_may_be_lost() {
+        let older = [(VALUE, 10, 100)];
+        let newer = [(VALUE, 10, 40), (VALUE, 50, 60), (TOMBSTONE, 10, 100), (VALUE, 70, 100)];
+        for (from, to) in [(10, 30), (45, 45), (50, 60), (100, 100)] {
+            assert!(!is_lost(&[(&older, &[]), (&newer, &[])], from, to));
+            assert!(is_lost(&[(&older, &[]), (&newer, &[2])], from, to), "{from} to {to}");
+        }
+    }
+
+    /// As a block is divided and joined again, whatever begins behind the range.
+    #[test]
+    fn the_newest_version_is_found_behind_what_begins_behind_the_range() {
+        let older = [(VALUE, 10, 100)];
+        let divided = [(VALUE, 10, 40), (VALUE, 50, 60), (TOMBSTONE, 10, 100), (VALUE, 70, 100)];
+        let joined = [(TOMBSTONE, 10, 40), (TOMBSTONE, 50, 60), (VALUE, 10, 100), (TOMBSTONE, 70, 100)];
+        let found = |tables: &[Written<'_>], from, to| -> Vec<Key> {
+            collect(tables, &range(from, to)).blocks.into_keys().collect()
+        };
+        let (older, divided, joined): (Written<'_>, Written<'_>, Written<'_>) =
+            ((&older, &[]), (&divided, &[]), (&joined, &[]));
+        assert_eq!(found(&[older, divided], 10, 30), [key(10, 40)]);
+        assert_eq!(found(&[older, divided], 45, 45), []);
+        assert_eq!(found(&[older, divided, joined], 45, 45), [key(10, 100)]);
+        assert_eq!(found(&[divided, joined], 10, 30), [key(10, 100)]);
+    }
 }
