@@ -81,15 +81,49 @@ pub async fn damaged_blocks(store: &dyn AggregateStore, id: usize) -> usize {
     store.read_blocks(&[all_blocks(id)]).await.remove(0).unwrap().damaged.len()
 }
 
-pub fn random_block(random: &mut Random, id: usize) -> BlockKey {
-    let width = GRANULARITIES[random.below(2)];
-    let first = random.below(8) as i64 * 60 * width;
+/// Random blocks divide a time of eight parts, each of 60 buckets: into blocks of one part or of four.
+const PARTS: usize = 8;
+const BLOCK_PARTS: [usize; 2] = [1, 4];
+
+/// The block of a number among those of so many parts, in buckets of this width.
+fn block_of(id: usize, width: i64, parts: usize, number: usize) -> BlockKey {
+    let (first, end) = ((number * parts) as i64 * 60 * width, ((number + 1) * parts) as i64 * 60 * width);
     BlockKey {
         metric: metric(id),
         granularity: Timespan(width),
         first: Timestamp(first),
-        last: Timestamp(first + 59 * width),
+        last: Timestamp(end - width),
     }
+}
+
+fn random_block_of(random: &mut Random, id: usize, parts: usize) -> BlockKey {
+    block_of(id, GRANULARITIES[random.below(2)], parts, random.below(PARTS / parts))
+}
+
+/// A block of one part: these do not overlap.
+pub fn random_block(random: &mut Random, id: usize) -> BlockKey {
+    random_block_of(random, id, 1)
+}
+
+/// A block of one part or several.
+fn random_long_block(random: &mut Random, id: usize) -> BlockKey {
+    let parts = BLOCK_PARTS[random.below(2)];
+    random_block_of(random, id, parts)
+}
+
+fn overlaps(one: &BlockKey, other: &BlockKey) -> bool {
+    one.granularity == other.granularity && one.first <= other.last && other.first <= one.last
+}
+
+/// All random blocks that a metric may have.
+fn possible_blocks(id: usize) -> Vec<BlockKey> {
+    let mut possible = Vec::new();
+    for width in GRANULARITIES {
+        for parts in BLOCK_PARTS {
+            possible.extend((0..PARTS / parts).map(|number| block_of(id, width, parts, number)));
+        }
+    }
+    possible
 }
 
 pub fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
@@ -97,11 +131,19 @@ pub fn random_bytes(random: &mut Random, length_max: usize) -> Bytes {
     (0..length).map(|at| (at + seed) as u8).collect()
 }
 
-/// With blocks and a head of at most these sizes.
+/// With blocks and a head of at most these sizes. As in a pass the blocks replace all that they overlap: blocks are divided
+/// and joined.
 pub fn random_write(random: &mut Random, id: usize, block_max: usize, head_max: usize) -> MetricWrite {
-    let blocks: Vec<(BlockKey, Bytes)> =
-        (0..random.below(4)).map(|_| (random_block(random, id), random_bytes(random, block_max))).collect();
-    let mut expired: Vec<BlockKey> = (0..random.below(3)).map(|_| random_block(random, id)).collect();
+    let mut blocks: Vec<(BlockKey, Bytes)> = Vec::new();
+    for _ in 0..random.below(4) {
+        let key = random_long_block(random, id);
+        if blocks.iter().all(|(other, _)| !overlaps(other, &key)) {
+            blocks.push((key, random_bytes(random, block_max)));
+        }
+    }
+    let is_replaced = |key: &BlockKey| blocks.iter().any(|(written, _)| overlaps(written, key));
+    let mut expired: Vec<BlockKey> = possible_blocks(id).into_iter().filter(is_replaced).collect();
+    expired.extend((0..random.below(3)).map(|_| random_long_block(random, id)));
     expired.retain(|key| blocks.iter().all(|(written, _)| written != key));
     MetricWrite { metric: metric(id), blocks, expired, head: random_bytes(random, head_max) }
 }
@@ -122,7 +164,8 @@ pub async fn everything(store: &dyn AggregateStore, ids: &[usize]) -> Result<Eve
     for metric in metrics {
         for width in GRANULARITIES {
             let granularity = Timespan(width);
-            for (from, to) in [(i64::MIN, i64::MAX), (100 * width, 200 * width), (59, 60), (5, 3)] {
+            let short = [(0, 10 * width), (70 * width, 80 * width), (59, 60), (5, 3)];
+            for (from, to) in [(i64::MIN, i64::MAX), (100 * width, 200 * width)].into_iter().chain(short) {
                 ranges.push(BlockRange { metric, granularity, from: Timestamp(from), to: Timestamp(to) });
             }
         }
