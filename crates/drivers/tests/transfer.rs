@@ -96,6 +96,19 @@ impl Flaky {
     fn fails(&self) -> bool {
         self.rarely > 0 && self.random.lock().one_in(self.rarely)
     }
+
+    /// Reads of a store rely on it.
+    async fn assert_apart(&self, metrics: &[MetricId]) {
+        for keys in self.store.list_blocks(&all_ranges(metrics)).await {
+            let keys = keys.unwrap();
+            assert!(keys.is_sorted_by(|one, next| one.last < next.first), "blocks overlap: {keys:?}");
+        }
+    }
+}
+
+fn all_ranges(metrics: &[MetricId]) -> Vec<BlockRange> {
+    let of = |metric: &MetricId| [RAW, MINUTE].map(|granularity| BlockRange::all(*metric, granularity));
+    metrics.iter().flat_map(of).collect()
 }
 
 async fn transfer(source: Arc<dyn Movable>, target: Arc<dyn Movable>, token: u64) -> Transfer {
@@ -147,13 +160,13 @@ impl AggregateStore for Flaky {
                 writer.pass().await;
             }
         }
-        if self.fails() {
-            let asked = writes.len();
-            writes.truncate(asked / 2);
-            self.store.write(fence, writes).await;
-            return vec![Err(no_answer()); asked];
-        }
-        self.store.write(fence, writes).await
+        let asked = writes.len();
+        let fails = self.fails();
+        writes.truncate(if fails { asked / 2 } else { asked });
+        let written: Vec<MetricId> = writes.iter().map(|write| write.metric).collect();
+        let answers = self.store.write(fence, writes).await;
+        self.assert_apart(&written).await;
+        if fails { vec![Err(no_answer()); asked] } else { answers }
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<(), StoreError>> {
@@ -201,10 +214,7 @@ fn granularities(head: &Bytes) -> Option<Vec<Timespan>> {
 
 async fn contents(store: &MemoryAggregates) -> (Vec<Option<Bytes>>, Vec<Blocks>) {
     let metrics: Vec<MetricId> = (0..METRICS).map(metric).collect();
-    let ranges: Vec<BlockRange> = metrics
-        .iter()
-        .flat_map(|metric| [RAW, MINUTE].map(|granularity| BlockRange::all(*metric, granularity)))
-        .collect();
+    let ranges = all_ranges(&metrics);
     let heads = store.read_heads(&metrics).await.into_iter().map(Result::unwrap).collect();
     (heads, store.read_blocks(&ranges).await.into_iter().map(Result::unwrap).collect())
 }
@@ -340,5 +350,29 @@ async fn lost_blocks_without_keys_are_noticed() {
         let transfer = transfer(Arc::new(source), Arc::new(MemoryAggregates::default()), 1).await;
         let report = transfer.round(&[metric(1)], Depth::Everything, &mut Silent).await.unwrap();
         assert_eq!((report.damaged, report.blocks_written), (1, count as u64), "{count}, {lost_s}");
+    }
+}
+
+/// Of a metric with more blocks than are read at once, and more bytes than are written at once.
+#[tokio::test]
+async fn blocks_of_the_target_never_overlap() {
+    let key = |first: i64, last: i64| BlockKey {
+        metric: metric(1),
+        granularity: MINUTE,
+        first: Timestamp::from_secs(first),
+        last: Timestamp::from_secs(last),
+    };
+    let (source, target) = (Arc::new(MemoryAggregates::default()), Arc::new(MemoryAggregates::default()));
+    let transfer = transfer(source.clone(), Arc::new(Flaky::reliable(target.clone())), 1).await;
+    let bytes = Bytes::from(vec![7; 20_000]);
+    let whole = key(0, 60_000);
+    let parts = (0..300).map(|at| (key(200 * at, 200 * at + 60), bytes.clone())).collect();
+    let undivided = vec![(whole, bytes.clone())];
+    for (head, blocks, expired) in [("head 1", undivided, Vec::new()), ("head 2", parts, vec![whole])] {
+        let head = Bytes::from_static(head.as_bytes());
+        let write = MetricWrite { metric: metric(1), blocks, expired, head };
+        source.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+        transfer.round(&[metric(1)], Depth::Changes, &mut Silent).await.unwrap();
+        assert_eq!(contents(&source).await, contents(&target).await);
     }
 }

@@ -214,12 +214,10 @@ impl Transfer {
         }
         report.blocks_written += blocks.len() as u64;
         report.metrics_written += u64::from(is_last);
-        let (head, expired) = if is_last {
-            (suspect.head.clone(), std::mem::take(&mut suspect.expired))
-        } else {
-            // No head: a new attempt removes these blocks.
-            (Bytes::new(), Vec::new())
-        };
+        // With the first blocks, so that no block is beside one that it overlaps.
+        let expired = std::mem::take(&mut suspect.expired);
+        // Without a head a new attempt removes these blocks.
+        let head = if is_last { suspect.head.clone() } else { Bytes::new() };
         let bytes = head.len() + blocks.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         report.bytes_written += bytes as u64;
         batch.bytes += bytes;
