@@ -1,9 +1,9 @@
 //! Determines which reads are affected by lost entries of a table.
 //!
 //! Of a lost entry only its neighbours' keys are known. Blocks of a granularity do not overlap unless they are removed, and
-//! newer ones follow older ones. So a lost block lies between its neighbouring blocks, or before the first one that was
-//! written later. A removed block is no such bound: it may overlap what replaced it, and the oldest blocks are removed while
-//! newer ones are kept. (A block that was written again for a late point is taken for a new one.)
+//! newer ones follow older ones unless they replace some. So a lost block lies between its neighbouring blocks, or before the
+//! first one that was written later and replaces none. A removed block is no such bound: it may overlap what replaced it, and
+//! the oldest blocks are removed while newer ones are kept. (One that replaces lost blocks only is taken for a new one.)
 
 use gnudi_model::Timestamp;
 
@@ -29,7 +29,7 @@ impl Holes {
         self.0.push(Hole { from, to, place });
     }
 
-    /// Records that `block` was written after everything lost so far.
+    /// Records that `block` follows everything lost so far.
     pub fn later(&mut self, block: &BlockKey) {
         for hole in self.0.iter_mut().filter(|hole| hole.from < block.first) {
             hole.to = hole.to.min(before_first(block));

@@ -171,7 +171,7 @@ impl Shared {
         collected: Collected,
         items: Vec<Option<Bytes>>,
     ) -> Result<Blocks, StoreError> {
-        let Collected { blocks, holes, losses } = collected;
+        let Collected { blocks, holes, losses, .. } = collected;
         let mut found = Blocks { whole: Vec::with_capacity(blocks.len()), damaged: losses };
         found.damaged.extend(holes.places(range));
         for ((key, block), item) in blocks.into_iter().zip(items) {

@@ -28,11 +28,13 @@ pub struct Collected<L> {
     pub holes: Holes,
     /// Where blocks with unknown keys were lost.
     pub losses: Vec<String>,
+    /// The last bucket of all blocks that were set, removed ones included.
+    newest: Option<Timestamp>,
 }
 
 impl<L> Default for Collected<L> {
     fn default() -> Self {
-        Self { blocks: BTreeMap::new(), holes: Holes::default(), losses: Vec::new() }
+        Self { blocks: BTreeMap::new(), holes: Holes::default(), losses: Vec::new(), newest: None }
     }
 }
 
@@ -41,7 +43,12 @@ impl<L> Collected<L> {
     pub fn set(&mut self, key: Key, block: Option<Block<L>>) {
         match block {
             Some(block) => {
-                self.holes.later(&name(&key));
+                let name = name(&key);
+                // Otherwise it replaces older ones, and says nothing of those behind it.
+                if self.newest.is_none_or(|newest| name.first > newest) {
+                    self.holes.later(&name);
+                }
+                self.newest = self.newest.max(Some(name.last));
                 self.blocks.insert(key, block);
             }
             None => drop(self.blocks.remove(&key)),
@@ -264,6 +271,22 @@ mod tests {
         let tables: [Written<'_>; 2] = [(&older, &[0, 1, 2]), (&newer, &[])];
         assert!(is_lost(&tables, 10, 19) && is_lost(&tables, 20, 29));
         assert!(!is_lost(&tables, 30, 39));
+    }
+
+    /// As for late points, or by a removal of measures.
+    #[test]
+    fn a_block_that_replaces_older_ones_does_not_bound_what_was_lost() {
+        let oldest = [(VALUE, 0, 9), (VALUE, 10, 19)];
+        let lost = [(VALUE, 20, 29), (VALUE, 30, 39)];
+        let replaced = [(VALUE, 10, 19)];
+        let divided = [(VALUE, 10, 14), (TOMBSTONE, 10, 19), (VALUE, 15, 19)];
+        for newer in [&replaced[..], &divided] {
+            let tables: [Written<'_>; 3] = [(&oldest, &[]), (&lost, &[0, 1]), (newer, &[])];
+            assert!(is_lost(&tables, 20, 29) && is_lost(&tables, 30, 39));
+            let [one, two, three] = tables;
+            let tables: [Written<'_>; 4] = [one, two, three, (&[(VALUE, 40, 49)], &[])];
+            assert!(is_lost(&tables, 30, 39) && !is_lost(&tables, 40, 49));
+        }
     }
 
     #[test]
