@@ -203,9 +203,8 @@ fn buckets_that_count_again_are_computed() {
 fn buckets_of_the_window_that_count_again_are_computed() {
     let policy = policy(50, &[(10, Some(100)), (60, None)], &["sum"]);
     let mut store = Store::new(&policy);
-    let times = |from: i64, to: i64| -> Vec<(i64, f64)> {
-        (from..to).step_by(5).map(|time| (time, 1.0)).collect()
-    };
+    let times =
+        |from: i64, to: i64| -> Vec<(i64, f64)> { (from..to).step_by(5).map(|time| (time, 1.0)).collect() };
     for request in [times(1000, 1300), vec![(3000, 1.0)], times(1300, 1400)] {
         assert_eq!(store.fold(&request).late, 0);
         store.pass();

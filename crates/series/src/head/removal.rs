@@ -52,7 +52,9 @@ impl Head {
         own.push(raw_needs(layout, span.start, span.end, blocks));
         own.sort_unstable_by_key(|needs| needs.start);
         let mut needs = Vec::new();
-        own.into_iter().for_each(|own| join_needs(&mut needs, own));
+        for own in own {
+            join_needs(&mut needs, own);
+        }
         let emptied = emptied(span, blocks);
         if emptied.is_empty() {
             return needs;

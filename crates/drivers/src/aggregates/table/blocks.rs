@@ -356,7 +356,9 @@ mod tests {
                     (block.0..block.1).for_each(|part| self.put((part, part + 1)));
                 }
                 (6, [first, .., last]) => {
-                    some.iter().for_each(|block| self.remove(*block));
+                    for block in some {
+                        self.remove(*block);
+                    }
                     self.put((first.0, last.1));
                 }
                 (_, [block, ..]) => self.remove(*block),
