@@ -2,18 +2,19 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Files that share what takes long to start: one worker has them all. Others are each on its own.
+# Files that share what takes long to start, a RabbitMQ ten seconds: one worker has them all. Others are each on its own.
 GROUPS = {
     "differential": ["differential/"],
     "packages": ["packages/"],
+    # And the broker of the polling agents, `bus`.
     "keystone": ["auth/test_keystone.py", "auth/test_matrix.py", "auth/test_page.py", "auth/test_tenants.py",
-                 "prometheus/test_openstack_clients.py", "telemetry/test_central.py", "telemetry/test_keystone_access.py",
-                 "telemetry/test_names.py", "telemetry/test_partition.py", "telemetry/test_polling.py", "telemetry/test_polling_chain.py",
-                 "telemetry/test_references.py", "telemetry/test_user_metadata.py"],
+                 "prometheus/test_openstack_clients.py",
+                 *(f"telemetry/test_{name}.py" for name in ("central", "exporter", "host_commands", "ipmi", "keystone_access", "names",
+                                                           "partition", "polling", "polling_chain", "references", "user_metadata"))],
     "prometheus": ["prometheus/"],
-    # What remains of them: RabbitMQ takes ten seconds to start.
-    "rabbitmq": [f"telemetry/test_{name}.py" for name in ("aside", "exporter", "filter_project", "host_commands", "ipmi", "kill", "messaging",
-                                                           "migration", "notifier", "poison", "real_agent", "zaqar")],
+    # That of the notification agents, `node`, which tests restart.
+    "rabbitmq": [f"telemetry/test_{name}.py" for name in ("aside", "filter_project", "kill", "messaging", "migration", "notifier", "poison",
+                                                           "real_agent", "zaqar")],
 }
 # The longest come first: none is left for the end, when the other worker has nothing more to do.
 FIRST = ["keystone", "rabbitmq", "gnocchi_suite/test_functional_suite.py", "differential", "packages", "prometheus",

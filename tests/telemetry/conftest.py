@@ -63,7 +63,7 @@ def agent(tmp_path):
 
 @pytest.fixture(scope="session")
 def bus(shared_dir):
-    """One node for all modules about polling: each of their tests has topics of its own."""
+    """One node for all modules about polling, and that about Keystone: each of their tests has topics of its own."""
     yield from running(Rabbitmq(shared_dir / "bus"))
 
 

@@ -65,17 +65,17 @@ def new_id():
     return str(uuid.uuid4())
 
 
-def test_samples_come_by_the_catalogue_and_tokens_are_renewed(keystone, world, rabbitmq, gnudi, agent):
+def test_samples_come_by_the_catalogue_and_tokens_are_renewed(keystone, world, bus, gnudi, agent):
     store = gnudi(config=world.store_config())
     keystone.metric_service(f"http://127.0.0.1:{store.port}")
     proxy = CountingProxy(keystone.port).start()
     logins = lambda: proxy.count("POST", "/v3/auth/tokens")  # noqa: E731
     client = world.client(store)
     try:
-        ours = agent(rabbitmq, config=world.credentials(f"http://127.0.0.1:{proxy.port}"),
+        ours = agent(bus, config=world.credentials(f"http://127.0.0.1:{proxy.port}"),
                      pipeline=FILTERED.format(world.noisy.name)).start()
         theirs, quiet, loud = new_id(), new_id(), new_id()
-        notify(rabbitmq.url(), [polled([
+        notify(bus.url(), [polled([
             sample(theirs, volume=1, project_id=world.tenant.id), sample(loud, volume=2, project_id=world.noisy.id),
             sample(quiet, volume=3, project_id=world.noisy.name),
         ])])
@@ -99,19 +99,19 @@ def test_samples_come_by_the_catalogue_and_tokens_are_renewed(keystone, world, r
         store.kill()
         store.process = Process(store.command(), store.log_path, env=store.env)
         store.process.wait_ready(store.healthy, TIMEOUT_S)
-        notify(rabbitmq.url(), [polled([sample(theirs, volume=4, timestamp="2026-01-01T01:00:00", project_id=world.tenant.id)])])
+        notify(bus.url(), [polled([sample(theirs, volume=4, timestamp="2026-01-01T01:00:00", project_id=world.tenant.id)])])
         wait_acknowledged(ours, 2)
         assert measured(client, theirs) == {1, 4}
         assert before < logins() < before + 20
         assert ours.figure("set_aside") == 0
-        rabbitmq.wait_empty([QUEUE])
+        bus.wait_empty([QUEUE])
         assert ours.stop() == 0
     finally:
         proxy.stop()
 
 
 @pytest.mark.long
-def test_a_token_that_ends_is_renewed(keystone, world, rabbitmq, gnudi, agent):
+def test_a_token_that_ends_is_renewed(keystone, world, bus, gnudi, agent):
     """Tokens of four seconds."""
     proxy = CountingProxy(keystone.port).start()
     path = keystone.directory / "keystone.conf"
@@ -122,13 +122,13 @@ def test_a_token_that_ends_is_renewed(keystone, world, rabbitmq, gnudi, agent):
         keystone.start()
         store = gnudi(config=world.store_config())
         keystone.metric_service(f"http://127.0.0.1:{store.port}")
-        ours = agent(rabbitmq, config=world.credentials(f"http://127.0.0.1:{proxy.port}"),
+        ours = agent(bus, config=world.credentials(f"http://127.0.0.1:{proxy.port}"),
                      pipeline=FILTERED.format(world.noisy.name)).start()
         resource = new_id()
         for number in range(3):
             # Longer than a token lives.
             time.sleep(4 if number else 0)
-            notify(rabbitmq.url(), [polled([sample(resource, volume=number, timestamp=f"2026-01-01T0{number}:00:00")])])
+            notify(bus.url(), [polled([sample(resource, volume=number, timestamp=f"2026-01-01T0{number}:00:00")])])
             wait_acknowledged(ours, number + 1)
         wait_until(lambda: proxy.count("POST", "/v3/auth/tokens") >= 3, TIMEOUT_S, "a renewal")
         path_of_measures = f"/v1/resource/image/{resource}/metric/image.size/measures?refresh=true"
@@ -149,21 +149,21 @@ def test_a_token_that_ends_is_renewed(keystone, world, rabbitmq, gnudi, agent):
         keystone.start()
 
 
-def test_an_agent_that_comes_before_its_user(keystone, world, rabbitmq, gnudi, agent):
+def test_an_agent_that_comes_before_its_user(keystone, world, bus, gnudi, agent):
     """Neither samples nor the filter are lost while Keystone lets it not log in."""
     store = gnudi(config=world.store_config())
     keystone.metric_service(f"http://127.0.0.1:{store.port}")
     name = unique("late")
     late = type(world.ceilometer)(name, "", "pw")
-    ours = agent(rabbitmq, config=world.credentials(user=late), pipeline=FILTERED.format(world.noisy.name)).start()
+    ours = agent(bus, config=world.credentials(user=late), pipeline=FILTERED.format(world.noisy.name)).start()
     theirs, loud = new_id(), new_id()
-    notify(rabbitmq.url(), [polled([sample(theirs, volume=1), sample(loud, volume=2, project_id=world.noisy.id)])])
+    notify(bus.url(), [polled([sample(theirs, volume=1), sample(loud, volume=2, project_id=world.noisy.id)])])
     wait_until(lambda: "refuses gnudi's login" in ours.log(), TIMEOUT_S, "a refusal")
     keystone.user(name, roles={world.service_project: ["admin"]})
     client = world.client(store)
     wait_acknowledged(ours, 1)
     assert measured(client, theirs) == {1}
-    rabbitmq.wait_empty([QUEUE])
+    bus.wait_empty([QUEUE])
     assert client.get(f"/v1/resource/image/{loud}").status == 404
     assert ours.stop() == 0
 

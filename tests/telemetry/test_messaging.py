@@ -6,7 +6,6 @@ import socket
 import zlib
 
 from support.process import free_port, wait_until
-from telemetry import polling
 from telemetry.agents import QUEUE, bare, envelope, notify, polled, raw_bus, sample, stored
 
 TIMEOUT_S = 120
@@ -187,18 +186,3 @@ def test_compressed_messages_are_read(rabbitmq, gnudi, agent):
     for said in ("which is not understood", "compressed, and more than"):
         assert [said in reason for reason in reasons[-2:]].count(True) == 1, reasons
     assert ours.stop() == 0
-
-
-def test_what_is_published_is_compressed_where_that_is_wanted(bus, reader, tmp_path):
-    for how in ("gzip", "bz2"):
-        topic = f"compressed-{how}"
-        conf = polling.configure(tmp_path / how, bus, topic, [polling.source("power.state")], {
-            "DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [polling.domain(1)])},
-            "oslo_messaging_rabbit": {"kombu_compression": how}})
-        polling.poll_once(conf)
-        # kombu has undone it.
-        (found,) = polling.samples(reader.until(topic, bool))
-        assert found["resource_id"] == polling.instance_id(1)
-        (body, headers), = raw_bus(bus, drain=[f"{topic}.sample"])[f"{topic}.sample"]
-        assert headers["compression"] == {"gzip": "application/x-gzip", "bz2": "application/x-bz2"}[how]
-        assert b"power.state" not in body

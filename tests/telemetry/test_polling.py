@@ -13,6 +13,7 @@ import pytest
 from support import gnudi
 from support.process import free_port
 from telemetry import polling
+from telemetry.agents import raw_bus
 from telemetry.polling import by_meter_and_resource, domain, instance_id, samples, source, stranger
 
 # Figures that the test driver takes from the clock.
@@ -43,6 +44,21 @@ def test_samples_are_those_of_ceilometers_agent(bus, reader, tmp_path):
     assert kinds <= {sample["counter_name"] for sample in samples(ours)}
     cpus = {sample["resource_id"] for sample in samples(ours) if sample["counter_name"] == "cpu"}
     assert cpus == {instance_id(1), instance_id(2)}
+
+
+def test_what_is_published_is_compressed_where_that_is_wanted(bus, reader, tmp_path):
+    for how in ("gzip", "bz2"):
+        topic = f"compressed-{how}"
+        conf = polling.configure(tmp_path / how, bus, topic, [source("power.state")], {
+            "DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [domain(1)])},
+            "oslo_messaging_rabbit": {"kombu_compression": how}})
+        polling.poll_once(conf)
+        # kombu has undone it.
+        (found,) = samples(reader.until(topic, bool))
+        assert found["resource_id"] == instance_id(1)
+        (body, headers), = raw_bus(bus, drain=[f"{topic}.sample"])[f"{topic}.sample"]
+        assert headers["compression"] == {"gzip": "application/x-gzip", "bz2": "application/x-bz2"}[how]
+        assert b"power.state" not in body
 
 
 def polled_at(messages):
