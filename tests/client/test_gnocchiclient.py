@@ -2,17 +2,13 @@
 
 import json
 import os
-import pathlib
 import subprocess
-import sys
 
 import pytest
 
-PROGRAM = pathlib.Path(sys.executable).with_name("gnocchi")
-
 
 @pytest.fixture
-def gnocchi_command(gnudi):
+def gnocchi_command(gnudi, programs):
     """Runs `gnocchi ...` as admin and answers its JSON; `fails=True`: answers what it printed instead."""
     server = gnudi()
     environment = {
@@ -24,7 +20,7 @@ def gnocchi_command(gnudi):
 
     def command(*arguments, as_json=True, fails=False):
         form = ["-f", "json"] if as_json and not fails else []
-        done = subprocess.run([str(PROGRAM), *arguments, *form], capture_output=True, text=True, env=environment,
+        done = subprocess.run([programs / "gnocchi", *arguments, *form], capture_output=True, text=True, env=environment,
                               timeout=60, check=False)
         if fails:
             assert done.returncode != 0

@@ -4,6 +4,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Files that share what takes long to start, a RabbitMQ ten seconds: one worker has them all. Others are each on its own.
 GROUPS = {
+    "client": ["client/"],
     "differential": ["differential/"],
     "packages": ["packages/"],
     # And the broker of the polling agents, `bus`.
@@ -18,7 +19,7 @@ GROUPS = {
 }
 # The longest come first: none is left for the end, when the other worker has nothing more to do.
 FIRST = ["keystone", "rabbitmq", "gnocchi_suite/test_functional_suite.py", "differential", "packages", "prometheus",
-         "power_cut/test_power_cut.py", "page/test_views.py", "client/test_client_suite.py", "page/test_page.py", "backup/test_backup.py",
+         "power_cut/test_power_cut.py", "page/test_views.py", "client", "page/test_page.py", "backup/test_backup.py",
          "backup/test_incremental.py", "openapi/test_document.py", "migration/test_import.py", "migration/test_export.py",
          "telemetry/test_gnocchi_publisher.py", "backup/test_verify.py", "shared/test_faults.py", "limits/test_scaling.py",
          "migration/test_follow.py", "shared/test_processes.py", "profile/test_flamegraph.py", "move/test_move.py"]
