@@ -8,8 +8,8 @@ import pytest
 AXIOS = "application/json, text/plain, */*"
 
 
-def test_a_client_that_asks_for_json_first_gets_it(gnudi):
-    client = gnudi().client()
+def test_a_client_that_asks_for_json_first_gets_it(server):
+    client = server.client()
     for accept in [AXIOS, "application/json", "*/*"]:
         answer = client.get("/v1/archive_policy/none", headers={"Accept": accept}).expect(404)
         assert answer.headers["content-type"] == "application/json"
@@ -30,8 +30,8 @@ def test_a_preflight_is_no_refusal_of_anybody(gnudi):
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html, application/json", "text/plain, application/json"])
-def test_an_answer_does_not_repeat_a_large_request(gnudi, accept):
-    client = gnudi().client()
+def test_an_answer_does_not_repeat_a_large_request(server, accept):
+    client = server.client()
     value = "x" * 1_000_000
     answer = client.post("/v1/search/resource/generic", {"like": {"ended_at": value}}, headers={"Accept": accept})
     assert answer.status == 400
@@ -39,8 +39,8 @@ def test_an_answer_does_not_repeat_a_large_request(gnudi, accept):
     assert b"xxx..." in answer.body
 
 
-def test_every_answer_has_the_date(gnudi):
-    client = gnudi().client()
+def test_every_answer_has_the_date(server):
+    client = server.client()
     for path, status in [("/", 200), ("/v1/metric", 200), ("/v1/none", 404)]:
         began = time.time()
         date = client.get(path).expect(status).headers["date"]

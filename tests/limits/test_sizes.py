@@ -2,9 +2,19 @@
 
 import socket
 
+import pytest
+
+from support.gnudi import Gnudi
 from support.http import create_metric, create_policy
 
 MEASURE = {"timestamp": 1_600_000_000, "value": 1}
+
+
+@pytest.fixture(scope="module")
+def server(module_path):
+    """One that takes small bodies."""
+    with Gnudi(module_path, config="[api]\nbody_bytes_max = 10000\n") as server:
+        yield server
 
 
 def metric_path(client):
@@ -12,8 +22,7 @@ def metric_path(client):
     return f"/v1/metric/{create_metric(client, 'limits')}/measures"
 
 
-def test_a_body_beyond_the_limit_is_413(gnudi):
-    server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
+def test_a_body_beyond_the_limit_is_413(server):
     client = server.client()
     path = metric_path(client)
     assert client.post(path, b"[" + b" " * 9998 + b"]").status == 202
@@ -24,22 +33,19 @@ def test_a_body_beyond_the_limit_is_413(gnudi):
     assert client.get("/v1/metric").status == 200
 
 
-def test_a_promised_body_beyond_the_limit_is_refused_before_it_is_sent(gnudi):
-    server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
+def test_a_promised_body_beyond_the_limit_is_refused_before_it_is_sent(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
                            b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_client_that_sends_all_of_a_large_body_first_still_reads_the_413(gnudi):
+def test_a_client_that_sends_all_of_a_large_body_first_still_reads_the_413(server):
     """Closing on unread data would reset the connection, and the client would never see why."""
-    client = gnudi(config="[api]\nbody_bytes_max = 10000\n").client()
-    assert client.post("/v1/metric", b" " * 3_000_000).status == 413
+    assert server.client().post("/v1/metric", b" " * 3_000_000).status == 413
 
 
-def test_a_chunked_body_beyond_the_limit_is_413(gnudi):
-    server = gnudi(config="[api]\nbody_bytes_max = 10000\n")
+def test_a_chunked_body_beyond_the_limit_is_413(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(b"POST /v1/metric HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46\r\n"
                            b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from limits.neighbours import soonest_s
+from support.gnudi import Gnudi
 from support.process import wait_until
 
 pytestmark = pytest.mark.slow
@@ -19,6 +20,12 @@ CUT_OFF_S = HEADER_TIMEOUT_S + GRACE_S
 ANSWER_TIMEOUT_S = 60
 # Bodies that stall are not ended by their time limit, however slow the machine is.
 STALLING = "body_grace_ms = 600000\n"
+
+
+@pytest.fixture(scope="module")
+def server(module_path):
+    with Gnudi(module_path, CONFIG) as server:
+        yield server
 
 
 def connect(server):
@@ -48,8 +55,7 @@ def assert_serves(server):
 
 
 @pytest.mark.parametrize("head", [b"", b"GET", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
-def test_an_unfinished_head_is_cut_off(gnudi, head):
-    server = gnudi(config=CONFIG)
+def test_an_unfinished_head_is_cut_off(server, head):
 
     def cut_off_s():
         with connect(server) as connection:
@@ -60,9 +66,8 @@ def test_an_unfinished_head_is_cut_off(gnudi, head):
     assert_serves(server)
 
 
-def test_a_head_byte_by_byte_is_cut_off(gnudi):
+def test_a_head_byte_by_byte_is_cut_off(server):
     """Each byte is in time, the head as a whole isn't."""
-    server = gnudi(config=CONFIG)
 
     def cut_off_s():
         began, closed = time.monotonic(), False
@@ -84,8 +89,7 @@ def test_a_head_byte_by_byte_is_cut_off(gnudi):
     assert_serves(server)
 
 
-def test_half_open_connections_block_nobody(gnudi):
-    server = gnudi(config=CONFIG)
+def test_half_open_connections_block_nobody(server):
 
     def longest_s():
         """Of the answer to another client, and of what each connection waits for its end."""
@@ -136,8 +140,7 @@ def test_connections_beyond_the_limit_wait_or_are_refused_and_later_ones_served(
     wait_until(is_served, ANSWER_TIMEOUT_S, "a place")
 
 
-def test_rubbish_instead_of_http(gnudi):
-    server = gnudi(config=CONFIG)
+def test_rubbish_instead_of_http(server):
     for rubbish in (b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 100, b"HELO x\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
                     b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"\r\n" * 50 + b"x",
                     b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",

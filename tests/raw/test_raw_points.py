@@ -147,15 +147,15 @@ def test_the_policy_is_shown_and_changed(gnudi):
 
 @pytest.mark.parametrize("raw", [None, 3600, "15d", [], {}, {"timespan": 0}, {"timespan": -1}, {"timespan": "x"}, {"timespan": None},
                                  {"timespan": 1e30}, {"timespan": 60, "points": 3}])
-def test_bad_definitions_are_refused(gnudi, raw):
-    client = gnudi().client()
+def test_bad_definitions_are_refused(server, raw):
+    client = server.client()
     client.post("/v1/archive_policy", {**POLICY, "raw": raw}).expect(400)
     client.get("/v1/archive_policy/kept").expect(404)
     client.patch("/v1/archive_policy/raw", {"definition": [{"granularity": 60}, {"granularity": 3600}], "raw": raw}).expect(400)
 
 
-def test_what_raw_points_do_not_have_is_refused(gnudi):
-    client = gnudi().client()
+def test_what_raw_points_do_not_have_is_refused(server):
+    client = server.client()
     metric = create_metric(client, "raw")
     assert read_raw(client, metric) == []
     for query in ("granularity=60", "granularity=60&resample=3600", "aggregation=raw", "start=x"):

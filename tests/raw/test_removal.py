@@ -92,8 +92,8 @@ def test_everything_goes_and_the_metric_begins_again(gnudi):
 
 
 @pytest.mark.parametrize("query", ["?start=x", "?stop=-", "?start=5&stop=5", "?start=2020-01-01&stop=2019-01-01", "?start=1&start=2"])
-def test_bad_requests_change_nothing(gnudi, query):
-    client = gnudi().client()
+def test_bad_requests_change_nothing(server, query):
+    client = server.client()
     metric = create_metric(client, "low")
     post(client, metric, 0)
     client.delete(f"/v1/metric/{metric}/measures{query}").expect(400)

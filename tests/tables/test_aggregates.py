@@ -13,10 +13,10 @@ PATH = "/v1/aggregates"
 FLAVORS = ["small", "large", None]
 
 
-@pytest.fixture
-def world(gnudi):
+@pytest.fixture(scope="module")
+def world(server):
     """Resources with two metrics each, some of whose points are missing."""
-    client = gnudi().client()
+    client = server.client()
     create_policy(client, "two", [("1s", 1000), ("1 minute", 1000)], aggregation_methods=["mean", "max"])
     client.post("/v1/resource_type", {"name": "vm", "attributes": {"flavor": {"type": "string", "required": False}}}).expect(201)
     metrics, document = {}, {}

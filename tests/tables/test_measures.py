@@ -20,9 +20,9 @@ ROUNDS = 10
 FACTORS = {"s": NS, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-@pytest.fixture
-def client(gnudi):
-    client = gnudi().client()
+@pytest.fixture(scope="module")
+def client(server):
+    client = server.client()
     create_policy(client, "fine", [("1s", 100_000)], back_window=100_000, aggregation_methods=["mean", "last", "count", "sum"])
     return client
 
@@ -210,10 +210,7 @@ def test_unknown_metrics_are_told_as_with_json(client):
     assert series(client, known) == []
 
 
-def test_who_may_not_post_changes_nothing(gnudi):
-    server = gnudi()
-    admin = server.client()
-    create_policy(admin, "fine", [("1s", 1000)])
+def test_who_may_not_post_changes_nothing(server, client):
     mine, other = server.client(user="alice:one"), server.client(user="bob:two")
     owned = create_metric(mine, "fine")
     theirs = create_metric(other, "fine")
