@@ -20,17 +20,18 @@ from cliff.formatters import table as cliff_table
 from gnocchiclient import benchmark
 
 from support.gnudi import binary, run
+from support.http import create_metric
 from support.http_stand_in import HttpStandIn
 from support.process import free_port, wait_until
 
 LATENCIES_S = [0.000095, 0.25, 0.5]
 
 
-def clients_stats(verb, failures=0):
+def clients_stats(verb):
     """What the client would print of three requests that took `LATENCIES_S`."""
     futures = [types.SimpleNamespace(result=lambda latency=latency: (None, latency)) for latency in LATENCIES_S]
     pool = types.SimpleNamespace(
-        statistics=types.SimpleNamespace(executed=len(futures), failures=failures),
+        statistics=types.SimpleNamespace(executed=len(futures), failures=0),
         times=len(futures),
         sw=benchmark.StopWatch(),
         _max_workers=4,
@@ -69,11 +70,6 @@ def refusal(*arguments, **where):
     assert done.returncode == 1, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == "" and done.stderr.startswith("gnudi: "), (done.stdout, done.stderr)
     return done.stderr
-
-
-def new_metric(server, policy="low", **more):
-    answer = server.client().request("POST", "/v1/metric", {"archive_policy_name": policy, **more})
-    return answer.expect(201).json()["id"]
 
 
 def metric_ids(server):
@@ -272,7 +268,7 @@ def test_metrics_on_gnudi(gnudi):
     assert (found["delete executed"], found["delete failures"]) == (20, 0)
     assert metric_ids(server) == []
     # One that is gone among those that are there is a failure, told with its request.
-    metric = new_metric(server)
+    metric = create_metric(server.client(), "low")
     found = results("metric", "show", "-n", "10", "-w", "1", metric, kept[0], port=server.port)
     assert (found["show executed"], found["show failures"], found["show failures rate"]) == (20, 10, "50.00 %")
     assert found["show first failure"].startswith(f"GET /v1/metric/{kept[0]}: 404 ")
@@ -297,7 +293,7 @@ def test_metrics_of_a_resource_on_gnudi(gnudi):
 
 def test_measures_on_gnudi(gnudi):
     server = gnudi()
-    metric = new_metric(server, "low")
+    metric = create_metric(server.client(), "low")
     period = ("-s", "2015-01-01", "-e", "2015-01-02")
     found = results("measures", "add", "-n", "1000", "-b", "100", *period, "--wait", metric, port=server.port)
     assert (found["push executed"], found["push failures"]) == (10, 0)
@@ -322,7 +318,7 @@ def test_on_real_gnocchi(gnocchi):
     server.client().request("POST", "/v1/archive_policy", policy).expect(201)
     found = results("metric", "create", "-n", "20", "-w", "2", "-a", "low", port=server.port)
     assert (found["create failures"], found["delete failures"]) == (0, 0)
-    metric = new_metric(server)
+    metric = create_metric(server.client(), "low")
     found = results("measures", "add", "-n", "100", "-b", "10", "-w", "2", "--wait", metric, port=server.port)
     assert (found["push executed"], found["push failures"]) == (10, 0)
     found = results("measures", "show", "-n", "5", metric, port=server.port)
@@ -361,7 +357,7 @@ def test_requests_that_all_fail(gnudi):
     assert f"GET /v1/metric/{gone}: 404 " in refusal("metric", "show", "-n", "1000000", gone, port=server.port)
     assert f"/v1/metric/{gone}/measures: 404 " in refusal("measures", "add", "-n", "10", gone, port=server.port)
     assert f"/v1/metric/{gone}/measures: 404 " in refusal("measures", "show", "-n", "10", gone, port=server.port)
-    metric = new_metric(server)
+    metric = create_metric(server.client(), "low")
     said = refusal("measures", "show", "-n", "10", "--aggregation", "nothing", metric, port=server.port)
     assert f"GET /v1/metric/{metric}/measures?aggregation=nothing: " in said
 

@@ -5,6 +5,8 @@ in its 1 s bucket, and lost, duplicated and confused measures all show.
 """
 
 import dataclasses
+import datetime
+import functools
 import http.client
 import random
 import threading
@@ -121,8 +123,6 @@ def parse_seconds(text):
     return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
 
 
-def _days(date, known={}):
-    if date not in known:
-        import datetime
-        known[date] = (datetime.date.fromisoformat(date) - datetime.date(1970, 1, 1)).days
-    return known[date]
+@functools.cache
+def _days(date):
+    return (datetime.date.fromisoformat(date) - datetime.date(1970, 1, 1)).days

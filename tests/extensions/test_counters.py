@@ -28,8 +28,8 @@ def post(client, points):
     return metric
 
 
-def compute(client, operations, arguments=""):
-    return client.post(f"/v1/aggregates?{arguments}", {"operations": operations}).expect(200).json()["measures"]
+def compute(client, operations):
+    return client.post("/v1/aggregates", {"operations": operations}).expect(200).json()["measures"]
 
 
 def values(points):

@@ -12,14 +12,14 @@ def metrics_of(client, resource_type, resource):
     return answer.expect(200).json()["metrics"] if answer.status != 404 else {}
 
 
-def wait_for_metrics(client, resource_type, resource, names, timeout_s=SOON_S):
+def wait_for_metrics(client, resource_type, resource, names):
     """The metrics of the resource, once all `names` are among them."""
 
     def found():
         metrics = metrics_of(client, resource_type, resource)
         return metrics if set(names) <= metrics.keys() else None
 
-    return wait_until(found, timeout_s, f"metrics {sorted(names)} of {resource}")
+    return wait_until(found, SOON_S, f"metrics {sorted(names)} of {resource}")
 
 
 def points(client, metric, aggregation="mean"):
@@ -33,6 +33,6 @@ def values(client, metric, aggregation="mean"):
     return [value for _, _, value in points(client, metric, aggregation)]
 
 
-def wait_for_values(client, metric, expected, aggregation="mean", timeout_s=SOON_S):
+def wait_for_values(client, metric, expected):
     """A collector's metric may exist before its first measure."""
-    wait_until(lambda: values(client, metric, aggregation) == expected, timeout_s, f"{expected} in {metric}")
+    wait_until(lambda: values(client, metric) == expected, SOON_S, f"{expected} in {metric}")

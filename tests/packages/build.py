@@ -30,7 +30,7 @@ def older(package, directory, version="0.0.9-1"):
     return _pack(tree, pathlib.Path(directory) / f"gnudi_{version}.deb")
 
 
-def made_up(directory, name, files, depends="", version="4.4.2-2"):
+def made_up(directory, name, files, depends):
     """A package with these files, {path: text}, which are programs where they lie in /usr/bin."""
     tree = pathlib.Path(directory) / name
     for path, text in files.items():
@@ -39,7 +39,7 @@ def made_up(directory, name, files, depends="", version="4.4.2-2"):
         place.write_text(text)
         place.chmod(0o755 if path.startswith("/usr/bin") else 0o644)
     (tree / "DEBIAN").mkdir()
-    lines = [f"Package: {name}", f"Version: {version}", "Architecture: all", "Maintainer: nobody <nobody@example.org>", "Description: made up"]
+    lines = [f"Package: {name}", "Version: 4.4.2-2", "Architecture: all", "Maintainer: nobody <nobody@example.org>", "Description: made up"]
     lines += [f"Depends: {depends}"] if depends else []
     (tree / "DEBIAN" / "control").write_text("\n".join(lines) + "\n")
     return _pack(tree, pathlib.Path(directory) / f"{name}.deb")

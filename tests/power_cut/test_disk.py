@@ -187,8 +187,8 @@ def path(value):
     return "<" + text(value)[1:-1] + ">"
 
 
-def translate(lines, root, tree=None):
-    translator = Translator(root, tree or Tree())
+def translate(lines, root):
+    translator = Translator(root, Tree())
     found, end = calls(lines)
     translator.process(found, end)
     return translator

@@ -13,12 +13,12 @@ BUILT = ROOT / "target" / "go"
 COMPILE_TIMEOUT_S = 900
 
 
-def go(*arguments, directory, timeout_s=COMPILE_TIMEOUT_S, env=None):
+def go(*arguments, directory):
     """Runs `go` and answers what it printed."""
     program = shutil.which("go")
     assert program, "missing: Go 1.21 or newer (apt: golang-go)"
-    done = subprocess.run([program, *map(str, arguments)], cwd=directory, capture_output=True, text=True, timeout=timeout_s, check=False,
-                          env={**os.environ, "GOFLAGS": "-mod=readonly", **(env or {})})
+    done = subprocess.run([program, *map(str, arguments)], cwd=directory, capture_output=True, text=True, check=False,
+                          timeout=COMPILE_TIMEOUT_S, env={**os.environ, "GOFLAGS": "-mod=readonly"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

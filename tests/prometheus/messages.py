@@ -50,11 +50,10 @@ def export(resource_attributes, *metrics):
     return field(1, field(1, resource) + field(2, b"".join(field(2, metric) for metric in metrics)))
 
 
-def otlp_metric(name, kind, data, unit="", help_text=""):
+def otlp_metric(name, kind, data, unit=""):
     """`kind` is the number of the field: 5 gauge, 7 sum, 9 histogram, 10 exponential histogram, 11 summary."""
-    return field(1, name.encode()) + field(2, help_text.encode()) + field(3, unit.encode()) + field(kind, data)
+    return field(1, name.encode()) + field(3, unit.encode()) + field(kind, data)
 
 
-def number_point(time_ns, value, *attributes, flags=0):
-    body = fixed64(3, time_ns) + double(4, value) + b"".join(field(7, attribute(*one)) for one in attributes)
-    return field(1, body + (number(8, flags) if flags else b""))
+def number_point(time_ns, value, *attributes):
+    return field(1, fixed64(3, time_ns) + double(4, value) + b"".join(field(7, attribute(*one)) for one in attributes))

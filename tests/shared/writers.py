@@ -7,6 +7,7 @@ from crash import load
 from support.http import create_metric
 
 PAUSE_S = 0.02
+PATIENCE_S = 60
 
 
 class Writer(load.Writer):
@@ -70,9 +71,9 @@ def check(cloud, writers):
     return acknowledged(writers)
 
 
-def patiently(call, cloud, timeout_s=60):
+def patiently(call, cloud):
     """An answer 503 says to come again; whatever else is wrong stays wrong."""
-    end = time.monotonic() + timeout_s
+    end = time.monotonic() + PATIENCE_S
     while True:
         try:
             return call()

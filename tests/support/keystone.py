@@ -79,8 +79,8 @@ class User:
 class TokenClient(Client):
     """Requests to one server with one token (None: without), and without any other credentials."""
 
-    def __init__(self, server, token, timeout_s=60):
-        super().__init__("127.0.0.1", server.port, server.prefix, None, timeout_s)
+    def __init__(self, server, token):
+        super().__init__("127.0.0.1", server.port, server.prefix, None, timeout_s=60)
         self.token = token
 
     def request(self, method, path, body=None, headers=None):
@@ -200,9 +200,6 @@ class Keystone(Engine):
     def grant(self, user, project, role):
         self._done("PUT", f"/projects/{project.id}/users/{user.id}/roles/{self.role(role)}")
 
-    def withdraw(self, user, project, role):
-        self._done("DELETE", f"/projects/{project.id}/users/{user.id}/roles/{self.role(role)}")
-
     def service(self, service_type, name, url, region=REGION, interfaces=("public", "internal", "admin")):
         """A new service with its endpoints at `url`; its id."""
         service = self._done("POST", "/services", {"service": {"type": service_type, "name": name}})["service"]["id"]
@@ -270,11 +267,9 @@ class Keystone(Engine):
         """Makes a token void, as its owner would."""
         self._done("DELETE", "/auth/tokens", token=token, headers={"X-Subject-Token": token})
 
-    def application_credential(self, user, project, roles=None, access_rules=None):
+    def application_credential(self, user, project, access_rules=None):
         """Id and secret of a new one; `access_rules` as in Keystone's API: `[{"service", "method", "path"}]`."""
         wanted = {"name": unique("credential")}
-        if roles is not None:
-            wanted["roles"] = [{"name": role} for role in roles]
         if access_rules is not None:
             wanted["access_rules"] = access_rules
         path = f"/users/{user.id}/application_credentials"

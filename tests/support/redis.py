@@ -1,4 +1,4 @@
-"""Redis of one's own in a directory: one server, a primary with a replica and three Sentinels, or a Cluster of three.
+"""Redis of one's own in a directory: one server, or a primary with a replica and three Sentinels.
 
 Every write is synced (`appendfsync always`) unless told otherwise, so that what is acknowledged survives a kill.
 """
@@ -122,49 +122,16 @@ class RedisSentinel:
         words = self.sentinels[0].command("sentinel", "get-master-addr-by-name", MASTER).split("\n")
         return next(server for server in self.servers if str(server.port) == words[1])
 
-    def fail_over(self, timeout_s=60):
+    def fail_over(self):
         """Kills the primary, and waits until the Sentinels name another, and the old one is its replica and up to date: a second
         failure before that would be one too many for two servers."""
         old = self.primary()
         old.kill()
-        wait_until(lambda: self.primary() is not old, timeout_s, "another primary")
+        wait_until(lambda: self.primary() is not old, START_TIMEOUT_S, "another primary")
         new = self.primary()
         old.restart_as_replica_of(new)
-        wait_until(lambda: "state=online" in new.command("info", "replication"), timeout_s, "the replica")
+        wait_until(lambda: "state=online" in new.command("info", "replication"), START_TIMEOUT_S, "the replica")
 
     def stop(self):
         for server in [*self.sentinels, *self.servers]:
-            server.kill()
-
-
-class RedisCluster:
-    """Three masters without replicas."""
-
-    def __init__(self, directory):
-        self.directory = pathlib.Path(directory)
-        self.servers = []
-
-    def start(self):
-        for index in range(3):
-            server = Redis(self.directory / f"node{index}", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-                           "--cluster-port", free_port())
-            self.servers.append(server.start())
-        places = [f"127.0.0.1:{server.port}" for server in self.servers]
-        done = subprocess.run(
-            ["redis-cli", "--cluster", "create", *places, "--cluster-replicas", "0", "--cluster-yes"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"redis-cli --cluster create: {done.stdout}{done.stderr}")
-        ready = lambda: all("cluster_state:ok" in server.command("cluster", "info") for server in self.servers)
-        wait_until(ready, START_TIMEOUT_S, "the cluster")
-        return self
-
-    @property
-    def url(self):
-        first, *others = [f"127.0.0.1:{server.port}" for server in self.servers]
-        return f"redis+cluster://{','.join([first, *others])}"
-
-    def stop(self):
-        for server in self.servers:
             server.kill()

@@ -28,8 +28,8 @@ class World:
         self.member = keystone.user(unique("member"), roles={self.tenant: ["member"]})
         self.operator = keystone.admin()
 
-    def store_config(self, more=""):
-        return f"[api]\nauth_mode = keystone\n{self.keystone.authtoken(self.gnudi, self.service_project, more)}"
+    def store_config(self):
+        return f"[api]\nauth_mode = keystone\n{self.keystone.authtoken(self.gnudi, self.service_project)}"
 
     def credentials(self, auth_url=None, user=None):
         user = user or self.ceilometer
