@@ -114,23 +114,19 @@ impl EventDefinitions {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, value::RawValue};
+    use serde_json::json;
 
     use super::*;
-    use crate::event::{Trait, TraitValue};
+    use crate::{
+        event::{Trait, TraitValue},
+        notification::read,
+    };
 
     fn event(events: &EventDefinitions, event_type: &str, payload: &Value) -> Option<Event> {
-        let payload = RawValue::from_string(payload.to_string()).unwrap();
-        let notification = Notification {
-            publisher_id: "s.h".into(),
-            event_type: event_type.into(),
-            priority: "info".into(),
-            message_id: "m".into(),
-            timestamp: "1970-01-01 00:00:01".into(),
-            payload: &payload,
-            context: serde_json::Map::new(),
-            unique_id: None,
-        };
+        let message = json!({"publisher_id": "s.h", "event_type": event_type, "priority": "info",
+            "message_id": "m", "timestamp": "1970-01-01 00:00:01", "payload": payload});
+        let message = message.to_string();
+        let notification = read(&message).unwrap();
         events.event(&notification, &notification.document().unwrap()).unwrap()
     }
 

@@ -192,26 +192,20 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, value::RawValue};
+    use serde_json::json;
 
     use super::*;
+    use crate::notification::read;
 
     fn samples(
         meters: &MeterDefinitions,
         event_type: &str,
         payload: &Value,
     ) -> Result<Vec<Sample<'static>>, LookupError> {
-        let payload = RawValue::from_string(payload.to_string()).unwrap();
-        let notification = Notification {
-            publisher_id: "compute.host".into(),
-            event_type: event_type.into(),
-            priority: "info".into(),
-            message_id: "m".into(),
-            timestamp: "2026-01-02 03:04:05.678".into(),
-            payload: &payload,
-            context: serde_json::Map::new(),
-            unique_id: None,
-        };
+        let message = json!({"publisher_id": "compute.host", "event_type": event_type, "priority": "info",
+            "message_id": "m", "timestamp": "2026-01-02 03:04:05.678", "payload": payload});
+        let message = message.to_string();
+        let notification = read(&message).unwrap();
         meters.samples(&notification, &notification.document().unwrap()).map(|made| made.samples)
     }
 
