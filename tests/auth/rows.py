@@ -97,27 +97,14 @@ def _of_annotations():
     return rows
 
 
-def _removals_of_measures():
-    """Rows for what gnudi has and Gnocchi has not: who may delete a metric may remove its measures. There are none of 1970."""
-    def row(route, path, what, statuses):
-        return Row("DELETE", route + "/measures", path + "/measures?stop=1971-01-01", what=what,
-                   own=(401, 401, 401, *statuses), why="gnudi's own")
-
-    of_metric, of_name = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
-    return [row(of_metric, "/v1/metric/<alone>", "of the project", (403, 202, 202, 403, 202)),
-            row(of_metric, "/v1/metric/<metric_beta>", "of the other project", (202, 403, 403, 403, 202)),
-            row(of_name, "/v1/resource/t/<res>/metric/m", "of the project", (403, 202, 202, 403, 202))]
-
-
-def _moves():
-    """Rows for what gnudi has and Gnocchi has not: who may delete a metric may give it another policy, here the one that it has."""
-    def row(route, path, what, statuses):
-        return Row("PATCH", route, path, {"archive_policy_name": "p"}, what=what, own=(401, 401, 401, *statuses), why="gnudi's own")
-
-    of_metric, of_name = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
-    return [row(of_metric, "/v1/metric/<alone>", "of the project", (403, 200, 200, 403, 200)),
-            row(of_metric, "/v1/metric/<metric_beta>", "of the other project", (200, 403, 403, 403, 200)),
-            row(of_name, "/v1/resource/t/<res>/metric/m", "of the project", (403, 200, 200, 403, 200))]
+def _of_who_may_delete(method, good, suffix="", query="", body=None):
+    """Rows for what gnudi has and Gnocchi has not, and whoever may delete a metric may do to it."""
+    metric, named = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
+    return [Row(method, route + suffix, path + suffix + query, body, what=what, own=(401, 401, 401, *statuses), why="gnudi's own")
+            for route, path, what, statuses in [
+                (metric, "/v1/metric/<alone>", "of the project", (403, good, good, 403, good)),
+                (metric, "/v1/metric/<metric_beta>", "of the other project", (good, 403, 403, 403, good)),
+                (named, "/v1/resource/t/<res>/metric/m", "of the project", (403, good, good, 403, good))]]
 
 
 def _aggregates(what, operations, search=None, query=""):
@@ -171,8 +158,9 @@ ROWS = [
     *_of_metric("GET", "/measures"),
     Row("GET", "/v1/metric/{id}/measures", "/v1/metric/<metric_moved>/measures", what=HANDED_OVER),
     *_of_metric("POST", "/measures", body=MEASURES),
-    *_removals_of_measures(),
-    *_moves(),
+    # Measures are removed, of 1970 since there are none; and a metric gets another policy, here the one that it has.
+    *_of_who_may_delete("DELETE", 202, "/measures", "?stop=1971-01-01"),
+    *_of_who_may_delete("PATCH", 200, body={"archive_policy_name": "p"}),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES}, what="of the project"),
     Row("POST", "/v1/batch/metrics/measures", body={"<alone>": MEASURES, "<metric_beta>": MEASURES},
         what="of both projects"),

@@ -254,15 +254,23 @@ def test_a_damaged_policy_in_use_is_repaired_by_its_whole_definition(gnudi, tmp_
     wait_until(lambda: last(paths[1]), 60, "measures of the metric that moved")
 
 
-def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
-    """The other metrics of the request are stored, and a client is told not to repeat it."""
+@pytest.fixture
+def server(gnudi):
+    """One that takes InfluxDB's lines."""
     server = gnudi(arguments=["--skip-archive-policies-creation"])
     create_policy_with_rule(server.client())
     server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
+    return server
 
-    def write(lines):
-        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
 
+@pytest.fixture
+def write(server):
+    """Posts lines."""
+    return lambda lines: server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
+
+
+def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(server, write):
+    """The other metrics of the request are stored, and a client is told not to repeat it."""
     write(b"m,host=h f=1,g=2").expect(204)
     metrics = metrics_of(server.client(), "db", "h")
     damage_in_the_index(server, creator_of(metrics["m.f"]))
@@ -277,14 +285,7 @@ def test_a_damaged_metric_that_gets_lines_is_named_and_can_be_deleted(gnudi):
     write(b"m,host=h f=1,g=2").expect(204)
 
 
-def test_new_metrics_without_a_rule_that_can_be_read_are_named_and_keep_no_other_from_being_stored(gnudi):
-    server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy_with_rule(server.client())
-    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
-
-    def write(lines):
-        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
-
+def test_new_metrics_without_a_rule_that_can_be_read_are_named_and_keep_no_other_from_being_stored(server, write):
     write(b"m,host=h f=1").expect(204)
     rule, = server.client().get("/v1/archive_policy_rule").expect(200).json()
     damage_in_the_index(server, ("archive_policy_rule", "metric_pattern", "name", rule["name"]))
@@ -301,14 +302,7 @@ def test_new_metrics_without_a_rule_that_can_be_read_are_named_and_keep_no_other
     write(b"m,host=h f=1,new=2\nm,host=other f=1").expect(204)
 
 
-def test_a_damaged_metric_that_is_still_cached_keeps_no_new_one_from_being_stored(gnudi):
-    server = gnudi(arguments=["--skip-archive-policies-creation"])
-    create_policy_with_rule(server.client())
-    server.client().post("/v1/influxdb/query?q=CREATE+DATABASE+db").expect(204)
-
-    def write(lines):
-        return server.client().post("/v1/influxdb/write?db=db", lines, headers={"Content-Type": "text/plain"})
-
+def test_a_damaged_metric_that_is_still_cached_keeps_no_new_one_from_being_stored(server, write):
     for _ in range(2):
         write(b"m,host=h f=1,g=2").expect(204)
     metrics = metrics_of(server.client(), "db", "h")

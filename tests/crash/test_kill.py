@@ -29,6 +29,18 @@ def acknowledged(metrics):
     return sum(len(metric.acknowledged) for metric in metrics)
 
 
+def join(writers):
+    for writer in writers:
+        writer.join(JOIN_S)
+        assert not writer.is_alive()
+
+
+def check(server, writers):
+    for writer in writers:
+        for metric in writer.metrics:
+            load.check(server.client(), metric)
+
+
 def restart(server, rng):
     """Starts the server again; one time in four it is killed once more while it starts."""
     if rng.random() < 0.25:
@@ -56,15 +68,12 @@ def test_acknowledged_measures_survive_kill(gnudi, seed, rounds, config):
         # A run that acknowledged next to nothing proves nothing.
         wait_until(lambda: acknowledged(metrics + fresh) > number * ACKNOWLEDGED_A_ROUND, SOON_S, "acknowledged measures")
         server.kill()
+        join(writers)
         for writer in writers:
-            writer.join(JOIN_S)
-            assert not writer.is_alive()
             assert not writer.refused, writer.refused
             requests += writer.requests
         restart(server, rng)
-        client = server.client()
-        for metric in fresh:
-            load.check(client, metric)
+        check(server, writers)
         metrics += fresh
     client = server.client()
     for metric in metrics:
@@ -83,13 +92,9 @@ def test_acknowledged_measures_survive_kill_with_a_backlog(gnudi):
     time.sleep(1)
     wait_until(lambda: all(acknowledged(writer.metrics) for writer in writers), SOON_S, "acknowledged measures")
     server.kill()
-    for writer in writers:
-        writer.join(JOIN_S)
-        assert not writer.is_alive()
+    join(writers)
     server.start()
-    for writer in writers:
-        for metric in writer.metrics:
-            load.check(server.client(), metric)
+    check(server, writers)
 
 
 def test_stop_drains(gnudi):
@@ -101,10 +106,6 @@ def test_stop_drains(gnudi):
     time.sleep(0.3)
     wait_until(lambda: all(acknowledged(writer.metrics) for writer in writers), SOON_S, "acknowledged measures")
     assert server.stop() == 0
-    for writer in writers:
-        writer.join(JOIN_S)
-        assert not writer.is_alive()
+    join(writers)
     server.start()
-    for writer in writers:
-        for metric in writer.metrics:
-            load.check(server.client(), metric)
+    check(server, writers)

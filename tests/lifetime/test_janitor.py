@@ -157,14 +157,19 @@ def test_revisions_stay_where_nothing_else_is_said(gnudi):
     assert len(client.get(f"/v1/resource/generic/{made}/history").expect(200).json()) == 2
 
 
+def create_ended(client, *names):
+    """{name: (resource, metric)}, which ended yesterday but for "never-ended"."""
+    made = {name: create(client, started_at="2020-01-01") for name in names}
+    for name in {*names} - {"never-ended"}:
+        client.patch(f"/v1/resource/generic/{made[name][0]}", {"ended_at": YESTERDAY}).expect(200)
+    return made
+
+
 def test_measures_at_or_after_its_end_save_a_resource_that_ended_long_ago(servers):
     """The janitor starts when all is said: of four resources that ended yesterday, only those that got measures since are left."""
     client = servers("[metricd]\nmetric_cleanup_delay = 3600\n")
     create_policy(client, "life", **POLICY)
-    resources = {name: create(client, started_at="2020-01-01") for name in ("silent", "before", "at", "after", "never-ended")}
-    for name, (resource, _) in resources.items():
-        if name != "never-ended":
-            client.patch(f"/v1/resource/generic/{resource}", {"ended_at": YESTERDAY}).expect(200)
+    resources = create_ended(client, "silent", "before", "at", "after", "never-ended")
     for name, timestamp in (("before", "2020-02-01T00:00:00"), ("at", YESTERDAY), ("after", TOMORROW)):
         client.post(f"/v1/metric/{resources[name][1]}/measures", [{"timestamp": timestamp, "value": 1}]).expect(202)
         assert count(client, resources[name][1]) == 1
@@ -179,10 +184,7 @@ def test_the_janitor_deletes_what_ended_and_nothing_that_measures_wait_for(gnudi
     server = gnudi(config="[metricd]\ngreedy = false\nmetric_processing_delay = 3600\nmetric_cleanup_delay = 3600\n")
     client = server.client()
     create_policy(client, "life", **POLICY)
-    resources = {name: create(client, started_at="2020-01-01") for name in ("silent", "before", "after", "never-ended")}
-    for name, (resource, _) in resources.items():
-        if name != "never-ended":
-            client.patch(f"/v1/resource/generic/{resource}", {"ended_at": YESTERDAY}).expect(200)
+    resources = create_ended(client, "silent", "before", "after", "never-ended")
     for name, timestamp in (("before", "2020-02-01T00:00:00"), ("after", TOMORROW)):
         client.post(f"/v1/metric/{resources[name][1]}/measures", [{"timestamp": timestamp, "value": 1}]).expect(202)
     assert server.stop() == 0
