@@ -227,6 +227,16 @@ def by_meter_and_resource(messages):
     return found
 
 
+def polled_by_both(reader, configure, name, count, directory, namespace="compute", path=()):
+    """What both agents publish in one round, so many samples, and what ours says meanwhile. `configure` makes the configuration of a
+    topic, of which there are two; `path` is as for `theirs`."""
+    with ending(theirs(configure(f"{name}-theirs"), directory / "ceilometer.log", namespace, path)):
+        told = poll_once(configure(f"{name}-ours"), namespace)
+        found = by_meter_and_resource(reader.published(f"{name}-ours"))
+        expected = by_meter_and_resource(reader.until(f"{name}-theirs", lambda got: len(got) >= count))
+    return found, expected, told
+
+
 #: What is another's with each sample.
 OWN = {"timestamp", "message_id", "monotonic_time", "message_signature"}
 

@@ -190,11 +190,8 @@ def test_nova_tells_both_agents_the_same(reader, configure, services, tmp_path):
     options = {"DEFAULT": {"libvirt_uri": polling.libvirt(tmp_path, [domain(number) for number in (1, 2, 3)])},
                "compute": {"instance_discovery_method": "naive"}}
     meters = ["cpu", "power.state", "disk.root.size", "disk.ephemeral.size"]
-    their_agent = polling.theirs(configure("nova-theirs", options, meters=meters), tmp_path / "ceilometer.log")
-    with polling.ending(their_agent):
-        told = polling.poll_once(configure("nova-ours", options, meters=meters))
-        found = by_meter_and_resource(reader.until("nova-ours", lambda got: len(got) >= 8))
-        expected = by_meter_and_resource(reader.until("nova-theirs", lambda got: len(got) >= 8))
+    configured = lambda topic: configure(topic, options, meters=meters)
+    found, expected, told = polling.polled_by_both(reader, configured, "nova", 8, tmp_path)
     for sample in expected.values():
         # What openstacksdk adds of its own: where the cloud is, and what it has no names for.
         for name in ("location", "properties"):

@@ -2,7 +2,7 @@
 
 from support.process import wait_until
 from telemetry import polling
-from telemetry.polling import by_meter_and_resource, samples, source
+from telemetry.polling import samples, source
 
 POLLSTERS = r"""
 - name: host.disks
@@ -40,11 +40,8 @@ def configure(directory, bus, topic, pollsters):
 
 
 def test_commands_tell_both_agents_the_same(bus, reader, tmp_path):
-    their_agent = polling.theirs(configure(tmp_path, bus, "commands-theirs", POLLSTERS), tmp_path / "ceilometer.log")
-    with polling.ending(their_agent):
-        told = polling.poll_once(configure(tmp_path, bus, "commands-ours", POLLSTERS))
-        ours = by_meter_and_resource(reader.published("commands-ours"))
-        theirs = by_meter_and_resource(reader.until("commands-theirs", lambda got: len(got) >= len(ours)))
+    configured = lambda topic: configure(tmp_path, bus, topic, POLLSTERS)
+    ours, theirs, told = polling.polled_by_both(reader, configured, "commands", 5, tmp_path)
     polling.assert_alike(ours, theirs, told=told)
     assert {key: sample["counter_volume"] for key, sample in ours.items()} == {
         ("host.disks", "h1"): 5, ("host.disks", "h2"): -1, ("host.errors", "node-one"): 2, ("host.made.a", "h"): "1",

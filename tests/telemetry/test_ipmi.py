@@ -3,7 +3,7 @@
 import pytest
 
 from telemetry import polling
-from telemetry.polling import by_meter_and_resource, source
+from telemetry.polling import source
 
 THRESHOLD = """Sensor ID              : {name} ({number})
  Entity ID             : 7.1 (System Board)
@@ -62,12 +62,9 @@ def configure(directory, bus, topic, program, *more):
 
 
 def test_sensors_are_those_of_ceilometers_agent(bus, reader, tmp_path, ipmitool):
-    conf = configure(tmp_path, bus, "ipmi-theirs", "ignored")
-    their_agent = polling.theirs(conf, tmp_path / "ceilometer.log", "ipmi", [ipmitool])
-    with polling.ending(their_agent):
-        told = polling.poll_once(configure(tmp_path, bus, "ipmi-ours", f"env A=b {ipmitool}/ipmitool"), "ipmi")
-        ours = by_meter_and_resource(reader.published("ipmi-ours"))
-        theirs = by_meter_and_resource(reader.until("ipmi-theirs", lambda got: len(got) >= len(ours)))
+    # Theirs looks for the program in its path.
+    configured = lambda topic: configure(tmp_path, bus, topic, f"env A=b {ipmitool}/ipmitool")
+    ours, theirs, told = polling.polled_by_both(reader, configured, "ipmi", 7, tmp_path, "ipmi", [ipmitool])
     polling.assert_alike(ours, theirs, told=told)
     assert len(ours) == 7 and ours["hardware.ipmi.power", "node-1-pwr_consumption_(0x77)"]["counter_unit"] == "W"
 

@@ -9,7 +9,7 @@ from support.process import wait_until
 from support.proxy import CountingProxy
 from telemetry import polling
 from telemetry.agents import notify
-from telemetry.polling import by_meter_and_resource, samples, source
+from telemetry.polling import samples, source
 from telemetry.receivers import Requests
 from telemetry.services import PATHS, Services, image, volume
 
@@ -70,11 +70,7 @@ def configure(bus, tmp_path, world):
 
 
 def test_both_agents_tell_the_same_names(reader, configure, world, tmp_path):
-    their_agent = polling.theirs(configure("names-theirs"), tmp_path / "ceilometer.log", "central")
-    with polling.ending(their_agent):
-        expected = by_meter_and_resource(reader.until("names-theirs", lambda got: len(got) >= 10))
-        told = polling.poll_once(configure("names-ours"), "central")
-        found = by_meter_and_resource(reader.until("names-ours", lambda got: len(got) >= 10))
+    found, expected, told = polling.polled_by_both(reader, configure, "names", 10, tmp_path, "central")
     # An id that is a path is one to us, and none to them.
     strange = {key for key, sample in expected.items() if sample["project_id"] == "../" + NOBODY}
     assert {found[key]["project_name"] for key in strange} == {None}

@@ -4,7 +4,7 @@ import pytest
 
 from support.keystone import unique
 from telemetry import polling
-from telemetry.polling import by_meter_and_resource, domain, instance_id, source
+from telemetry.polling import domain, instance_id, source
 from telemetry.services import PATHS, Services, server
 
 INTERVAL_S = 1
@@ -54,11 +54,8 @@ def metadata(found):
 @pytest.mark.parametrize("case, fetch", [("reserved", "true"), ("usual", "true"), ("none", "false")])
 def test_both_agents_tell_the_same_metadata(reader, configure, nova, tmp_path, case, fetch):
     more = [RESERVED] if case == "reserved" else []
-    their_agent = polling.theirs(configure(f"extra-{case}-theirs", *more, fetch=fetch), tmp_path / "ceilometer.log")
-    with polling.ending(their_agent):
-        expected = by_meter_and_resource(reader.until(f"extra-{case}-theirs", lambda got: len(got) >= 10))
-        told = polling.poll_once(configure(f"extra-{case}-ours", *more, fetch=fetch))
-        found = by_meter_and_resource(reader.until(f"extra-{case}-ours", lambda got: len(got) >= 10))
+    configured = lambda topic: configure(topic, *more, fetch=fetch)
+    found, expected, told = polling.polled_by_both(reader, configured, f"extra-{case}", 10, tmp_path)
     polling.assert_alike(found, expected, told=told)
     users = {resource: of_one.get("user_metadata") for resource, of_one in metadata(found).items()}
     assert users == {
