@@ -88,11 +88,6 @@ class Rabbitmq:
         port = self.tls_port if tls else self.port
         return f"rabbit://guest:{password}@127.0.0.1:{port}/"
 
-    def ctl(self, *arguments):
-        done = subprocess.run([str(PROGRAMS / "rabbitmqctl"), "-q", *arguments], env={**os.environ, **self.env()},
-                              capture_output=True, text=True, timeout=120, check=True)
-        return done.stdout
-
     def erlang(self, text):
         """What an expression is in the node's own language: `rabbitmqctl` takes two seconds for each answer."""
         cookie = (self.directory / ".erlang.cookie").read_text()
@@ -101,6 +96,10 @@ class Rabbitmq:
         answer = done.stdout.strip()
         assert answer.startswith("{ok, ") and answer.endswith("}"), answer
         return answer.removeprefix("{ok, ").removesuffix("}")
+
+    def delete_queue(self, name):
+        self.erlang(f'{{ok, Queue}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{name}">>)), '
+                    '{ok, _} = rabbit_amqqueue:delete(Queue, false, false, <<"tests">>)')
 
     def forget(self):
         """Deletes the virtual host with all that is in it, and disconnects its clients."""

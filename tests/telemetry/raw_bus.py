@@ -27,8 +27,7 @@ def drain(channel, queue):
     while message := channel.basic_get(queue, no_ack=True):
         body = message.body.encode() if isinstance(message.body, str) else message.body
         headers = message.properties.get("application_headers", {})
-        found.append({"body": base64.b64encode(body[:1 << 20]).decode(), "headers": headers, "persistent":
-                      message.properties.get("delivery_mode") == 2})
+        found.append({"body": base64.b64encode(body[:1 << 20]).decode(), "headers": headers})
     return found
 
 

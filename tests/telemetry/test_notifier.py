@@ -120,7 +120,7 @@ def test_a_broker_that_dies_loses_nothing(theirs, rabbitmq, agent, tmp_path):
     print(f"{len(found) - sent} of {sent} samples twice; {before:.0f} before the death")
     assert ours.figure("set_aside") == ours.figure("undecodable") == 0
     # A queue that somebody deletes is declared anew: what nobody would have got is not lost either.
-    rabbitmq.ctl("delete_queue", "out.sample")
+    rabbitmq.delete_queue("out.sample")
     notify(rabbitmq.url(), [polled([sample("r", volume=1000)], "in")], topic="in", amqp_durable_queues=True)
     wait_until(lambda: rabbitmq.depths().get("out.sample", 0) == 1, TIMEOUT_S, "a sample")
     assert numbers(theirs, rabbitmq) == [1000]

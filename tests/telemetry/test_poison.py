@@ -215,7 +215,7 @@ def test_a_queue_that_somebody_deletes_is_made_anew(rabbitmq, gnudi, agent, queu
     poison = envelope(bare([], event_type=None))
     raw_bus(rabbitmq, [(QUEUE, poison)])
     aside(rabbitmq, 1)
-    rabbitmq.ctl("delete_queue", queue)
+    rabbitmq.delete_queue(queue)
     wait_until(lambda: QUEUE in rabbitmq.depths(), TIMEOUT_S, "the queue")
     notify(rabbitmq.url(), [polled([good(500)])])
     raw_bus(rabbitmq, [(QUEUE, poison)])
