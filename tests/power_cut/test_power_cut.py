@@ -9,7 +9,7 @@ import re
 import pytest
 
 from power_cut import run
-from power_cut.recording import Recording, record
+from power_cut.recording import record
 
 pytestmark = pytest.mark.slow
 
@@ -31,24 +31,24 @@ def has(recording, kind, name):
 
 @pytest.fixture(scope="module")
 def recorded(module_path):
-    """A recording that tests share: its seed need not be that of the images. It is made again if the machine stood still while the
-    store should do what it does at intervals."""
+    """A recording that tests share, and its directory: its seed need not be that of the images. It is made again if the machine stood
+    still while the store should do what it does at intervals."""
     for number in range(RECORDINGS_MAX):
         directory = module_path / str(number)
         found = record(directory / "run", 1, "disk", False, run.REQUESTS)
         if all(has(found, *work) for work in WORK):
             break
     found.save(directory / "recording")
-    return directory
+    return found, directory
 
 
 @pytest.mark.parametrize("kind, name", WORK)
 def test_the_workload_goes_through_all_that_the_store_does(recorded, kind, name):
-    assert has(Recording.load(recorded / "recording"), kind, name)
+    assert has(recorded[0], kind, name)
 
 
-def test_acknowledged_requests_survive_a_power_cut(seed, rounds):
-    report = run.power_cuts(seed, images=rounds)
+def test_acknowledged_requests_survive_a_power_cut(recorded, seed, rounds):
+    report = run.power_cuts(seed, images=rounds, recording=recorded[1])
     print(report)
     assert report.tried >= rounds * 9 // 10
     assert not report.faults, report
@@ -64,10 +64,10 @@ def test_a_power_cut_during_the_first_start(seed):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["dirsync", "wal", "datasync"])
 def test_a_disk_that_ignores_syncs_is_found_out(recorded, kind):
-    report = run.power_cuts(1, images=BLIND_IMAGES, recording=recorded, ignore=[kind], faults_max=1)
+    report = run.power_cuts(1, images=BLIND_IMAGES, recording=recorded[1], ignore=[kind], faults_max=1)
     assert report.faults, "these syncs are needed, and nobody missed them"
     case, _ = report.faults[0]
-    again = run.power_cuts(1, only=case.name, recording=recorded, ignore=[kind])
+    again = run.power_cuts(1, only=case.name, recording=recorded[1], ignore=[kind])
     assert [found.name for found, _ in again.faults] == [case.name], "recording, seed and number repeat an image"
 
 
