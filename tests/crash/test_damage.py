@@ -435,6 +435,31 @@ def test_a_damaged_metric_in_the_index_stops_no_other(gnudi):
     client.delete(path).expect(404)
 
 
+def test_a_resource_with_a_damaged_metric_does_not_end_with_those_that_get_no_measures(gnudi):
+    """The damaged metric is left out wherever the resource is read, and it may be the one that gets measures."""
+    server = gnudi(arguments=["--skip-archive-policies-creation"])
+    client = server.client()
+    create_policy(client, "damage", [("1s", None)])
+
+    def create(*names):
+        body = {"id": str(uuid.uuid4()), "metrics": {name: {"archive_policy_name": "damage"} for name in names}}
+        return client.post("/v1/resource/generic", body).expect(201).json()
+
+    hit, whole = create("silent", "damaged"), create("silent")
+    server.kill()
+    damage(server, creator_of(hit["metrics"]["damaged"]))
+    server.config_path.write_text("[metricd]\nmetric_cleanup_delay = 1\nmetric_inactive_after = 2\n")
+    server.start()
+    client = server.client()
+
+    def ended_at(resource):
+        return client.get(f"/v1/resource/generic/{resource['id']}").expect(200).json()["ended_at"]
+
+    # Both are in one page of the janitor's listing.
+    wait_until(lambda: ended_at(whole) is not None, 120, "the silent resource has ended")
+    assert ended_at(hit) is None
+
+
 @pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])
 def test_damage_in_the_aggregates(with_aggregates, copied, place):
     server, metrics = with_aggregates

@@ -19,6 +19,7 @@ use gnudi_indexer::{
 use gnudi_model::{
     Metric, MetricId, Resource, Sack, SackCount, SackId, Timespan, Timestamp, resource_type::GENERIC,
 };
+use uuid::Uuid;
 
 use crate::{Engine, Result, damage, figures::Figures, last_measure::HEADS_AT_ONCE};
 
@@ -134,17 +135,14 @@ impl Engine {
         let mut marker = None;
         let mut ended = 0;
         while go_on() {
-            let damaged = self.indexer.damaged();
+            let left_out = self.indexer.left_out();
             let resources = self.resources_behind(marker, &goes_on, now).await?;
             let Some(last) = resources.last() else { break };
             marker = Some(ResourceMarker::Listed(last.clone()));
-            // A metric that is damaged in the index is left out here, and may be active.
-            if self.indexer.damaged() != damaged {
-                continue;
-            }
+            let is_whole = self.indexer.left_out() == left_out;
             let metrics: Vec<_> = resources.iter().flat_map(|resource| resource.metrics.iter()).collect();
             let active = self.active(&metrics, begin, created_before).await?;
-            let inactive: Vec<_> = resources
+            let mut inactive: Vec<_> = resources
                 .iter()
                 .filter(|resource| {
                     !resource.metrics.is_empty()
@@ -152,10 +150,28 @@ impl Engine {
                 })
                 .map(|resource| resource.id)
                 .collect();
+            if !is_whole {
+                inactive = self.whole(inactive).await?;
+            }
             ended += self.indexer.end_resources(&inactive, now).await?;
         }
         Figures::add(&self.figures().resources_ended, ended);
         Ok(ended as usize)
+    }
+
+    /// The resources without a metric that is damaged in the index: listings leave it out, and it may be active.
+    async fn whole(&self, resources: Vec<Uuid>) -> Result<Vec<Uuid>> {
+        let mut whole = Vec::with_capacity(resources.len());
+        for id in resources {
+            let left_out = self.indexer.left_out();
+            // Bypassing the cache. A listing of somebody else may leave something out meanwhile: then the next round looks
+            // again.
+            let found = self.indexer.current_resource(GENERIC, id).await?;
+            if found.is_some() && self.indexer.left_out() == left_out {
+                whole.push(id);
+            }
+        }
+        Ok(whole)
     }
 
     /// The next resources that match the filter, with their metrics.

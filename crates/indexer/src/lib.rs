@@ -85,9 +85,15 @@ pub trait Indexer:
         None
     }
 
-    /// How many resources and metrics were left out of listings since the start, since their rows are damaged. Who takes
-    /// what is not listed for deleted must look at it.
+    /// How many resources and metrics were left out of listings since the start, since their rows are damaged: each counts
+    /// once. Who takes what is not listed for deleted must look at it.
     fn damaged(&self) -> u64 {
+        0
+    }
+
+    /// How often a damaged row was left out of a listing since the start, also one that was left out before. Equal before
+    /// and after a listing: the listing is complete.
+    fn left_out(&self) -> u64 {
         0
     }
 

@@ -290,6 +290,10 @@ async fn a_damaged_metric_is_named_and_left_out_of_listings() {
     let updated = indexer.update_resource(GENERIC, found.id, change).await.unwrap();
     assert_eq!(shown(&updated.resource), [id(11), id(13)]);
     assert_eq!(indexer.damaged(), 1);
+    // Known by now, and left out once more.
+    let before = indexer.left_out();
+    indexer.resource(GENERIC, found.id).await.unwrap().unwrap();
+    assert_eq!((indexer.damaged(), indexer.left_out()), (1, before + 1));
 
     // Look-ups that wait together are one query.
     let cached =

@@ -173,6 +173,10 @@ impl<I: Indexer> Indexer for CachedIndexer<I> {
         self.index.damaged()
     }
 
+    fn left_out(&self) -> u64 {
+        self.index.left_out()
+    }
+
     fn change_log(&self) -> Option<&ChangeLog> {
         Some(&self.caches.log)
     }

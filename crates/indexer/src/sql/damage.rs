@@ -1,7 +1,10 @@
 //! Resources and metrics whose rows cannot be read. Listings leave them out, so that one does not fail all others; a
 //! request for such an item fails with its id.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use gnudi_model::MetricId;
 use parking_lot::Mutex;
@@ -16,6 +19,8 @@ const NOTED_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Damage {
     noted: Mutex<HashSet<Uuid>>,
+    /// How often one was left out.
+    left_out: AtomicU64,
 }
 
 impl Damage {
@@ -28,6 +33,7 @@ impl Damage {
         else {
             return decoded;
         };
+        self.left_out.fetch_add(1, Ordering::Relaxed);
         let mut noted = self.noted.lock();
         if noted.len() < NOTED_MAX && noted.insert(*id) {
             tracing::error!(%error, "left out of listings");
@@ -38,6 +44,11 @@ impl Damage {
     /// How many were found.
     pub(super) fn count(&self) -> u64 {
         self.noted.lock().len() as u64
+    }
+
+    /// How often one was left out.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 }
 

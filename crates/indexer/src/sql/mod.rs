@@ -222,6 +222,10 @@ impl Indexer for SqlIndexer {
     fn damaged(&self) -> u64 {
         self.damage.count()
     }
+
+    fn left_out(&self) -> u64 {
+        self.damage.left_out()
+    }
 }
 
 impl From<gnudi_sql::Error> for OpenError {
