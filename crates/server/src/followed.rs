@@ -1,6 +1,7 @@
 //! Reloads files when they change, without a restart: certificates, passwords.
 
 use std::{
+    fmt::Display,
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -32,9 +33,16 @@ impl Followed {
         Followed { paths, stamps }
     }
 
-    /// Calls `reload` on SIGHUP and when a file changes. Returns only if no signal handler can be installed.
-    pub async fn follow(&self, mut reload: impl FnMut()) -> io::Result<()> {
+    /// Calls `reload`, which reads `what`, on SIGHUP and when a file changes; after a failure with each poll, since that may
+    /// pass without a change of the files: a process may have too many files open. Logs failures, one that repeats once.
+    /// Returns only if no signal handler can be installed.
+    pub async fn follow<E: Display>(
+        &self,
+        what: &str,
+        mut reload: impl FnMut() -> Result<(), E>,
+    ) -> io::Result<()> {
         let mut hangup = signal(SignalKind::hangup())?;
+        let mut failure: Option<String> = None;
         loop {
             let hung_up = tokio::select! {
                 _ = hangup.recv() => true,
@@ -42,9 +50,17 @@ impl Followed {
             };
             let now = stamps(&self.paths);
             let has_changed = std::mem::replace(&mut *self.stamps.lock(), now.clone()) != now;
-            if hung_up || has_changed {
-                reload();
+            let is_asked = hung_up || has_changed;
+            if !is_asked && failure.is_none() {
+                continue;
             }
+            let reason = reload().err().map(|error| error.to_string());
+            if let Some(error) = &reason
+                && (is_asked || reason != failure)
+            {
+                tracing::error!(error, "cannot reload {what}; what was read before stays in use");
+            }
+            failure = reason;
         }
     }
 }
@@ -62,6 +78,23 @@ mod tests {
     use std::{os::unix::fs::PermissionsExt as _, thread};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_read_is_read_again_without_another_change() {
+        let path = std::env::temp_dir().join(format!("gnudi-followed-again-{}", std::process::id()));
+        fs::write(&path, "old").unwrap();
+        let followed = Followed::new(&[&path]);
+        fs::write(&path, "another").unwrap();
+        let mut reloads = 0;
+        let reload = || {
+            reloads += 1;
+            if reloads < 3 { Err("too many open files") } else { Ok(()) }
+        };
+        let following = followed.follow("it", reload);
+        assert!(tokio::time::timeout(10 * LOOK_DELAY, following).await.is_err(), "it goes on");
+        assert_eq!(reloads, 3);
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn a_file_that_becomes_readable_has_changed() {

@@ -52,19 +52,15 @@ impl Tls {
     }
 
     /// Reloads the files; on an error the current certificate stays in use.
-    fn reload(&self) {
-        match read(&self.certificate, &self.key) {
-            Ok(config) => {
-                *self.config.write() = config;
-                tracing::info!(certificate = %self.certificate.display(), "the certificate was reloaded");
-            }
-            Err(error) => tracing::error!(%error, "cannot reload the certificate; the old one stays in use"),
-        }
+    fn reload(&self) -> Result<(), TlsError> {
+        *self.config.write() = read(&self.certificate, &self.key)?;
+        tracing::info!(certificate = %self.certificate.display(), "the certificate was reloaded");
+        Ok(())
     }
 
     /// Reloads the files on SIGHUP and when they change; never returns.
     pub async fn follow(&self) -> io::Result<()> {
-        self.followed.follow(|| self.reload()).await
+        self.followed.follow("the certificate", || self.reload()).await
     }
 }
 

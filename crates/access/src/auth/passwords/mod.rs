@@ -69,19 +69,16 @@ impl Passwords {
     }
 
     /// Reloads the file; on an error the current users stay.
-    fn reload(&self) {
-        match file::read(&self.path) {
-            Ok(hashes) => {
-                *self.users.write() = Arc::new(Users::new(hashes));
-                tracing::info!(file = %self.path.display(), "the passwords were reloaded");
-            }
-            Err(error) => tracing::error!(%error, "cannot reload the passwords; the old ones stay in use"),
-        }
+    fn reload(&self) -> Result<(), PasswordsError> {
+        let users = Users::new(file::read(&self.path)?);
+        *self.users.write() = Arc::new(users);
+        tracing::info!(file = %self.path.display(), "the passwords were reloaded");
+        Ok(())
     }
 
     /// Reloads the file on SIGHUP and when it changes; never returns.
     pub(super) async fn follow(&self) -> io::Result<()> {
-        self.followed.follow(|| self.reload()).await
+        self.followed.follow("the passwords", || self.reload()).await
     }
 
     /// Whether the password is the user's. `peer` is the client's address, if known.
@@ -206,10 +203,10 @@ mod tests {
         let (passwords, file) = passwords(&format!("admin:{}\njd:{}\n", hash("old"), hash("jd")));
         assert!(accepts(&passwords, "admin", "old").await && accepts(&passwords, "jd", "jd").await);
         fs::write(file.path(), "admin:nonsense\n").unwrap();
-        passwords.reload();
+        assert!(passwords.reload().is_err());
         assert!(accepts(&passwords, "admin", "old").await, "a file of no use changes nothing");
         fs::write(file.path(), format!("admin:{}\n", hash("new"))).unwrap();
-        passwords.reload();
+        passwords.reload().unwrap();
         assert!(accepts(&passwords, "admin", "new").await);
         assert!(!accepts(&passwords, "admin", "old").await && !accepts(&passwords, "jd", "jd").await);
     }
