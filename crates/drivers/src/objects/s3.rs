@@ -312,9 +312,13 @@ impl S3Objects {
             return Err(self.refusal(&call, &answer));
         }
         let text = String::from_utf8_lossy(&answer.body);
+        // S3 always returns it. A proxy's page for maintenance must not look like an empty bucket.
+        let Some(is_truncated) = elements(&text, "IsTruncated").next() else {
+            return Err(ObjectError::Unavailable(format!("{}: not an S3 listing", self.place)));
+        };
         Ok(Page {
             names: elements(&text, "Key").map(unescaped).collect(),
-            more: elements(&text, "IsTruncated").next() == Some("true"),
+            more: is_truncated == "true",
             token: elements(&text, "NextContinuationToken").next().map(unescaped),
         })
     }

@@ -105,6 +105,17 @@ async fn a_page_without_names_does_not_end_a_listing() {
     }
 }
 
+#[tokio::test]
+async fn a_page_of_something_else_is_no_empty_listing() {
+    const PAGES: [&[&str]; 2] = [&["<html>maintenance</html>"], &[""]];
+    for pages in PAGES {
+        let (names, _) = listed(pages).await;
+        assert!(matches!(names, Err(ObjectError::Unavailable(_))), "{names:?}");
+    }
+    let (names, _) = listed(&["<R><IsTruncated>false</IsTruncated></R>"]).await;
+    assert_eq!(names, Ok(Vec::new()));
+}
+
 /// A missing object of the log counts as lost, and is given up.
 #[tokio::test]
 async fn what_only_a_proxy_does_not_find_may_be_there() {

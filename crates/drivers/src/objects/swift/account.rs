@@ -150,10 +150,9 @@ impl Account {
                 _ if answer.body.is_empty() => return Ok(Some(names)),
                 _ => {}
             }
-            let page: Value = serde_json::from_slice(&answer.body).map_err(|error| {
+            let page: Vec<Value> = serde_json::from_slice(&answer.body).map_err(|error| {
                 ObjectError::Refused(format!("{}: not a Swift listing: {error}", self.place))
             })?;
-            let page = page.as_array().cloned().unwrap_or_default();
             let page = page.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned));
             let page: Vec<String> = page.collect();
             let Some(last) = page.last() else { return Ok(Some(names)) };
@@ -180,15 +179,27 @@ mod tests {
     use super::*;
     use crate::objects::{Secret, http::tests::server};
 
-    /// A proxy that drops arguments of URLs: all pages are the first one.
-    #[tokio::test]
-    async fn a_listing_that_repeats_a_page_ends() {
+    /// An account on a server that gives this answer to all requests.
+    async fn account_with(answer: &'static str) -> Account {
         let options = SwiftOptions {
-            url: Some(server("200 OK", r#"[{"name":"a"},{"name":"b"}]"#).await),
+            url: Some(server("200 OK", answer).await),
             preauthtoken: Some(Secret::new("tok")),
             ..SwiftOptions::default()
         };
-        let account = Account::new(&options, "swift".to_owned()).unwrap();
+        Account::new(&options, "swift".to_owned()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_listing_is_no_empty_one() {
+        let account = account_with(r#"{"status": "maintenance"}"#).await;
+        let refused = account.names("container", "").await.unwrap_err();
+        assert!(matches!(refused, ObjectError::Refused(_)), "{refused}");
+    }
+
+    /// A proxy that drops arguments of URLs: all pages are the first one.
+    #[tokio::test]
+    async fn a_listing_that_repeats_a_page_ends() {
+        let account = account_with(r#"[{"name":"a"},{"name":"b"}]"#).await;
         let listing = account.names("container", "");
         let refused =
             tokio::time::timeout(Duration::from_secs(20), listing).await.expect("it ends").unwrap_err();
