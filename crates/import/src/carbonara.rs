@@ -13,6 +13,8 @@ pub const BUCKETS_MAX: i64 = 3_600;
 /// Maximum compression ratio of LZ4.
 const RATIO_MAX: usize = 255;
 const PADDED_BYTES: usize = 9;
+/// How many nanoseconds the start of a split in its name may be off.
+const START_ERROR_MAX: u64 = 1_000;
 
 /// Why stored bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +27,13 @@ pub enum Damaged {
     Time,
 }
 
-/// The buckets of the split that starts at `start`, oldest first.
+/// The buckets of the split that starts at `named` by its name, oldest first.
 pub fn split(
     bytes: &[u8],
-    start: Timestamp,
+    named: Timestamp,
     granularity: Timespan,
 ) -> Result<Vec<(Timestamp, f64)>, Damaged> {
+    let start = split_start(named, granularity)?;
     let bucket = |index: i64| {
         // It would take the place of a bucket of the next split.
         if index >= BUCKETS_MAX {
@@ -64,6 +67,17 @@ pub fn split(
             present.map(value).collect()
         }
     }
+}
+
+/// The multiple of a split's length that is its start. Gnocchi computes starts, and names them in seconds, in double
+/// precision: if the length is no whole second, they may be off by some hundred nanoseconds.
+fn split_start(named: Timestamp, granularity: Timespan) -> Result<Timestamp, Damaged> {
+    if named < Timestamp::EPOCH {
+        return Err(Damaged::Time);
+    }
+    let length = Timespan(granularity.0.saturating_mul(BUCKETS_MAX));
+    let start = named.saturating_add(Timespan(length.0 / 2)).floor(length);
+    if start.0.abs_diff(named.0) <= START_ERROR_MAX { Ok(start) } else { Err(Damaged::Time) }
 }
 
 /// The points of the back window, oldest first.
@@ -171,6 +185,24 @@ mod tests {
         let payload = [3_600_u16.to_le_bytes().as_slice(), 1.5_f64.to_le_bytes().as_slice()].concat();
         let whole = [b"c".to_vec(), compressed(&payload)].concat();
         assert_eq!(split(&whole, Timestamp(0), SECOND), Err(Damaged::Time));
+    }
+
+    #[test]
+    fn a_split_starts_at_a_multiple_of_its_length() {
+        // A policy of 2.11 s has this granularity in Gnocchi.
+        let granularity = Timespan(2_109_999_998);
+        let padded = [[1_u8].as_slice(), 1.5_f64.to_le_bytes().as_slice()].concat();
+        let start = |named| split(&padded, Timestamp(named), granularity).map(|buckets| buckets[0].0.0);
+        // Names that Gnocchi gave.
+        for (named, expected) in [
+            (1_700_007_586_388_618_496, 1_700_007_586_388_618_400),
+            (1_700_015_182_388_611_072, 1_700_015_182_388_611_200),
+        ] {
+            assert_eq!(start(named), Ok(expected));
+        }
+        for named in [-1, i64::MIN, 1_000_000_000, 1_700_015_182_388_600_000] {
+            assert_eq!(start(named), Err(Damaged::Time));
+        }
     }
 
     #[test]

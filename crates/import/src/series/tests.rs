@@ -213,7 +213,7 @@ fn encoded_points(points: &BTreeMap<Timestamp, f64>) -> Bytes {
     lz4_flex::block::compress_prepend_size(&bytes).into()
 }
 
-/// By the start of each split, nine bytes per bucket.
+/// By the start of each split as Gnocchi names it, in double precision; nine bytes per bucket.
 fn encoded_splits(granularity: Timespan, buckets: &Buckets) -> BTreeMap<Timestamp, Bytes> {
     let span = granularity.0 * carbonara::BUCKETS_MAX;
     let mut splits: BTreeMap<Timestamp, Vec<u8>> = BTreeMap::new();
@@ -224,7 +224,8 @@ fn encoded_splits(granularity: Timespan, buckets: &Buckets) -> BTreeMap<Timestam
         bytes.push(1);
         bytes.extend(value.to_le_bytes());
     }
-    splits.into_iter().map(|(start, bytes)| (start, bytes.into())).collect()
+    let named = |start: Timestamp| Timestamp((start.0 as f64 / 1e9 * 1e9) as i64);
+    splits.into_iter().map(|(start, bytes)| (named(start), bytes.into())).collect()
 }
 
 fn policy(back_window: u64) -> ArchivePolicy {
@@ -459,6 +460,26 @@ fn a_bucket_that_is_stored_twice_hides_none_after_it() {
     assert_eq!(grain.starts, [1, 2, 4, 5].map(Timestamp::from_secs));
     let columns = [[Some(1.0), Some(2.0), Some(4.0), Some(5.0)], [Some(6.0), None, Some(7.0), None]];
     assert_eq!(grain.columns, columns);
+}
+
+#[tokio::test]
+async fn buckets_begin_at_multiples_of_any_granularity() {
+    // A policy of 33.3 s has this granularity in Gnocchi.
+    let granularity = Timespan(33_299_999_999);
+    let last: AggregationMethod = "last".parse().unwrap();
+    let item = ArchivePolicyItem::new(Some(granularity), None, None).unwrap();
+    let layout = Layout::of(&ArchivePolicy::new("p".to_owned(), 0, vec![item], [last].into()).unwrap());
+    // By their names this split begins 112 ns early, and the one before it 128 ns late.
+    let start = granularity.0 * carbonara::BUCKETS_MAX * 14_185;
+    let bucket = |index: i64| (Timestamp(start + index * granularity.0), index as f64);
+    let stored: Buckets = [-3_600, -1, 0, 1].map(bucket).into();
+    let shared = gnocchi(0);
+    {
+        let mut gnocchi = shared.0.lock();
+        gnocchi.points = Some([bucket(1)].into());
+        gnocchi.splits.insert((granularity, last), stored.clone());
+    }
+    assert_eq!(imported(&shared, &layout).await[&(granularity, last)], stored);
 }
 
 #[test]

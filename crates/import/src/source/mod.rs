@@ -48,6 +48,7 @@ pub enum SourceError {
 pub struct SplitKey {
     pub method: AggregationMethod,
     pub granularity: Timespan,
+    /// As the name gives it, which may be off: see `carbonara`.
     pub start: Timestamp,
 }
 
