@@ -13,7 +13,7 @@ use gnudi_drivers::incoming::{
     journal::{Found, JournalEntry, JournalPosition, JournalReader},
 };
 use gnudi_model::{Measure, MetricId};
-use gnudi_series::{points, removal};
+use gnudi_series::{CodecError, points, removal};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -137,17 +137,19 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
         }
         let Some(entry) = first.take() else { break };
         for record in &entry.records {
-            let mut decoded = Vec::new();
             if removal::is_removal(&record.points) {
                 let skipped = "a removal of measures, which Gnocchi does not have, is left out";
                 export.report.skipped.push(format!("metric {}: {skipped}", record.metric));
                 continue;
             }
-            if let Err(error) = points::decode(&record.points, &mut decoded) {
-                export.report.skipped.push(undecodable(record, &error));
-                continue;
-            }
-            let mut rest = &decoded[..];
+            let measures = match measures_of(record) {
+                Ok(measures) => measures,
+                Err(error) => {
+                    export.report.skipped.push(undecodable(record, &error));
+                    continue;
+                }
+            };
+            let mut rest = &measures[..];
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(rest.len().min(max - batch.measures));
                 batch.push(record.metric, now);
@@ -176,7 +178,16 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
     Ok(())
 }
 
-fn undecodable(record: &Record, error: &gnudi_series::CodecError) -> String {
+/// The measures of a record. The marker that ends a series is none: Gnocchi would take it for NaN, and each value of its bucket
+/// would be NaN.
+fn measures_of(record: &Record) -> Result<Vec<Measure>, CodecError> {
+    let mut measures = Vec::new();
+    points::decode(&record.points, &mut measures)?;
+    measures.retain(|measure| !measure.is_end_marker());
+    Ok(measures)
+}
+
+fn undecodable(record: &Record, error: &CodecError) -> String {
     format!("metric {}: {} measures cannot be read: {error}", record.metric, record.measures)
 }
 
@@ -297,4 +308,25 @@ impl<'a> ByName<'a> {
 
 fn written(body: Vec<u8>) -> Box<RawValue> {
     raw(String::from_utf8(body).expect("written as JSON"))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnudi_drivers::incoming::Position;
+    use gnudi_model::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_series_is_no_measure() {
+        let measure = |second, value| Measure { timestamp: Timestamp::from_secs(second), value };
+        let end = f64::from_bits(Measure::END_MARKER);
+        let mut bytes = Vec::new();
+        points::encode(&[measure(1, 2.0), measure(2, end), measure(3, f64::NAN)], &mut bytes);
+        let metric = MetricId(Uuid::from_u128(1));
+        let record = Record { position: Position(1), metric, measures: 3, points: bytes.into() };
+        let left: Vec<i64> =
+            measures_of(&record).unwrap().iter().map(|measure| measure.timestamp.secs()).collect();
+        assert_eq!(left, [1, 3]);
+    }
 }
