@@ -254,6 +254,33 @@ async fn a_write_without_an_answer_is_refused_once_the_next_pass_has_begun() {
     assert!(matches!(refused, Err(StoreError::Fenced { held: 10, .. })), "{refused:?}");
 }
 
+/// A call that has timed out may be delivered after it was repeated over another connection. A move or an import has written
+/// the metric again by then.
+#[tokio::test]
+async fn a_deletion_that_arrives_after_its_repetition_is_refused() {
+    let server = RedisServer::start(&[]);
+    let open = async || aggregates(&server.url(), "deletions", 1).await;
+    // The numbers of a store begin with the time at which it was opened.
+    let (earlier, later) = (open().await, open().await);
+    let id = MetricId(Uuid::from_u128(1));
+    let write =
+        MetricWrite { metric: id, blocks: Vec::new(), expired: Vec::new(), head: "written again".into() };
+    assert!(later.delete(Fence::EVERYTHING, &[id]).await[0].is_ok());
+    assert!(later.write(Fence::EVERYTHING, vec![write]).await[0].is_ok());
+    let late = earlier.delete(Fence::EVERYTHING, &[id]).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    let heads = later.read_heads(&[id]).await;
+    assert_eq!(heads[0].as_ref().unwrap().as_deref(), Some(&b"written again"[..]));
+    // One without an answer, given up before it is sent: from the next reading of the heads on it is refused.
+    let last = open().await;
+    assert!(last.delete(Fence::EVERYTHING, &[id]).now_or_never().is_none());
+    let own_heads = last.read_own_heads(Fence::EVERYTHING, &[id]).await;
+    assert_eq!(own_heads[0].as_ref().unwrap().as_deref(), Some(&b"written again"[..]));
+    let late = later.delete(Fence::EVERYTHING, &[id]).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    assert!(last.delete(Fence::EVERYTHING, &[id]).await[0].is_ok());
+}
+
 /// A batch whose caller gave up while it waited for a connection is not appended later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_is_not_appended() {

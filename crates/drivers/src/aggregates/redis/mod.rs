@@ -44,8 +44,8 @@ use crate::{
 scripts! {
     raise: "lua/fences.lua", "lua/raise.lua";
     own_heads: "lua/fences.lua", "lua/own_heads.lua";
-    write: "lua/fences.lua", "lua/write.lua";
-    delete: "lua/fences.lua", "lua/delete.lua";
+    write: "lua/fences.lua", "lua/order.lua", "lua/write.lua";
+    delete: "lua/fences.lua", "lua/order.lua", "lua/delete.lua";
     read: "lua/read.lua";
     set_aside: "lua/set_aside.lua";
     root: "lua/root.lua";
@@ -79,10 +79,10 @@ pub struct RedisAggregates {
     /// For messages.
     place: String,
     next_lane: AtomicUsize,
-    /// The number of the next write. Starts from the time: a process that opens the store again under the same lease must
-    /// use higher numbers than before.
+    /// The number of the next write or deletion. Starts from the time: a process that opens the store again under the same
+    /// lease must use higher numbers than before.
     next_write: AtomicU64,
-    /// Leases of which a write may still be under way: their sacks and tokens.
+    /// Leases of which a write or a deletion may still be under way: their sacks and tokens.
     in_doubt: Mutex<HashSet<(Sack, u64)>>,
     /// Metric ids, with names of blocks.
     damaged: Reported<Vec<u8>>,

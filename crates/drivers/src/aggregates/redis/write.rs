@@ -49,10 +49,22 @@ impl RedisAggregates {
     }
 
     pub(super) async fn write_all(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
+        self.in_doubt_until_known(fence, self.write_each(fence, writes)).await
+    }
+
+    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
+        self.in_doubt_until_known(fence, self.delete_each(fence, metrics)).await
+    }
+
+    async fn in_doubt_until_known(
+        &self,
+        fence: Fence,
+        change: impl Future<Output = Vec<Result<()>>> + Send,
+    ) -> Vec<Result<()>> {
         let lease = (fence.sack, fence.token);
         // Before the calls, since this future may be dropped before their answers.
         let was_in_doubt = !self.in_doubt.lock().insert(lease);
-        let results = self.write_each(fence, writes).await;
+        let results = change.await;
         let is_known = |result: &Result<()>| result.as_ref().err().is_none_or(StoreError::is_refusal);
         if !was_in_doubt && results.iter().all(is_known) {
             self.in_doubt.lock().remove(&lease);
@@ -92,11 +104,13 @@ impl RedisAggregates {
         self.answers(fence, writes.len(), calls, &of_calls).await
     }
 
-    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
+    async fn delete_each(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
+        let number = self.next_write.fetch_add(1, Ordering::Relaxed);
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_DELETIONS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
             let tag = &self.tags[*shard];
-            let mut call = Self::fenced_call(&self.scripts.delete, tag, fence).key(tag.key(":h"));
+            let call = Self::fenced_call(&self.scripts.delete, tag, fence).arg(number);
+            let mut call = call.key(tag.key(":w")).key(tag.key(":h"));
             for index in indexes {
                 call.push_key(layout::index_key(tag, metrics[*index]));
                 call.push_key(layout::blocks_key(tag, metrics[*index]));

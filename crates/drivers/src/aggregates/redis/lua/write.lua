@@ -6,14 +6,6 @@
 -- Returns  '', the higher token that fences this one off, or 'late' if a later write with this token was applied
 local at_once_max = 1000
 
--- A call that has timed out may still be delivered, by a retransmission of its connection after it was repeated over another.
-local lease = ARGV[1] .. ':' .. ARGV[2]
-local last_token, last = string.match(redis.call('HGET', tag .. ':w', lease) or '', '^(%d+):(%d+)$')
-if last_token == ARGV[3] and above(last, ARGV[4]) then
-  return 'late'
-end
-redis.call('HSET', tag .. ':w', lease, ARGV[3] .. ':' .. ARGV[4])
-
 local heads = {tag .. ':h'}
 local i = 5
 while i <= #ARGV do
