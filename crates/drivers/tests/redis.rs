@@ -20,7 +20,7 @@ use gnudi_drivers::{
     clients::redis::RedisOptions,
     conformance::{self, Damageable, IncomingSetup, MovableSetup},
     incoming::{
-        Append as _, Batch, Consume as _, Position, Topology as _,
+        Append as _, Batch, Consume as _, IncomingError, Position, Topology as _,
         redis::{RedisIncoming, RedisIncomingOptions},
         registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },
@@ -182,9 +182,10 @@ async fn registered(url: &str, registry: &Arc<MemoryLogRegistry>) -> Arc<RedisIn
 
 const METRIC: MetricId = MetricId(Uuid::from_u128(1));
 
-fn one_record() -> Batch {
+/// A batch that its number of measures identifies.
+fn batch(number: u32) -> Batch {
     let mut batch = Batch::default();
-    batch.push(METRIC, 1, |out| out.push(1));
+    batch.push(METRIC, number, |out| out.push(1));
     batch
 }
 
@@ -195,7 +196,7 @@ fn sack_of(log: &RedisIncoming) -> Sack {
 
 /// The position of a new record.
 async fn append(log: &RedisIncoming) -> Position {
-    log.append(one_record()).await.unwrap();
+    log.append(batch(1)).await.unwrap();
     log.positions(&[sack_of(log)]).await.unwrap()[0].newest
 }
 
@@ -217,7 +218,7 @@ async fn a_master_that_was_replaced_is_left() {
     sentinels.replace_master();
     let is_left = async || {
         // Refused, or lost, until then.
-        log.append(one_record()).await.ok();
+        log.append(batch(1)).await.ok();
         entries() > 1
     };
     until("an entry on the new master", is_left).await;
@@ -286,11 +287,6 @@ async fn a_deletion_that_arrives_after_its_repetition_is_refused() {
 async fn what_was_given_up_is_not_appended() {
     let server = RedisServer::start(&[]);
     let driver = seldom_polling(&server.url(), "queue").await;
-    let batch = |number: u32| {
-        let mut batch = Batch::default();
-        batch.push(METRIC, number, |out| out.push(1));
-        batch
-    };
     server.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     // Both connections for appends wait for the server.
     let mut busy = Vec::new();
@@ -314,6 +310,33 @@ async fn what_was_given_up_is_not_appended() {
     let mut numbers: Vec<u32> = records.iter().map(|record| record.measures).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 4]);
+}
+
+/// A server that hung executes what it has received as soon as it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_refused_while_the_server_hung_is_not_appended() {
+    let server = RedisServer::start(&[]);
+    let mut options = incoming_options(&server.url(), SETUP, "hung");
+    options.numbering_interval = Duration::from_hours(1);
+    let connect_timeout = Duration::from_millis(500);
+    (options.redis.timeout, options.redis.connect_timeout) = (Duration::from_secs(1), connect_timeout);
+    let driver = RedisIncoming::open(options, None, CLUSTER).await.unwrap();
+    // Both connections for appends are made.
+    for number in [1, 2] {
+        until("an append", async || driver.append(batch(number)).await.is_ok()).await;
+    }
+    server.process.pause();
+    let refused = driver.append(batch(3)).await;
+    assert!(matches!(refused, Err(IncomingError::Unavailable(_))), "{refused:?}");
+    // A connection knows the server's clock as exactly as it took to connect.
+    tokio::time::sleep(connect_timeout).await;
+    server.process.resume();
+    until("appends go on", async || driver.append(batch(4)).await.is_ok()).await;
+    let reader = seldom_polling(&server.url(), "hung").await;
+    let records = reader.pending(sack_of(&reader), Position(0), usize::MAX).await.unwrap().records;
+    let numbers: Vec<u32> = records.iter().map(|record| record.measures).collect();
+    assert!([1, 2, 4].iter().all(|number| numbers.contains(number)), "{numbers:?}");
+    assert!(!numbers.contains(&3), "{numbers:?}");
 }
 
 /// A server that was emptied, while in use and before a start, and one that replaces a log in another store.
@@ -470,7 +493,7 @@ async fn a_split_begins_once_the_old_sacks_are_sealed() {
     // Reads the record.
     assert!(log.settle().await.unwrap().draining);
     assert_eq!(log.numbering(), Numbering::settled(SETUP.sack_count));
-    log.append(one_record()).await.unwrap();
+    log.append(batch(1)).await.unwrap();
     assert_eq!((log.numbering().count.get(), log.numbering().draining), (8, true));
 }
 
@@ -481,7 +504,7 @@ async fn a_worker_learns_of_a_split_from_what_arrives() {
     let url = server.url();
     let (api, worker) = (seldom_polling(&url, "arrivals").await, seldom_polling(&url, "arrivals").await);
     let split = api.split().await.unwrap();
-    api.append(one_record()).await.unwrap();
+    api.append(batch(1)).await.unwrap();
     assert_eq!(worker.numbering(), Numbering::settled(SETUP.sack_count));
     assert_eq!(worker.arrivals().await, [Sack::of(METRIC, split.count)]);
     assert_eq!(worker.numbering(), split);
@@ -494,11 +517,11 @@ async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {
     // With this prefix the metric's sack lies on the third node.
     let log = incoming(&cluster.url(), SETUP, "gnudi").await;
     cluster.nodes[1].process.stop();
-    until("an append", async || log.append(one_record()).await.is_ok()).await;
+    until("an append", async || log.append(batch(1)).await.is_ok()).await;
     let registry: Arc<dyn LogRegistry> = Arc::<MemoryLogRegistry>::default();
     let options = incoming_options(&cluster.url(), SETUP, "gnudi");
     let other = RedisIncoming::open(options, Some(registry), CLUSTER).await.unwrap();
-    until("an append", async || other.append(one_record()).await.is_ok()).await;
+    until("an append", async || other.append(batch(1)).await.is_ok()).await;
     // A checkpoint trims the sacks of the others.
     let sacks: Vec<Sack> = SETUP.sack_count.sacks().collect();
     assert!(log.positions(&sacks).await.is_err());

@@ -7,6 +7,7 @@ use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
     Pipeline, RedisConnectionInfo, TlsCertificates, Value, aio::MultiplexedConnection,
 };
+use tokio::time::Instant;
 
 use super::{
     durability::RedisDurability,
@@ -98,6 +99,26 @@ impl std::fmt::Display for Place {
 pub(super) struct Connection {
     pub(super) mux: MultiplexedConnection,
     pub(super) server: Server,
+    /// `None` without permission for TIME.
+    clock: Option<ServerClock>,
+}
+
+/// A server's clock.
+#[derive(Clone, Copy, Debug)]
+struct ServerClock {
+    /// When it was asked for.
+    asked: Instant,
+    /// The answer, in microseconds since 1970.
+    us: u64,
+}
+
+impl Connection {
+    /// The server's time at a moment of ours, in microseconds since 1970, never too early: up to a round trip later, unless a
+    /// clock is set. Empty if it is unknown.
+    pub(super) fn server_time(&self, moment: Instant) -> String {
+        let after = |clock: ServerClock| moment.saturating_duration_since(clock.asked).as_micros() as u64;
+        self.clock.map(|clock| clock.us.saturating_add(after(clock)).to_string()).unwrap_or_default()
+    }
 }
 
 /// The server's state, as reported.
@@ -132,6 +153,8 @@ impl Connector {
         for name in ["appendonly", "appendfsync", "maxmemory-policy"] {
             pipeline.add_command(redis::cmd("CONFIG").arg("GET").arg(name).take());
         }
+        pipeline.add_command(redis::cmd("TIME"));
+        let asked = Instant::now();
         let answers = self.ask(&mut mux, place, &pipeline).await?;
         let (loaded, reported) = answers.split_at(self.scripts.len());
         for answer in loaded {
@@ -139,11 +162,15 @@ impl Connector {
                 return Err(unready(place, error));
             }
         }
-        let [replication, appendonly, appendfsync, eviction] = reported else {
+        let [replication, appendonly, appendfsync, eviction, time] = reported else {
             return Err(ClientError::Unavailable(format!("{place} returned an unexpected response")));
         };
         let server = Server::reported(place.clone(), replication, [appendonly, appendfsync], eviction);
-        Ok(Connection { mux, server })
+        let clock = redis::from_redis_value(time.clone()).ok().map(|(seconds, us): (u64, u64)| {
+            let us = seconds.saturating_mul(1_000_000).saturating_add(us);
+            ServerClock { asked, us }
+        });
+        Ok(Connection { mux, server, clock })
     }
 
     /// Queries a sentinel for the master.

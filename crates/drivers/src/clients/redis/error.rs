@@ -24,6 +24,8 @@ pub(super) enum Refusal {
     Ask(String),
     /// The script is not loaded: scripts were flushed.
     NoScript,
+    /// By the server's clock the call was given up before it arrived.
+    Late,
     /// The server is no longer a master.
     NotMaster,
     /// Retry soon: the server loads its data, or the cluster reassigns slots.
@@ -49,6 +51,7 @@ pub(super) fn refusal(error: &ServerError) -> Refusal {
             // A full disk, too few replicas, or a slow script: all temporary.
             "MISCONF" | "NOREPLICAS" | "BUSY" => Refusal::Final(ClientError::Unavailable(text)),
             "UNBLOCKED" => Refusal::NotMaster,
+            "LATE" => Refusal::Late,
             // A script's error contains the error of a command within it.
             _ if text.contains("-READONLY") => Refusal::NotMaster,
             _ if text.contains("-OOM") => Refusal::Final(ClientError::NoSpace(text)),

@@ -332,7 +332,7 @@ impl RedisClient {
             if ask.is_some() {
                 pipeline.add_command(redis::cmd("ASKING"));
             }
-            pipeline.add_command(call.packed(&connection.server.run));
+            pipeline.add_command(call.packed(&connection, deadline));
         }
         let replicas_min = match confirm {
             Confirm::Master => 0,
@@ -488,6 +488,11 @@ impl Again {
             Refusal::NoScript => {
                 node.disconnect();
                 self.redirect("the server forgets scripts", PendingCall { ask: None, ..waiting });
+            }
+            Refusal::Late => {
+                // If there is time left a clock was set: a new connection asks for it.
+                node.disconnect();
+                self.redirect("it arrived too late", PendingCall { ask: None, ..waiting });
             }
             Refusal::NotMaster => {
                 node.disconnect();

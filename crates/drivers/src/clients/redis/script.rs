@@ -1,8 +1,9 @@
 //! Lua scripts, and calls that are sent in batches.
 
 use redis::{Arg, Cmd, ToRedisArgs};
+use tokio::time::Instant;
 
-use super::slots::slot_of;
+use super::{connection::Connection, slots::slot_of};
 
 /// A script, which a server executes atomically.
 #[derive(Clone)]
@@ -73,7 +74,7 @@ pub struct Call {
     kind: CallKind,
     keys: Vec<Vec<u8>>,
     arguments: Cmd,
-    with_run: bool,
+    with_server: bool,
 }
 
 enum CallKind {
@@ -102,7 +103,7 @@ impl Call {
     }
 
     fn with_slot(kind: CallKind, slot: u16) -> Self {
-        Call { slot, repeatable: true, kind, keys: Vec::new(), arguments: Cmd::new(), with_run: false }
+        Call { slot, repeatable: true, kind, keys: Vec::new(), arguments: Cmd::new(), with_server: false }
     }
 
     #[must_use]
@@ -132,15 +133,16 @@ impl Call {
         self
     }
 
-    /// Appends the id of the server's history as the last argument.
+    /// Appends as the last arguments the id of the server's history, and its time in microseconds at which the call is given
+    /// up, or an empty text if that is unknown.
     #[must_use]
-    pub fn with_run(mut self) -> Self {
-        self.with_run = true;
+    pub fn with_server(mut self) -> Self {
+        self.with_server = true;
         self
     }
 
-    /// The command for a server with this history.
-    pub(super) fn packed(&self, run: &str) -> Cmd {
+    /// The command for a server.
+    pub(super) fn packed(&self, connection: &Connection, deadline: Instant) -> Cmd {
         let arguments = self.arguments.args_iter();
         let mut cmd = Cmd::new();
         match &self.kind {
@@ -155,8 +157,8 @@ impl Call {
                 cmd.arg(bytes);
             }
         }
-        if self.with_run {
-            cmd.arg(run);
+        if self.with_server {
+            cmd.arg(connection.server.run.as_str()).arg(connection.server_time(deadline));
         }
         cmd
     }

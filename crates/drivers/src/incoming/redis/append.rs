@@ -207,7 +207,7 @@ impl Store {
                 _ => {
                     let tag = &self.tags[usize::from(group)];
                     let call = Call::script(&self.scripts.append, tag).key(tag.key(":m")).key(tag.key(":z"));
-                    let call = call.arg(count.get()).arg(&limit).arg(passed).only_once().with_run();
+                    let call = call.arg(count.get()).arg(&limit).arg(passed).only_once().with_server();
                     calls.push((call, 0, Vec::new()));
                     open.insert(group, calls.len() - 1);
                     calls.len() - 1

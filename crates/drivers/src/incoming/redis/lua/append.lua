@@ -2,18 +2,27 @@
 --
 -- KEYS     the group's `:m`, `:z`, the stream of each sack
 -- ARGV     count of sacks, limit of waiting bytes or '', position above which to go on, then for each sack: number, measures,
---          payload; last the name of the server's history
+--          payload; last the name of the server's history, and the time in microseconds at which the caller gives up, or ''
 -- Returns  {'taken', position}; {'closed', count}: the group accepts appends by that count, now or soon;
---          {'full', bytes}
+--          {'full', bytes}; the error LATE
 local tag = string.sub(KEYS[1], 1, -3)
 local overhead_bytes = 64
 -- A server that took over may lack its predecessor's last entries, or all, and its clock may be behind: its positions begin
 -- this far ahead of its clock, and of its last position.
 local ahead_of_clock_us, ahead_of_last_us = 3600e6, 600e6
 
-local count, limit, passed, run = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 'r:' .. ARGV[#ARGV]
+local count, limit, passed, run = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 'r:' .. ARGV[#ARGV - 1]
 local meta = tag .. ':m'
-local sacks = (#ARGV - 4) / 3
+local sacks = (#ARGV - 5) / 3
+
+-- A call that has timed out may still be delivered, by a retransmission of its connection, or by a server that hung. What its
+-- client was told is refused must not come behind newer measures, nor remove them.
+local time, given_up_at = redis.call('TIME'), tonumber(ARGV[#ARGV])
+local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
+if given_up_at and now > given_up_at then
+  return redis.error_reply('LATE the caller has given up')
+end
+
 local ask = {meta, 'count', 'closed', 'last', run, 'total', 'e' .. count}
 for i = 1, sacks do
   ask[6 + 1 + i] = 'n' .. count .. ':' .. ARGV[3 * i + 1]
@@ -35,8 +44,6 @@ if limit and bytes > limit then
   return {'full', string.format('%.0f', bytes)}
 end
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
 -- A server that lost its data has no position, or an old one; the log may have begun far ahead of its clock.
 local last = math.max(tonumber(have[3] or '0'), passed)
 local position
