@@ -267,7 +267,7 @@ impl Connection {
     }
 }
 
-pub(crate) async fn within<T>(
+async fn within<T>(
     limit: Option<Duration>,
     answer: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {

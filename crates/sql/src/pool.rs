@@ -5,20 +5,21 @@
 
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
-    Connector, DatabaseOptions, Dialect, IdleConnections, Purpose, Row, Statement, connection::within,
+    Connector, DatabaseOptions, Dialect, IdleConnections, Purpose, Row, Statement, connection::no_answer,
     readers::SqliteReaders,
 };
 
 #[derive(Debug)]
 pub enum Pool {
     Sqlite(SqliteReaders),
-    Server(Box<ServerPool>),
+    Server(Arc<ServerPool>),
 }
 
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct ServerPool {
     dialect: Dialect,
     limit: Duration,
     /// Limits open connections.
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     idle: IdleConnections,
 }
 
@@ -37,11 +38,11 @@ impl Pool {
             DatabaseOptions::Sqlite(options) => return SqliteReaders::open(options).await.map(Pool::Sqlite),
             DatabaseOptions::Server(server) => server,
         };
-        Ok(Pool::Server(Box::new(ServerPool {
+        Ok(Pool::Server(Arc::new(ServerPool {
             connector: Connector::new(options),
             dialect: server.server.into(),
             limit: server.timeout,
-            permits: Semaphore::new(server.readers_max.max(1) as usize),
+            permits: Arc::new(Semaphore::new(server.readers_max.max(1) as usize)),
             idle: IdleConnections::default(),
         })))
     }
@@ -61,7 +62,7 @@ impl Pool {
     pub async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         match self {
             Pool::Sqlite(readers) => readers.fetch(statement, usize::MAX).await,
-            Pool::Server(pool) => Box::pin(within(Some(pool.limit), pool.fetch_all(statement))).await,
+            Pool::Server(pool) => pool.fetch_all(statement).await,
         }
     }
 
@@ -96,9 +97,23 @@ impl Pool {
 }
 
 impl ServerPool {
-    async fn fetch_all(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
+    /// A server goes on with a statement whose connection is closed. So one that has begun goes on here, too, within its
+    /// time, and counts against the limit, even if its caller is gone.
+    async fn fetch_all(self: &Arc<Self>, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
+        let (pool, limit, begun) = (Arc::clone(self), self.limit, Instant::now());
         let closed = |_| sqlx::Error::Io(io::Error::other("the index was closed"));
-        let _permit = self.permits.acquire().await.map_err(closed)?;
+        let permit = timeout(limit, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| no_answer(limit))?.map_err(closed)?;
+        let fetched = tokio::spawn(async move {
+            let rest = limit.saturating_sub(begun.elapsed());
+            let rows = Box::pin(timeout(rest, pool.fetch(statement))).await;
+            drop(permit);
+            rows.unwrap_or_else(|_| Err(no_answer(limit)))
+        });
+        fetched.await.unwrap_or_else(|error| Err(sqlx::Error::Io(io::Error::other(error))))
+    }
+
+    async fn fetch(&self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         if let Some(mut open) = self.idle.take(Instant::now()) {
             let outcome = open.connection.fetch_all(statement.clone()).await;
             if !open.connection.is_lost() {
@@ -129,13 +144,13 @@ mod tests {
         let connector = Connector::new(&DatabaseOptions::from(&options));
         let start = Instant::now();
         let connection = connector.connect(Purpose::Read).await.unwrap();
-        let pool = ServerPool {
+        let pool = Arc::new(ServerPool {
             connector,
             dialect: Dialect::Sqlite,
             limit: Duration::from_secs(10),
-            permits: Semaphore::new(1),
+            permits: Arc::new(Semaphore::new(1)),
             idle: IdleConnections::default(),
-        };
+        });
         let since = start.checked_sub(CONNECTION_AGE_MAX).unwrap();
         pool.idle.keep(OpenConnection { connection, since, generation: 0 });
         pool.fetch_all(Statement::whole(Dialect::Sqlite, "SELECT 1")).await.unwrap();

@@ -1,12 +1,14 @@
-//! Which errors end a connection: from servers of the tests' own, which speak just enough of the protocols.
+//! What ends a connection: with servers of the tests' own, which speak just enough of the protocols.
 
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     thread::{self, JoinHandle},
 };
 
-use gnudi_sql::{Class, Connector, DatabaseOptions, Purpose, class, is_lost};
+use gnudi_sql::{Class, Connector, DatabaseOptions, Pool, Purpose, class, is_lost};
+use tokio::sync::oneshot;
 
 /// A server, and how to connect to it. What it returns is the result of its thread.
 fn start<T: Send + 'static>(
@@ -93,6 +95,11 @@ fn postgres(client: &mut TcpStream, severity: &str, code: &str) {
     greet_postgres(client);
     client.read_exact(&mut [0]).unwrap();
     take_from_postgres(client);
+    refuse_postgres(client, severity, code);
+}
+
+/// Answers by an error.
+fn refuse_postgres(client: &mut TcpStream, severity: &str, code: &str) {
     let fields = format!("S{severity}\0V{severity}\0C{code}\0Mrefused\0\0");
     let length = (fields.len() as u32 + 4).to_be_bytes();
     client.write_all(&[&b"E"[..], &length, fields.as_bytes()].concat()).unwrap();
@@ -221,4 +228,48 @@ async fn tls_that_fails_is_done_without_unless_it_is_required() {
         assert_eq!(connected.is_ok(), connects, "{mode}: {:?}", connected.err());
         server.join().unwrap();
     }
+}
+
+/// Takes a statement that is to be prepared: the messages up to the one that asks for the answers.
+fn take_statement_from_postgres(client: &mut TcpStream) {
+    let mut kind = [0];
+    while kind != *b"S" {
+        client.read_exact(&mut kind).unwrap();
+        take_from_postgres(client);
+    }
+}
+
+/// Callers that give up would otherwise have the server execute any number of statements, each over another connection.
+#[tokio::test]
+async fn a_read_that_was_given_up_keeps_its_connection_until_it_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgresql://me@{}/index?sslmode=disable", listener.local_addr().unwrap());
+    let DatabaseOptions::Server(mut options) = DatabaseOptions::from_url(&url).unwrap() else {
+        panic!("{url}")
+    };
+    options.readers_max = 1;
+    let (asked, is_asked) = oneshot::channel();
+    let (answer, may_answer) = mpsc::channel::<()>();
+    let server = thread::spawn(move || {
+        let mut client = accept(&listener);
+        greet_postgres(&mut client);
+        take_statement_from_postgres(&mut client);
+        asked.send(()).unwrap();
+        may_answer.recv().unwrap();
+        refuse_postgres(&mut client, "ERROR", "42601");
+        client.write_all(b"Z\0\0\0\x05I").unwrap();
+        // The next caller's.
+        take_statement_from_postgres(&mut client);
+        refuse_postgres(&mut client, "ERROR", "42601");
+    });
+    let pool = Pool::open(&DatabaseOptions::Server(options)).await.unwrap();
+    let given_up = pool.fetch_all(pool.statement("SELECT 1"));
+    tokio::select! {
+        rows = given_up => panic!("{:?}", rows.map(|rows| rows.len())),
+        asked = is_asked => asked.unwrap(),
+    }
+    answer.send(()).unwrap();
+    let refused = pool.fetch_all(pool.statement("SELECT 2")).await.map(|rows| rows.len()).unwrap_err();
+    assert_eq!(class(&refused), Class::Other, "{refused}");
+    server.join().unwrap();
 }
