@@ -282,6 +282,28 @@ async fn a_deletion_that_arrives_after_its_repetition_is_refused() {
     assert!(last.delete(Fence::EVERYTHING, &[id]).await[0].is_ok());
 }
 
+/// It would bring the data of a deleted metric back, and nothing would remove them any more.
+#[tokio::test]
+async fn a_write_without_an_answer_is_refused_once_its_metric_is_deleted() {
+    let server = RedisServer::start(&[]);
+    let open = async || aggregates(&server.url(), "deleted", 1).await;
+    // The numbers of a store begin with the time at which it was opened.
+    let (earlier, store) = (open().await, open().await);
+    let fence = Fence { token: 9, ..Fence::EVERYTHING };
+    let metric = MetricId(Uuid::from_u128(1));
+    let write = |head: &'static str| {
+        vec![MetricWrite { metric, blocks: Vec::new(), expired: Vec::new(), head: head.into() }]
+    };
+    store.raise(fence).await.unwrap();
+    assert!(earlier.write(fence, write("before")).await[0].is_ok());
+    assert!(store.delete(fence, &[metric]).await[0].is_ok());
+    // Still under way.
+    let late = earlier.write(fence, write("late")).await.remove(0);
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    assert!(matches!(store.read_heads(&[metric]).await[0], Ok(None)));
+    assert!(store.write(fence, write("next")).await[0].is_ok());
+}
+
 /// A batch whose caller gave up while it waited for a connection is not appended later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_is_not_appended() {
