@@ -307,20 +307,21 @@ async fn old_entries_go(url: &str) {
     index.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
     let last = index.entries_from(before + 4).await.unwrap().pop().unwrap();
     assert_eq!(last.touched, Touched::default().with_created([metric(1)]), "what is new is told as such");
-    let numbers: Vec<_> =
-        index.entries_from(before + 1).await.unwrap().iter().map(|entry| entry.number).collect();
+    let entries = index.entries_from(before + 1).await.unwrap();
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, [before + 1, before + 2, before + 3, before + 4]);
+    assert_eq!(entries[0].touched, entries[1].touched);
+    assert_ne!(entries[0].transaction, entries[1].transaction, "they are told apart with one number, too");
 }
 
 /// A cache of a new database that has seen a change of another process.
-async fn follower(database: &Database, name: &str) -> Cache {
-    let cache = cache(&database.create_database(name)).await;
+async fn follower(database: &Database, name: &str, unseen_max: Duration) -> Cache {
+    let cache = cache_within(&database.create_database(name), SEEN_WITHIN, unseen_max).await;
     create_default_archive_policies(&cache, &ArchivePolicy::default_methods()).await.unwrap();
     let other = SqlIndexer::open(&DatabaseOptions::from_url(&database.url(name)).unwrap()).await.unwrap();
     let subscription = cache.change_log().unwrap().subscribe();
     other.create_metrics(vec![new_metric(1)]).await.remove(0).unwrap();
-    let is_told = || matches!(&subscription.take().created, Which::These(ids) if !ids.is_empty());
-    until(true, async || is_told()).await;
+    until(true, async || subscription.take().created != Which::default()).await;
     cache
 }
 
@@ -333,7 +334,7 @@ async fn replace_last_change(cache: &Cache, database: &Database, name: &str, cha
 
 /// A replica that lacks the latest transaction becomes the primary, and another one gets its number.
 async fn a_lost_entry_is_noticed(database: &Database) {
-    let cache = follower(database, "lost").await;
+    let cache = follower(database, "lost", UNSEEN_MAX).await;
     let back_window = async || cache.archive_policy("low").await.unwrap().unwrap().back_window;
     assert_eq!(back_window().await, 0);
     let change = "UPDATE archive_policy SET back_window = 3 WHERE name = 'low'";
@@ -344,18 +345,43 @@ async fn a_lost_entry_is_noticed(database: &Database) {
 /// With such a transaction goes its change of a type, and another change gets its version. The connection stays, as with a
 /// proxy.
 async fn a_lost_change_of_a_type_is_noticed(database: &Database) {
-    let cache = follower(database, "types").await;
-    // Neither a new type nor a resource of it is in the feed.
+    let cache = follower(database, "types", UNSEEN_MAX).await;
+    create_vm(&cache).await;
+    replace_last_change(&cache, database, "types", RENAME_ATTRIBUTE).await;
+    until(true, async || has_host(&cache).await).await;
+}
+
+/// As above, but while there are no polls: the feed has nothing of it.
+async fn a_change_of_a_type_that_is_lost_unseen_is_noticed(database: &Database) {
+    let cache = follower(database, "outage", Duration::from_millis(500)).await;
+    create_vm(&cache).await;
+    database.execute("outage", "ALTER TABLE index_change RENAME TO unseen");
+    let is_used = async || {
+        cache.archive_policy("low").await.unwrap().unwrap();
+        cache.cached_policy("low").is_some()
+    };
+    until(false, is_used).await;
+    database.execute("outage", &format!("{RENAME_ATTRIBUTE}; ALTER TABLE unseen RENAME TO index_change"));
+    until(true, async || has_host(&cache).await).await;
+}
+
+/// Creates a type with the attribute `vcpus`, and a resource of it: neither is in the feed.
+async fn create_vm(cache: &Cache) {
     let kind = AttributeKind::Number { min: None, max: None };
     let attributes = BTreeMap::from([("vcpus".into(), Attribute { kind, required: false, fill: None })]);
     cache.create_resource_type(ResourceType { name: "vm".into(), attributes }).await.unwrap();
     let new = NewResource { resource_type: "vm".to_owned(), ..new_resource(1) };
     cache.create_resources(vec![new]).await.remove(0).unwrap();
-    replace_last_change(&cache, database, "types", "UPDATE resource_attribute SET name = 'host'").await;
+}
+
+/// Another type at the same version.
+const RENAME_ATTRIBUTE: &str = "UPDATE resource_attribute SET name = 'host'";
+
+/// Whether that type's attribute is known.
+async fn has_host(cache: &Cache) -> bool {
     let attributes = BTreeMap::from([("host".into(), AttributeValue::Number(1.0))]);
     let change = ResourceChange { attributes, ..ResourceChange::default() };
-    let id = Uuid::from_u128(1);
-    until(true, async || cache.update_resource("vm", id, change.clone()).await.is_ok()).await;
+    cache.update_resource("vm", Uuid::from_u128(1), change).await.is_ok()
 }
 
 async fn changes_are_told(kind: Kind, seed: u64) {
@@ -365,6 +391,7 @@ async fn changes_are_told(kind: Kind, seed: u64) {
     old_entries_go(&database.create_database("old")).await;
     a_lost_entry_is_noticed(&database).await;
     a_lost_change_of_a_type_is_noticed(&database).await;
+    a_change_of_a_type_that_is_lost_unseen_is_noticed(&database).await;
     nothing_is_remembered_unseen(&database).await;
 }
 

@@ -1,6 +1,6 @@
 //! Polls an index shared with other processes for their changes, and invalidates the caches.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use tokio::{
     task::JoinHandle,
@@ -65,7 +65,7 @@ async fn follow(
     options: FollowOptions,
     mut place: FeedPosition,
 ) {
-    let mut is_shut = false;
+    let (mut is_shut, mut has_failed) = (false, false);
     loop {
         sleep(options.poll_interval).await;
         let asked = Instant::now();
@@ -75,6 +75,11 @@ async fn follow(
         match looked {
             Ok(Ok(seen)) => {
                 place = FeedPosition { seen, at: asked };
+                if mem::take(&mut has_failed) {
+                    // Another primary may answer now. What was read of transactions that it lacks is in no entry,
+                    // if they were lost before a poll saw them.
+                    forget(&index, &caches);
+                }
                 if is_shut {
                     tracing::info!("changes of other processes are seen again");
                     caches.shut(false);
@@ -85,6 +90,7 @@ async fn follow(
             Ok(Err(error)) => tracing::debug!(%error, "changes of other processes are not seen"),
             Err(_) => tracing::debug!("changes of other processes are not seen in time"),
         }
+        has_failed = true;
         if !is_shut && place.at.elapsed() >= options.unseen_max {
             tracing::warn!(
                 "no changes of other processes were seen for too long: the index's cache is not used"
@@ -93,6 +99,12 @@ async fn follow(
             is_shut = true;
         }
     }
+}
+
+/// Invalidates everything, after committed changes may have been lost.
+fn forget(index: &SqlIndexer, caches: &Caches) {
+    index.forget_types();
+    caches.invalidate(&Touched::everything());
 }
 
 /// Invalidates everything changed since an entry; returns the latest one.
@@ -106,8 +118,7 @@ async fn poll(index: &SqlIndexer, caches: &Caches, seen: &FeedEntry) -> Result<F
         let is_whole = entries.iter().map(|entry| entry.number).eq(numbers);
         if entries.first() != Some(&seen) || !is_whole {
             let latest = index.latest().await?;
-            index.forget_types();
-            caches.invalidate(&Touched::everything());
+            forget(index, caches);
             return Ok(latest);
         }
         for entry in &entries[1..] {

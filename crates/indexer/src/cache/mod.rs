@@ -11,7 +11,8 @@
 //! Each process has its own cache. Items that another process creates are found, since misses are not cached.
 //! Its changes and deletions are in the index's feed, which [`CachedIndexer::follow`] polls: a cache lags by
 //! at most one interval. Changes of its own are taken from there once more, since one may be committed only
-//! after its caller has got no answer in time. If polling fails for too long, the cache is cleared and not
+//! after its caller has got no answer in time. After a failure of a poll the cache is cleared: another primary
+//! may answer, which lacks what was read from the former one. If polling fails for too long, the cache is not
 //! used until it works again. Within the interval a deleted metric may still be found: its measures are
 //! accepted, and dropped by the worker that removes the metric. Writes are checked by the database, never by
 //! the cache.

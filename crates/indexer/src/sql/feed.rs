@@ -3,6 +3,8 @@
 //! Write transactions are serialised across processes. A number is one more than the highest so far, so numbers are in
 //! the order of commits, and a reader that has seen a number has seen all before it.
 
+use uuid::Uuid;
+
 use super::{Connection, Dialect, Row, SqlIndexer, Statement};
 use crate::{Result, Touched};
 
@@ -18,33 +20,32 @@ const ROWS_READ_MAX: usize = 1000;
 pub struct FeedEntry {
     /// Contiguous in the order of commits.
     pub number: i64,
-    /// The random id of the process that made them.
-    pub process: i64,
+    /// Random: another primary may give the number to another transaction with the same changes.
+    pub transaction: i64,
     pub touched: Touched,
 }
 
+/// The column is called `process` since it had one id for all transactions of a process.
 const SELECT: &str = "SELECT number, process, touched FROM index_change";
 
 fn decode(row: &Row) -> Result<FeedEntry> {
-    let (number, process) = (row.try_get(0)?, row.try_get(1)?);
-    Ok(FeedEntry { number, process, touched: Touched::from_text(row.try_get(2)?) })
+    let (number, transaction) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(FeedEntry { number, transaction, touched: Touched::from_text(row.try_get(2)?) })
 }
 
 /// Appends a row, within the transaction that it describes.
-pub(super) async fn append(
-    connection: &mut Connection,
-    process: i64,
-    touched: &Touched,
-) -> Result<(), gnudi_sql::Error> {
-    let text = match connection.dialect() {
-        Dialect::Postgres => "CAST(? AS BYTEA)",
-        _ => "?",
+pub(super) async fn append(connection: &mut Connection, touched: &Touched) -> Result<(), gnudi_sql::Error> {
+    let transaction = Uuid::new_v4().as_u64_pair().0 as i64;
+    let values = match connection.dialect() {
+        Dialect::Postgres => "CAST(? AS BIGINT), CAST(? AS BYTEA)",
+        _ => "?, ?",
     };
     let insert = format!(
         "INSERT INTO index_change (number, process, touched) \
-         SELECT COALESCE(MAX(number), 0) + 1, {process}, {text} FROM index_change"
+         SELECT COALESCE(MAX(number), 0) + 1, {values} FROM index_change"
     );
-    let insert = Statement::new(connection.dialect(), insert).bind(touched.to_text().into_bytes());
+    let insert = Statement::new(connection.dialect(), insert).bind(transaction);
+    let insert = insert.bind(touched.to_text().into_bytes());
     connection.execute(insert).await.map(|_| ())
 }
 
@@ -72,7 +73,7 @@ impl SqlIndexer {
     pub async fn latest(&self) -> Result<FeedEntry> {
         let select = format!("{SELECT} ORDER BY number DESC LIMIT 1");
         let row = self.readers.fetch_optional(Statement::new(self.readers.dialect(), select)).await?;
-        let none = || Ok(FeedEntry { number: 0, process: 0, touched: Touched::default() });
+        let none = || Ok(FeedEntry { number: 0, transaction: 0, touched: Touched::default() });
         row.map_or_else(none, |row| decode(&row))
     }
 

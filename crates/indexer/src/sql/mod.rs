@@ -145,15 +145,13 @@ impl SqlIndexer {
         } else {
             Some(connection)
         };
-        // A random id of this process among the writers of the index.
-        let process = Uuid::new_v4().as_u64_pair().0 as i64;
         let space = match options {
             DatabaseOptions::Sqlite(options) => options.space.clone(),
             DatabaseOptions::Server(_) => None,
         };
         let readers = Arc::new(Pool::open(options).await?);
         let damage = Arc::<Damage>::default();
-        let context = Context::new(texts.clone(), damage.clone(), process, readers.clone(), space);
+        let context = Context::new(texts.clone(), damage.clone(), readers.clone(), space);
         let writer = Writer::start(connector, connection, context);
         Ok(SqlIndexer {
             readers,

@@ -384,7 +384,7 @@ async fn record_touched(
     if touched.is_nothing() {
         return Ok(());
     }
-    feed::append(connection, context.process, touched).await?;
+    feed::append(connection, touched).await?;
     if context.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(FEED_ROWS_BETWEEN_REMOVALS) {
         feed::prune(connection).await?;
     }
@@ -405,8 +405,6 @@ pub(super) struct Context {
     pub(super) texts: Arc<Texts>,
     pub(super) damage: Arc<Damage>,
     types: Arc<TypeCache>,
-    /// The id of this process.
-    process: i64,
     /// Number of feed rows written.
     told: AtomicU32,
     checkpoints: Checkpoints,
@@ -419,12 +417,11 @@ impl Context {
     pub(super) fn new(
         texts: Arc<Texts>,
         damage: Arc<Damage>,
-        process: i64,
         readers: Arc<Pool>,
         space: Option<Arc<dyn DiskSpace>>,
     ) -> Self {
         let (types, checkpoints) = (Arc::default(), Checkpoints::default());
-        Context { texts, damage, types, process, told: AtomicU32::new(0), checkpoints, readers, space }
+        Context { texts, damage, types, told: AtomicU32::new(0), checkpoints, readers, space }
     }
 
     /// The types as seen by this transaction.

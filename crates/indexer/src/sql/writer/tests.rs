@@ -45,7 +45,7 @@ async fn a_second_attempt_has_the_types_that_are_there_then() {
 
     let connector = Connector::new(&DatabaseOptions::from(&options));
     let mut connection = Some(connector.connect(Purpose::Write).await.unwrap());
-    let context = Context::new(indexer.texts.clone(), Arc::default(), 1, indexer.readers.clone(), None);
+    let context = Context::new(indexer.texts.clone(), Arc::default(), indexer.readers.clone(), None);
     let id = Uuid::from_u128(1);
     let new = NewResource {
         attributes: BTreeMap::from([("a".into(), AttributeValue::String("x".into()))]),
