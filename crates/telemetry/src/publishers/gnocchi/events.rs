@@ -106,7 +106,7 @@ async fn create(
     Ok(())
 }
 
-/// Patches the changed attributes. Associated resources are left alone: for them Ceilometer sends a whole search
+/// Patches the attributes. Associated resources are left alone: for them Ceilometer sends a whole search
 /// result, which no store accepts.
 async fn update(
     shared: &PublisherState,

@@ -170,26 +170,26 @@ impl State {
     fn merge(&mut self, sample: &Sample<'_>, definition: &Definition) {
         let mut attributes = definition.attributes(&sample.record());
         attributes.insert("project_id".to_owned(), sample.project_id.as_deref().into());
-        self.add(attributes);
+        self.add(attributes, self.version == 0);
     }
 
-    /// Records an event's attributes.
+    /// Records an event's attributes. They must be sent though they are known: the events between may have gone to another
+    /// agent.
     pub fn apply_event(&mut self, attributes: Map<String, Value>) {
         self.seen.clear();
-        self.add(attributes);
+        self.add(attributes, true);
     }
 
-    /// Merges attributes into the desired ones.
-    fn add(&mut self, attributes: Map<String, Value>) {
+    /// Merges attributes into the desired ones, which must be sent if they change, or `must_be_sent`.
+    fn add(&mut self, attributes: Map<String, Value>, mut must_be_sent: bool) {
         let mut all = self.attributes();
-        let mut has_changed = self.version == 0;
         for (name, value) in attributes {
             if all.get(&name) != Some(&value) {
                 all.insert(name, value);
-                has_changed = true;
+                must_be_sent = true;
             }
         }
-        if has_changed {
+        if must_be_sent {
             self.attributes = serde_json::to_string(&all).expect("a map of JSON is JSON").into();
             self.version = self.version.wrapping_add(1).max(1);
             self.is_stored = false;

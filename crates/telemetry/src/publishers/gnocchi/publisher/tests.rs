@@ -64,15 +64,37 @@ fn publisher(endpoint: String) -> GnocchiPublisher {
     start(&options(endpoint), &PublisherTasks::watched().0)
 }
 
-/// Ends the instance `r`.
-fn end() -> Event {
-    let instance = Trait { name: "instance_id".to_owned(), value: TraitValue::Text("r".to_owned()) };
+fn event<const N: usize>(event_type: &str, traits: [(&str, &str); N]) -> Event {
+    let text = |(name, value): (&str, &str)| {
+        let value = TraitValue::Text(value.to_owned());
+        Trait { name: name.to_owned(), value }
+    };
     Event {
         message_id: "m".to_owned(),
-        event_type: "compute.instance.delete.start".to_owned(),
+        event_type: event_type.to_owned(),
         generated: 0,
-        traits: vec![instance],
+        traits: traits.map(text).into(),
         raw: Value::Null,
+    }
+}
+
+/// Ends the instance `r`.
+fn end() -> Event {
+    event("compute.instance.delete.start", [("instance_id", "r")])
+}
+
+/// The volume goes back to its first project, and the event between has gone to another agent.
+#[tokio::test]
+async fn an_update_is_sent_though_its_attributes_were_sent_before() {
+    let (endpoint, requests) = store("[]").await;
+    let publisher = publisher(endpoint);
+    publisher.shared.open_gate(None);
+    let transfer = || event("volume.transfer.accept.end", [("resource_id", "v"), ("project_id", "p")]);
+    for patches in 1..3 {
+        publisher.events(&[transfer()]).await.unwrap();
+        let requests = requests.lock();
+        let patched = requests.iter().filter(|request| request.starts_with("PATCH /v1/resource/volume/v "));
+        assert_eq!(patched.count(), patches, "{requests:?}");
     }
 }
 
