@@ -7,7 +7,10 @@ mod outage;
 #[path = "engines/server.rs"]
 mod server;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use etcd_server::Etcd;
 use gnudi_drivers::{
@@ -44,7 +47,27 @@ async fn coordinates_on_etcd() {
     let ttl = Duration::from_secs(2);
     coordination(async || CoordinationSetup::on_engine(two(&address).await, ttl, ttl)).await;
     arbiter(async || two(&address).await).await;
+    old_history_is_discarded(&engine).await;
     outages_end(&mut engine).await;
+}
+
+/// By itself etcd keeps it for ever, and refuses writes once it is too large.
+async fn old_history_is_discarded(engine: &Etcd) {
+    let options = EtcdOptions::parse(&format!("etcd3+http://{}", engine.address())).unwrap();
+    let options = EtcdOptions { history_kept: Duration::ZERO, ..options };
+    let one = EtcdCoordinator::open(options, Uuid::new_v4()).await.unwrap();
+    let session = one.join("a", "0", Duration::from_mins(10)).await.unwrap();
+    let (began, mut changes) = (Instant::now(), 0);
+    let is_kept = || {
+        let first = engine.post("/v3/kv/range", r#"{"key":"YQ==","revision":"2"}"#);
+        !first.contains("has been compacted")
+    };
+    while is_kept() {
+        assert!(began.elapsed() < Duration::from_mins(1), "{changes} changes, and the first is still kept");
+        changes += 1;
+        one.renew(session, &changes.to_string()).await.unwrap();
+    }
+    assert_eq!(one.members().await.unwrap()[0].about, changes.to_string());
 }
 
 async fn outages_end(engine: &mut Etcd) {

@@ -37,16 +37,24 @@ impl Etcd {
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
+
+    /// The answer to a request; empty if none comes for a second.
+    pub fn post(&self, path: &str, body: &str) -> String {
+        let length = body.len();
+        let request = format!("POST {path} HTTP/1.0\r\ncontent-length: {length}\r\n\r\n{body}");
+        ask(self.port, &request).unwrap_or_default()
+    }
+}
+
+fn ask(port: u16, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn is_healthy(port: u16) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.contains("\"true\""))
+    ask(port, "GET /health HTTP/1.0\r\n\r\n").is_ok_and(|answer| answer.contains("\"true\""))
 }

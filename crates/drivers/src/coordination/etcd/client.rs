@@ -119,6 +119,11 @@ impl Client {
         }
     }
 
+    /// Discards what all keys were before a revision. Fails if that was done already.
+    pub(super) async fn compact(&self, revision: u64) -> Result<(), CoordinationError> {
+        self.post("/v3/kv/compaction", &json!({ "revision": revision.to_string() })).await.map(drop)
+    }
+
     /// Ends a lease with its keys; a missing one is no error.
     pub(in crate::coordination) async fn revoke_lease(&self, lease: u64) -> Result<(), CoordinationError> {
         self.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)

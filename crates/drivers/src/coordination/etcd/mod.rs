@@ -4,14 +4,21 @@
 //! runs. So few keys are read and written, however many sacks there are. Acquiring writes the counter of
 //! tokens in the same transaction, on condition that it has not changed since all owners were read: of
 //! several concurrent attempts one succeeds, and the others retry.
+//!
+//! etcd keeps all that its keys ever were until a client discards it, and refuses writes once that takes 2 GiB. Members tell
+//! about themselves every few seconds. So they discard what is old ([`History`]).
 
 pub(super) mod client;
 mod runs;
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use gnudi_model::Sack;
+use parking_lot::Mutex;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -26,12 +33,17 @@ const OPERATIONS_MAX: usize = 100;
 /// Maximum random delay before the loser of a race retries.
 const PAUSE_MAX_MS: u64 = 20;
 
+/// Other programs with the same etcd may read its history, too: Kubernetes leaves them five minutes.
+const HISTORY_KEPT: Duration = Duration::from_mins(15);
+
 /// Where etcd is, and the HTTP settings.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// `http://host:port`; any of them may respond.
     pub endpoints: Vec<String>,
     pub http: HttpOptions,
+    /// How much of etcd's history is kept, at least.
+    pub history_kept: Duration,
 }
 
 impl EtcdOptions {
@@ -67,7 +79,8 @@ impl EtcdOptions {
             if is_uri { Ok(uri) } else { Err("etcd's URL names no host".to_owned()) }
         };
         let endpoints = hosts.split(',').map(endpoint).collect::<Result<_, _>>()?;
-        Ok(EtcdOptions { endpoints, http }.with_deadline(Duration::from_secs(5)))
+        let options = EtcdOptions { endpoints, http, history_kept: HISTORY_KEPT };
+        Ok(options.with_deadline(Duration::from_secs(5)))
     }
 
     /// Timeout of a call; an unresponsive endpoint costs a third of it.
@@ -79,19 +92,41 @@ impl EtcdOptions {
     }
 }
 
+/// Which revision is old enough to discard what was before it.
+struct History {
+    kept: Duration,
+    /// A revision, and since when this process has known it.
+    known: Mutex<Option<(u64, Instant)>>,
+}
+
+impl History {
+    /// Learns a revision; returns an earlier one that has been known for long enough.
+    fn past(&self, revision: u64, now: Instant) -> Option<u64> {
+        let mut known = self.known.lock();
+        let (old, since) = *known.get_or_insert((revision, now));
+        if now.duration_since(since) < self.kept {
+            return None;
+        }
+        *known = Some((revision, now));
+        (old < revision).then_some(old)
+    }
+}
+
 /// A process's client of the sessions, ownerships and claims in etcd.
 pub struct EtcdCoordinator {
-    client: Client,
+    client: Arc<Client>,
     /// Prefix of all keys.
     root: String,
+    history: History,
 }
 
 impl EtcdCoordinator {
     /// Several clusters of gnudi on one etcd are isolated: each has its own keys.
     pub async fn open(options: EtcdOptions, cluster: Uuid) -> Result<Self, OpenError> {
         let failed = |reason| OpenError::Engine { engine: options.endpoints.join(", "), reason };
-        let client = Client::new(&options).map_err(failed)?;
-        let coordinator = EtcdCoordinator { client, root: format!("/gnudi/{cluster}/") };
+        let client = Arc::new(Client::new(&options).map_err(failed)?);
+        let history = History { kept: options.history_kept, known: Mutex::default() };
+        let coordinator = EtcdCoordinator { client, root: format!("/gnudi/{cluster}/"), history };
         coordinator.members().await.map_err(|error| failed(error.to_string()))?;
         Ok(coordinator)
     }
@@ -129,6 +164,17 @@ impl EtcdCoordinator {
         let session = Session(found.key.strip_prefix(&self.key("session", ""))?.parse().ok()?);
         let (name, about) = serde_json::from_str(&found.value).ok()?;
         Some(Member { session, name, about })
+    }
+
+    /// Has etcd discard old history. A renewal does not wait for that, and what fails is done later, or by another member.
+    fn discard_old(&self, revision: u64) {
+        let Some(old) = self.history.past(revision, Instant::now()) else { return };
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            if let Err(error) = client.compact(old).await {
+                tracing::debug!(%error, "old history was not discarded");
+            }
+        });
     }
 
     /// Delay after losing a race.
@@ -176,6 +222,8 @@ impl Coordinator for EtcdCoordinator {
         let key = self.session_key(session);
         let found = first(&self.read(vec![get(&key)]).await?, 0);
         let member = self.member(&found).ok_or(CoordinationError::Expired)?;
+        // Of the last change of this member: as long as there is none, it adds no history.
+        self.discard_old(found.mod_revision);
         // Avoid writes: each stays in etcd's history for a while.
         if member.about == about {
             return Ok(());
@@ -312,6 +360,18 @@ impl Arbiter for EtcdCoordinator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_old_is_discarded() {
+        let history = History { kept: Duration::from_mins(15), known: Mutex::default() };
+        let (start, minute) = (Instant::now(), Duration::from_mins(1));
+        let discarded: Vec<_> = [(0, 10), (14, 20), (15, 30), (29, 40), (30, 40), (45, 40), (60, 7), (75, 8)]
+            .into_iter()
+            .filter_map(|(minutes, revision)| history.past(revision, start + minute * minutes))
+            .collect();
+        // Without changes nothing, and nothing ahead of an etcd that was restored.
+        assert_eq!(discarded, [10, 30, 7]);
+    }
 
     #[test]
     fn urls() {
