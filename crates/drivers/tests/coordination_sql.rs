@@ -157,10 +157,23 @@ async fn a_clock_may_go_back(engine: &Database) {
     clock_goes_back(&*one, &*other, set_ahead).await;
 }
 
+/// A process that dies has another name once it is started again.
+async fn sessions_that_are_over_are_removed(engine: &Database) {
+    let name = fresh_name();
+    let [one, other] = two(&engine.create_database(&name)).await;
+    for start in 0..3 {
+        one.join(&format!("dead {start}"), "{}", Duration::from_mins(10)).await.unwrap();
+    }
+    engine.execute(&name, "UPDATE gnudi_session SET until_us = 0");
+    other.join("alive", "{}", Duration::from_mins(10)).await.unwrap();
+    assert_eq!(engine.execute(&name, "SELECT COUNT(*) FROM gnudi_session"), "1");
+}
+
 async fn coordinates_on(kind: Kind) {
     let mut engine = Database::start(kind);
     keeps_the_rules(&engine).await;
     a_clock_may_go_back(&engine).await;
+    sessions_that_are_over_are_removed(&engine).await;
     tables_come_back(&engine).await;
     if kind == Kind::Postgres {
         tables_may_have_another_owner(&engine).await;

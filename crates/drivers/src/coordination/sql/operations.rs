@@ -79,13 +79,15 @@ impl Operation for Join<'_> {
 
     async fn run(&self, connection: &mut Connection) -> Result<Session, Error> {
         let id = begin_in_turn(connection, 1).await?;
-        let lives = connection
-            .fetch_all(connection.statement("SELECT id FROM gnudi_session WHERE name = ?").bind(self.name))
-            .await?;
-        let lives: Result<Vec<Session>, _> = lives.iter().map(|row| session_of(row, 0)).collect();
-        end(connection, &lives?).await?;
-        let ttl_us = self.ttl.as_micros().min(1 << 60);
         let now = now(connection);
+        // Those that are over, too: an acquisition ends them only while there are free sacks, and each process that dies leaves
+        // one.
+        let is_alive = is_alive("s", now);
+        let over = format!("SELECT s.id FROM gnudi_session s WHERE s.name = ? OR NOT ({is_alive})");
+        let over = connection.fetch_all(once(connection, over).bind(self.name)).await?;
+        let over: Result<Vec<Session>, _> = over.iter().map(|row| session_of(row, 0)).collect();
+        end(connection, &over?).await?;
+        let ttl_us = self.ttl.as_micros().min(1 << 60);
         let insert = format!(
             "INSERT INTO gnudi_session (id, name, about, ttl_us, until_us) VALUES ({id}, ?, ?, {ttl_us}, {now} + {ttl_us})"
         );
