@@ -55,6 +55,10 @@ pub const UNREADABLE_MAX: Duration = Duration::from_secs(30);
 /// How many places are remembered; beyond that, some may be reported more than once.
 const KNOWN_MAX: usize = 10_000;
 
+/// How many unreadable places are remembered; beyond that, all are forgotten. More than are tried within the time after which
+/// they count as damaged, or none ever would. Some 30 MB.
+const UNREADABLE_KNOWN_MAX: usize = 1 << 20;
+
 /// Places that were reported, so that each is reported once.
 #[derive(Default)]
 pub struct Reported<P>(Mutex<HashSet<P>>);
@@ -109,7 +113,7 @@ impl Quarantine {
     /// device may recover, and damaged values are recreated.
     pub fn is_given_up(&self, file: &Path, offset: u64) -> bool {
         let mut unreadable = self.unreadable.lock();
-        if unreadable.values().map(BTreeMap::len).sum::<usize>() >= KNOWN_MAX {
+        if unreadable.values().map(BTreeMap::len).sum::<usize>() >= UNREADABLE_KNOWN_MAX {
             unreadable.clear();
         }
         let since =
@@ -204,5 +208,17 @@ mod tests {
         quarantine.was_read(file, 0..8);
         quarantine.was_read(other, 0..9);
         assert!(quarantine.is_given_up(file, 8), "other places were read");
+    }
+
+    /// A failed head of a disk.
+    #[test]
+    fn many_places_are_given_up_as_one_is() {
+        const MAX: Duration = Duration::from_millis(50);
+        let quarantine = Quarantine::new(Arc::new(LocalDisk), PathBuf::new()).giving_up_after(MAX);
+        let given_up =
+            || (0..20_000_u64).filter(|place| quarantine.is_given_up(Path::new("run"), 4096 * place)).count();
+        given_up();
+        std::thread::sleep(2 * MAX);
+        assert_eq!(given_up(), 20_000);
     }
 }

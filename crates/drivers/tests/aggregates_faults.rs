@@ -15,7 +15,7 @@ use support::{
     },
     local::{files, open_aggregates, small_aggregates},
     sim_disk::{Operation, SimDisk},
-    wait::until,
+    wait::{found, until},
 };
 
 const FLUSH_AT: u64 = 100_000;
@@ -242,6 +242,12 @@ fn place_of(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
     disk.find(&large_head(id)).expect("the head is on the disk")
 }
 
+/// The same in a run, once it is there alone.
+async fn place_in_run(disk: &SimDisk, id: usize) -> (std::path::PathBuf, u64) {
+    let is_run = |(path, _): &(std::path::PathBuf, u64)| path.extension().is_some_and(|end| end == "run");
+    found("the head in a run", async || Some(place_of(disk, id)).filter(is_run)).await
+}
+
 /// Asserts heads of metrics 1 to 9 except one, whose result is returned.
 async fn others_are_there(store: &LocalAggregates, bad: usize) -> Result<Option<bytes::Bytes>, StoreError> {
     let metrics: Vec<MetricId> = (1..10).map(metric).collect();
@@ -303,13 +309,7 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
         let store = open_giving_up(&disk, unreadable_max);
         write_each(&*store, 1..30).await;
         until("a flush", async || store.figures().flushes > 0).await;
-        let (path, at) = loop {
-            let place = place_of(&disk, 5);
-            if place.0.extension().is_some_and(|extension| extension == "run") {
-                break place;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
+        let (path, at) = place_in_run(&disk, 5).await;
         // In another piece, within the head.
         let bad = (at + 4096) / 4096 * 4096;
         disk.spoil(&path, bad..bad + 1);
@@ -321,6 +321,45 @@ async fn a_bad_sector_of_a_run_costs_one_head() {
         } else {
             assert!(matches!(answer, Err(StoreError::Io(_))), "the disk may come back: {answer:?}");
         }
+    }
+}
+
+/// Not each after the one before: a pass that needs the head would wait as many times as long.
+#[tokio::test]
+async fn unreadable_pieces_of_a_run_are_given_up_together() {
+    const MAX: Duration = Duration::from_millis(100);
+    let disk = SimDisk::default();
+    let store = open_giving_up(&disk, MAX);
+    write_each(&*store, 1..30).await;
+    until("a flush", async || store.figures().flushes > 0).await;
+    let (path, at) = place_in_run(&disk, 5).await;
+    for bad in [at, (at + 4096) / 4096 * 4096] {
+        disk.spoil(&path, bad..bad + 1);
+    }
+    drop(store.read_heads(&[metric(5)]).await);
+    tokio::time::sleep(2 * MAX).await;
+    let answer = store.read_heads(&[metric(5)]).await.remove(0);
+    assert!(matches!(answer, Err(StoreError::Damaged(_))), "{answer:?}");
+}
+
+/// Else passes wait for the flush, and it for one value after the other.
+#[tokio::test]
+async fn unreadable_values_of_the_log_delay_a_flush_together() {
+    let disk = SimDisk::default();
+    let unreadable_max = Duration::from_secs(2);
+    let options = LocalAggregatesOptions { unreadable_max, ..small_aggregates(3 * FLUSH_AT) };
+    let store = open_aggregates(&disk, &options).unwrap();
+    write_each(&*store, 1..=40).await;
+    for id in 1..=40 {
+        let (path, at) = place_of(&disk, id);
+        disk.spoil(&path, at + 1000..at + 1001);
+    }
+    write_each(&*store, 41..70).await;
+    until("a flush", async || store.figures().flushes > 0).await;
+    assert_each_there(&*store, 41..70).await;
+    for id in [1, 40] {
+        let answer = store.read_heads(&[metric(id)]).await.remove(0);
+        assert!(matches!(answer, Err(StoreError::Damaged(_))), "{id}: {answer:?}");
     }
 }
 

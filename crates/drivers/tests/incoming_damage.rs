@@ -228,6 +228,24 @@ async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
     assert_eq!(log.figures().damaged, 0);
 }
 
+/// Not each after the one before: the sack would stand still as many times as long.
+#[tokio::test]
+async fn unreadable_records_are_given_up_together() {
+    const MAX: Duration = Duration::from_millis(100);
+    let disk = SimDisk::default();
+    let log = open_log(&disk, &LocalIncomingOptions { unreadable_max: MAX, ..options() }).unwrap();
+    for id in 1..=5 {
+        append(&log, id).await;
+    }
+    for id in [2, 3] {
+        let at = find(&disk, id) as u64;
+        disk.spoil(Path::new(FILE), at..at + 1);
+    }
+    ids(&log, 0).await;
+    tokio::time::sleep(2 * MAX).await;
+    assert_eq!(ids(&log, 0).await, [1, 4, 5]);
+}
+
 /// Errors that lie apart are not one that lasts.
 #[tokio::test]
 async fn a_place_that_was_read_since_its_first_error_is_not_given_up_at_the_next() {

@@ -195,17 +195,20 @@ impl Shared {
             let values: Vec<Option<Value>> =
                 stretch.iter().map(|(_, recent)| self.value_of(*recent)).collect();
             let items = read_items(&values.iter().map(Option::as_ref).collect::<Vec<_>>());
-            for (((key, recent), value), item) in stretch.iter().zip(&values).zip(items) {
+            // All of them before the first error ends the flush: what is unreadable is given up at the same time, not each
+            // value after the one before.
+            let mut opened = Vec::with_capacity(stretch.len());
+            for (((key, _), value), item) in stretch.iter().zip(&values).zip(items) {
+                opened.push(value.as_ref().map(|value| self.opened(value, key, item)));
+            }
+            for ((key, recent), value) in stretch.iter().zip(opened) {
                 let written = match (recent, value) {
                     (Recent::Tombstone, _) if first => Ok(()),
                     (Recent::Tombstone, _) => writer.push(*key, Kind::Tombstone, b""),
                     (Recent::Dirty(slot), _) => writer.push(*key, Kind::Value, layer.dirty().head(*slot)),
-                    (_, None) => writer.push(*key, Kind::Damaged, b""),
-                    (_, Some(value)) => match self.opened(value, key, item) {
-                        Ok(bytes) => writer.push(*key, Kind::Value, &bytes),
-                        Err(StoreError::Damaged(_)) => writer.push(*key, Kind::Damaged, b""),
-                        Err(error) => return Err(error),
-                    },
+                    (_, None | Some(Err(StoreError::Damaged(_)))) => writer.push(*key, Kind::Damaged, b""),
+                    (_, Some(Ok(bytes))) => writer.push(*key, Kind::Value, &bytes),
+                    (_, Some(Err(error))) => return Err(error),
                 };
                 written.map_err(|error| failed(&error))?;
             }

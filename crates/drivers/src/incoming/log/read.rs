@@ -1,8 +1,9 @@
 //! Reads the records of indexed items: from memory, or from the log.
 //!
 //! An unreadable item may become readable again, and later ones must not overtake it: a head that has applied
-//! a record ignores those before it. So reading stops there until the place counts as damaged
-//! (`Quarantine::is_given_up`).
+//! a record ignores those before it. So no later ones are passed on until the place counts as damaged
+//! (`Quarantine::is_given_up`). They are read, so that all unreadable places count as damaged at the same time, not each
+//! after the one before.
 
 use std::{
     collections::HashMap,
@@ -98,8 +99,7 @@ impl LogState {
                 ItemRead::Whole => found.push((index, range)),
                 ItemRead::Damaged => self.index.give_up(sack, item),
                 ItemRead::NotNow(reason) => {
-                    stopped = Some((index, reason));
-                    break;
+                    stopped.get_or_insert((index, reason));
                 }
             }
         }

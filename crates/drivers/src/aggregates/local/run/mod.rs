@@ -309,26 +309,28 @@ impl RunFile {
     }
 
     /// Reads in pieces after a joint read has failed. One bad place must not cost the rest: once it is given up, it
-    /// reads as zeros, which never parse as an entry. Until then fails with its offset.
+    /// reads as zeros, which never parse as an entry. Until then fails with the offset of the first. All are tried, so that
+    /// they are given up together, not each after the one before.
     fn read_pieces(
         &self,
         start: u64,
         bytes: &mut [u8],
         is_given_up: &dyn Fn(&Path, u64) -> bool,
     ) -> Result<(), u64> {
+        let mut unreadable = None;
         for (at, piece) in pieces(start, bytes) {
             match self.read_exact(piece, at) {
                 Ok(()) => self.quarantine.was_read(&self.path, at..at + piece.len() as u64),
-                Err(error) => {
-                    if !is_given_up(&self.path, at) {
-                        return Err(at);
-                    }
+                Err(error) if is_given_up(&self.path, at) => {
                     self.report(&format!("piece, unreadable: {error}"), at, &[]);
                     piece.fill(0);
                 }
+                Err(_) => {
+                    unreadable.get_or_insert(at);
+                }
             }
         }
-        Ok(())
+        unreadable.map_or(Ok(()), Err)
     }
 
     /// Unreadable pieces read as zeros at once: one bad place must not prevent opening.
