@@ -20,12 +20,16 @@ use crate::disk::{Disk, read_file, replace_file};
 /// Beyond this, damage is reported and counted but no longer copied.
 pub const QUARANTINE_BYTES_MAX: u64 = 256 << 20;
 
+/// The same for what crashes leave: a machine that is often powered off must leave room for damage.
+const TORN_BYTES_MAX: u64 = QUARANTINE_BYTES_MAX / 2;
+
 pub struct Quarantine {
     disk: Arc<dyn Disk>,
     /// Without one, nothing is copied.
     dir: Option<PathBuf>,
     found: AtomicU64,
-    copied_bytes: Mutex<u64>,
+    /// Of the copies in `dir`, of earlier processes, too; `None` before the first copy.
+    copied_bytes: Mutex<Option<u64>>,
     /// Files and offsets.
     reported: Reported<(PathBuf, u64)>,
     /// Files and offsets that the disk failed to read, not read since, and since when.
@@ -78,7 +82,7 @@ impl Quarantine {
             disk,
             dir: Some(dir),
             found: AtomicU64::new(0),
-            copied_bytes: Mutex::new(0),
+            copied_bytes: Mutex::default(),
             reported: Reported::default(),
             unreadable: Mutex::default(),
             has_unreadable: AtomicBool::new(false),
@@ -88,10 +92,12 @@ impl Quarantine {
     }
 
     /// Like [`Quarantine::new`], but reports go to `observer` instead of the log, and nothing is copied
-    /// without `dir`. Unreadable places count as damaged at once.
+    /// without `dir`. Unreadable places count as damaged at once. Earlier copies take no room from those of a repair, which
+    /// removes what it copies.
     pub fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>, observer: Observer) -> Self {
+        let (observer, copied_bytes) = (Some(observer), Mutex::new(Some(0)));
         let unreadable_max = Duration::ZERO;
-        Self { dir, observer: Some(observer), unreadable_max, ..Self::new(disk, PathBuf::new()) }
+        Self { dir, observer, unreadable_max, copied_bytes, ..Self::new(disk, PathBuf::new()) }
     }
 
     /// Like [`Quarantine::new`], with another time until unreadable places count as damaged.
@@ -149,7 +155,7 @@ impl Quarantine {
         if !self.notify(what, file, offset, bytes, false) {
             tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
         }
-        self.copy(file, offset, bytes);
+        self.copy(file, offset, bytes, QUARANTINE_BYTES_MAX);
     }
 
     /// Copies bytes that a crash explains, though damage could look alike: no error in the log, not counted.
@@ -157,7 +163,7 @@ impl Quarantine {
         if !self.notify(what, file, offset, bytes, true) {
             tracing::warn!(file = %file.display(), offset, length = bytes.len(), "{what}, as a crash leaves it: set aside");
         }
-        self.copy(file, offset, bytes);
+        self.copy(file, offset, bytes, TORN_BYTES_MAX);
     }
 
     /// Returns whether there is an observer.
@@ -168,7 +174,7 @@ impl Quarantine {
         true
     }
 
-    fn copy(&self, file: &Path, offset: u64, bytes: &[u8]) {
+    fn copy(&self, file: &Path, offset: u64, bytes: &[u8], bytes_max: u64) {
         let Some(dir) = &self.dir else { return };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let copy = dir.join(format!("{name}.{offset}"));
@@ -176,7 +182,8 @@ impl Quarantine {
             return;
         }
         let mut copied_bytes = self.copied_bytes.lock();
-        if *copied_bytes + bytes.len() as u64 > QUARANTINE_BYTES_MAX {
+        let copied_bytes = copied_bytes.get_or_insert_with(|| self.bytes_in(dir));
+        if *copied_bytes + bytes.len() as u64 > bytes_max {
             tracing::error!("{} is full: the bytes are not copied", dir.display());
             return;
         }
@@ -185,6 +192,13 @@ impl Quarantine {
             Ok(()) => *copied_bytes += bytes.len() as u64,
             Err(error) => tracing::error!("the bytes could not be copied to {}: {error}", copy.display()),
         }
+    }
+
+    /// The size of the files in a directory.
+    fn bytes_in(&self, dir: &Path) -> u64 {
+        let names = self.disk.list(dir).unwrap_or_default();
+        let bytes = |name: &String| self.disk.open(&dir.join(name)).and_then(|file| file.len()).unwrap_or(0);
+        names.iter().map(bytes).sum()
     }
 }
 
@@ -220,5 +234,22 @@ mod tests {
         given_up();
         std::thread::sleep(2 * MAX);
         assert_eq!(given_up(), 20_000);
+    }
+
+    #[test]
+    fn copies_of_earlier_processes_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("quarantine");
+        std::fs::create_dir(&dir).unwrap();
+        let begin = || Quarantine::new(Arc::new(LocalDisk), dir.clone());
+        let is_copied = |name: &str| dir.join(name).exists();
+        let earlier = std::fs::File::create(dir.join("1.log.0")).unwrap();
+        earlier.set_len(TORN_BYTES_MAX).unwrap();
+        begin().set_aside("torn frame", Path::new("2.log"), 0, b"torn");
+        begin().report("frame", Path::new("3.log"), 0, b"damaged");
+        assert!(!is_copied("2.log.0") && is_copied("3.log.0"));
+        earlier.set_len(QUARANTINE_BYTES_MAX).unwrap();
+        begin().report("frame", Path::new("4.log"), 0, b"damaged");
+        assert!(!is_copied("4.log.0"));
     }
 }
