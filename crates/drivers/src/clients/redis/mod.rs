@@ -102,7 +102,7 @@ pub enum Confirm {
 
 pub struct RedisClient {
     options: RedisOptions,
-    connector: Connector,
+    connector: Arc<Connector>,
     routes: Routes,
     trips: AtomicU64,
     commands: AtomicU64,
@@ -119,7 +119,7 @@ struct PendingCall {
 impl RedisClient {
     /// Sends nothing yet.
     fn unconnected(options: RedisOptions, scripts: Vec<Script>, lanes: usize) -> Self {
-        let connector = Connector { connect_timeout: options.connect_timeout, scripts };
+        let connector = Arc::new(Connector { connect_timeout: options.connect_timeout, scripts });
         let routes = Routes::new(&options.url, lanes);
         RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) }
     }
