@@ -97,7 +97,7 @@ impl Quarantine {
     pub fn observed(disk: Arc<dyn Disk>, dir: Option<PathBuf>, observer: Observer) -> Self {
         let (observer, copied_bytes) = (Some(observer), Mutex::new(Some(0)));
         let unreadable_max = Duration::ZERO;
-        Self { dir, observer, unreadable_max, copied_bytes, ..Self::new(disk, PathBuf::new()) }
+        Self { dir, copied_bytes, unreadable_max, observer, ..Self::new(disk, PathBuf::new()) }
     }
 
     /// Like [`Quarantine::new`], with another time until unreadable places count as damaged.

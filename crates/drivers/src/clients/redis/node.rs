@@ -240,8 +240,7 @@ mod tests {
         let (tell, told) = watch::channel(false);
         tokio::spawn(serve(listener, told));
         let node = Node::new(Some(Place::Tcp(Address { host: "127.0.0.1".to_owned(), port })), 1);
-        let connector =
-            Arc::new(Connector { connect_timeout: Duration::from_hours(1), scripts: Vec::new() });
+        let connector = Arc::new(Connector { connect_timeout: Duration::from_hours(1), scripts: Vec::new() });
         let connection = || node.connection(0, &connector, &url);
         // A call that is cancelled.
         assert!(connection().now_or_never().is_none());
