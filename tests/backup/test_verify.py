@@ -135,6 +135,22 @@ def test_a_store_in_use_is_refused(copy):
         assert server.stop() == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_a_repair_by_root_leaves_the_store_to_its_user(copy):
+    """Else the server, which is not root, could not open it."""
+    store, nobody = copy(), 65534
+    for path in [store.data_dir, *store.data_dir.rglob("*")]:
+        os.chown(path, nobody, nobody)
+    run_file = largest(runs(store))
+    before = run_file.stat().st_ino
+    flip(run_file, used_length(run_file) // 2)
+    status, _, text = filled.verify(store, "--repair")
+    assert status == 0, text
+    assert not run_file.exists() or run_file.stat().st_ino != before, "it is rewritten"
+    found = {str(path): path.lstat().st_uid for path in store.data_dir.rglob("*")}
+    assert found and set(found.values()) == {nobody}, found
+
+
 def test_a_repair_and_a_backup_exclude_each_other(copy, tmp_path):
     """Each holds a lock on the directory, which is held here in its place."""
     store, place = copy(), tmp_path / "backups"

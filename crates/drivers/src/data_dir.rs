@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk, if_there, is_foreign, read_id, read_if_there, replace_file},
+    owner::KeepOwner,
     reserve,
 };
 
@@ -39,9 +40,10 @@ pub(crate) const NOT_COPIED: &[&str] =
 const LOCK_TRIES_MAX: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A data directory, locked by this process for as long as this value lives.
+/// A data directory, locked by this process for as long as this value lives. Field order is drop order.
 pub struct DataDir {
     path: PathBuf,
+    _owner: KeepOwner,
     _lock: File,
 }
 
@@ -58,8 +60,9 @@ impl DataDir {
             return Err(OpenError::invalid(restoring, reason));
         }
         let lock = lock(path)?;
+        let owner = KeepOwner::of(path);
         check_version(&disk, &path.join(VERSION_FILE))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), _owner: owner, _lock: lock })
     }
 
     pub fn path(&self) -> &Path {

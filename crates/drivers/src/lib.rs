@@ -19,6 +19,7 @@ mod figure;
 pub mod fuzzing;
 pub mod incoming;
 pub mod objects;
+pub mod owner;
 mod quarantine;
 mod read_buffer;
 pub mod reserve;

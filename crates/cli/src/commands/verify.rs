@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use gnudi_drivers::{
     backup::MANIFEST,
     data_dir,
+    owner::KeepOwner,
     verify::{self, Finding, PlainFiles, Progress},
 };
 use gnudi_engine::verify::StoreJudge;
@@ -68,6 +69,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         bail!("{} is a backup: restore it, and repair the data directory", dir.display());
     }
     let _lock = if args.repair { Some(data_dir::lock(&dir)?) } else { data_dir::lock_unchanged(&dir)? };
+    let _owner = args.repair.then(|| KeepOwner::of(&dir));
     let _no_backup = args.repair.then(|| data_dir::exclude_backups(&dir)).transpose()?;
     let began = Instant::now();
     let runtime = super::runtime(&config, "verify", Some(1))?;

@@ -15,6 +15,7 @@ use crate::{
     OpenError,
     data_dir::{self, LOCK_FILE, RESTORING},
     disk::{Disk as _, LocalDisk, if_there, parent_of, with_suffix},
+    owner::KeepOwner,
 };
 
 /// What a new file system may have at its root.
@@ -78,6 +79,7 @@ fn restore_within(
         LocalDisk.create_dir(&restoring).map_err(OpenError::io(&restoring))?;
     }
     let _lock = data_dir::lock(&restoring)?;
+    let _owner = KeepOwner::of(data_dir);
     if is_interrupted {
         // An interrupted call may have moved some of these files: remove them. Refuse a directory with any other file, and
         // keep the folder, so that servers go on to refuse it, too.
