@@ -369,7 +369,7 @@ pub struct BackupArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct RestoreArgs {
-    /// A backup, or a directory of backups: then its newest one.
+    /// A backup, or a directory of backups: then the newest one by its name.
     #[arg(value_name = "BACKUP")]
     pub backup: PathBuf,
     #[command(flatten)]

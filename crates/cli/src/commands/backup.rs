@@ -2,6 +2,7 @@
 //! copy.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -61,7 +62,7 @@ pub fn run_restore(args: &RestoreArgs) -> Result<()> {
     let config = Config::load(&args.store.program)?;
     logging::start(&config);
     let data_dir = embedded_dir(&args.store, &config)?;
-    let backup = newest(&args.backup)?;
+    let backup = newest(&args.backup, time_of)?;
     let mut progress = Progress::slowing("restore");
     let figures =
         restore(&backup, &data_dir, &mut |figures| progress.tell(|elapsed| line(figures, elapsed)))?;
@@ -102,15 +103,15 @@ pub(super) fn megabytes(bytes: u64) -> String {
 /// interrupted ones included, also after the clock was set back: a restore takes the last name.
 fn name(place: &Path, now: Timestamp) -> String {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    let newest = entries.filter_map(|entry| time_of(entry.file_name().to_str()?)).max();
+    let newest = entries.filter_map(|entry| time_of(&entry.file_name())).max();
     let time = newest.map_or(now, |newest| now.max(newest.saturating_add(MICROSECOND)));
     let micros = time.0.rem_euclid(1_000_000_000) / MICROSECOND.0;
     format!("{}.{micros:06}Z", time.to_iso().trim_end_matches("+00:00").replace(':', "."))
 }
 
 /// The time in a backup's name.
-fn time_of(name: &str) -> Option<Timestamp> {
-    let time = name.trim_end_matches(".partial").replacen('.', ":", 2);
+fn time_of(name: &OsStr) -> Option<Timestamp> {
+    let time = name.to_str()?.trim_end_matches(".partial").replacen('.', ":", 2);
     let time: jiff::Timestamp = time.parse().ok()?;
     i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
 }

@@ -21,8 +21,9 @@ use crate::{
 /// What a new file system may have at its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// `path` itself if it is a backup, otherwise the newest backup in it.
-pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
+/// `path` itself if it is a backup, otherwise the newest backup in it by `time_of` its name. Without a time, such as after a
+/// renaming, it counts only if there is no other.
+pub fn newest<T: Ord>(path: &Path, time_of: impl Fn(&OsStr) -> Option<T>) -> Result<PathBuf, OpenError> {
     if path.join(MANIFEST).is_file() {
         return Ok(path.to_owned());
     }
@@ -35,8 +36,15 @@ pub fn newest(path: &Path) -> Result<PathBuf, OpenError> {
             backups.push(backup);
         }
     }
-    let none = || OpenError::invalid(path, format!("no backup, and none in it: there is no {MANIFEST}"));
-    backups.into_iter().max().ok_or_else(none)
+    let time = |backup: &PathBuf| backup.file_name().and_then(&time_of);
+    let newest = backups.iter().filter_map(|backup| Some((time(backup)?, backup))).max();
+    let reason = match (newest, backups.as_slice()) {
+        (Some((_, newest)), _) => return Ok(newest.clone()),
+        (None, [only]) => return Ok(only.clone()),
+        (None, []) => format!("no backup, and none in it: there is no {MANIFEST}"),
+        (None, _) => "the names of its backups do not say which is the newest: name one of them".to_owned(),
+    };
+    Err(OpenError::invalid(path, reason))
 }
 
 /// Copies `backup` to `data_dir`, which must be missing or empty. Changes nothing there before all files
@@ -238,7 +246,26 @@ mod tests {
         let partial = root.path().join("backup.partial");
         fs::create_dir(&partial).unwrap();
         fs::write(partial.join(MANIFEST), "{").unwrap();
-        assert_eq!(newest(root.path()).unwrap(), backup);
+        assert_eq!(newest(root.path(), |_| None::<()>).unwrap(), backup);
+    }
+
+    #[test]
+    fn a_backup_that_was_renamed_is_not_the_newest() {
+        let root = tempfile::tempdir().unwrap();
+        let rename = |name: &str| {
+            let renamed = root.path().join(name);
+            fs::rename(make_backup(root.path()), &renamed).unwrap();
+            renamed
+        };
+        let time_of = |name: &OsStr| name.to_str()?.parse::<u32>().ok();
+        let renamed = rename("before-upgrade");
+        assert_eq!(newest(root.path(), time_of).unwrap(), renamed, "the only one");
+        rename("old");
+        let refused = newest(root.path(), time_of).unwrap_err().to_string();
+        assert!(refused.contains("name one of them"), "{refused}");
+        let (_, second) = (rename("1"), rename("2"));
+        assert_eq!(newest(root.path(), time_of).unwrap(), second);
+        assert_eq!(newest(&renamed, time_of).unwrap(), renamed);
     }
 
     #[test]
