@@ -14,7 +14,7 @@ import pytest
 from migration import sources
 from migration.world import World, check_same, metadata, ordered, series
 from support import gnudi as program
-from support.engines import parameters
+from support.engines import parameters, sections
 from support.http import create_policy_with_rule
 from support.process import wait_until
 
@@ -29,8 +29,8 @@ CUT_BY_PASSES = ("rates", "percentiles")
 class Followed:
     """An import that follows, whose lines are kept."""
 
-    def __init__(self, theirs, data_dir, first_round_s=TIMEOUT_S):
-        command = [program.binary(), "import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--data-dir", data_dir, "--follow"]
+    def __init__(self, theirs, into, first_round_s=TIMEOUT_S, option="--data-dir"):
+        command = [program.binary(), "import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", option, into, "--follow"]
         self.log = theirs.directory / "import.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -240,3 +240,19 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
     verified = program.run("import", "verify", "--gnocchi", f"http://127.0.0.1:{theirs.port}", "--gnudi", f"http://127.0.0.1:{ours.port}",
                            timeout_s=TIMEOUT_S)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_server_that_opens_the_store_ends_the_import(gnocchi, cloud, seed, tmp_path, request):
+    """Shared engines have no lock that keeps it out, and a later round would replace resources that it has changed."""
+    theirs = gnocchi(databases=request.getfixturevalue("postgres"))
+    world = World(theirs.client(), random.Random(f"opened {seed}"))
+    world.make(3, 1)
+    target = tmp_path / "target.conf"
+    target.write_text(sections(request, "postgresql+redis+redis"), encoding="utf-8")
+    followed = Followed(theirs, target, option="--target")
+    try:
+        cloud(target.read_text(encoding="utf-8"), workers=0, upgrade=["--skip-archive-policies-creation"])
+        assert followed.process.wait(TIMEOUT_S) == 1, followed.told()
+        assert "a server of gnudi has opened the store during the import" in followed.told()
+    finally:
+        followed.stop()

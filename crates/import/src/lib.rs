@@ -106,6 +106,11 @@ pub enum ImportError {
         "workers of gnudi have already processed measures in this store ({0}): import into an unused store"
     )]
     TargetInUse(StoreError),
+    #[error(
+        "a server of gnudi has opened the store during the import, which ends here: what the server got may be lost; import \
+         into an empty store"
+    )]
+    TargetOpened,
     #[error("writing the index: {0}")]
     Indexer(#[from] IndexerError),
     #[error("writing the aggregates: {0}")]

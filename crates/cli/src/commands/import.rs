@@ -46,7 +46,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
         ));
     }
     let (report, elapsed) = loop {
-        match round(&mut import, !follow).await {
+        match round(&mut import, store, !follow).await {
             Err(error) if follow && error.is_outage() => {
                 note_outage(&error);
                 tokio::time::sleep(PAUSE).await;
@@ -69,7 +69,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
             _ = stop.changed(), if !is_last => is_last = true,
             () = tokio::time::sleep(PAUSE) => {}
         }
-        match round(&mut import, is_last).await {
+        match round(&mut import, store, is_last).await {
             Ok((report, elapsed)) if is_last => {
                 print(&report, elapsed);
                 return Ok(());
@@ -86,12 +86,26 @@ fn note_outage(error: &ImportError) {
     note(format_args!("import: {error}: trying again"));
 }
 
-/// Runs one round, and prints its duration.
-async fn round(import: &mut Import<'_>, is_last: bool) -> Result<(Report, Duration), ImportError> {
+/// Runs one round, and returns its duration.
+async fn round(
+    import: &mut Import<'_>,
+    store: &Store,
+    is_last: bool,
+) -> Result<(Report, Duration), ImportError> {
+    refuse_opened(store).await?;
     let mut progress = Progress::steady("import");
     let report =
         import.round(is_last, &mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
+    refuse_opened(store).await?;
     Ok((report, progress.elapsed()))
+}
+
+/// Refuses a store that a server has opened since it was claimed: shared engines have no lock that keeps servers out.
+async fn refuse_opened(store: &Store) -> Result<(), ImportError> {
+    match store.indexer.index().imported_from().await? {
+        Some(_) => Ok(()),
+        None => Err(ImportError::TargetOpened),
+    }
 }
 
 /// Refuses a store that is neither empty nor an import of the same Gnocchi, and marks it as an import.
