@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -205,7 +206,8 @@ impl Copy {
             return Ok(None);
         }
         let copy = Self { dir: std::env::temp_dir().join(format!("gnudi-verify-{}", Uuid::new_v4())) };
-        fs::create_dir(&copy.dir)?;
+        // As secret as the data directory, also if it is left over: a kill leaves it.
+        fs::DirBuilder::new().mode(0o700).create(&copy.dir)?;
         fs::copy(path, copy.path())?;
         fs::copy(&log, sqlite::log_path(&copy.path()))?;
         Ok(Some(copy))
@@ -219,5 +221,24 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_readable_for_its_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("indexer.sqlite");
+        fs::write(&path, "index").unwrap();
+        assert!(Copy::of(&path).unwrap().is_none(), "there is no log");
+        fs::write(sqlite::log_path(&path), "log").unwrap();
+        let copy = Copy::of(&path).unwrap().unwrap();
+        assert_eq!(fs::metadata(&copy.dir).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_to_string(copy.path()).unwrap(), "index");
     }
 }
