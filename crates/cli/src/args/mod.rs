@@ -438,7 +438,7 @@ pub struct UpgradeArgs {
     pub skip_archive_policies_creation: bool,
     #[arg(long, hide = true)]
     noskip_archive_policies_creation: bool,
-    /// Number of sacks of a new data directory (1 to 65535) [default: [incoming] sacks].
+    /// Number of sacks of a new store (1 to 65535) [default: [incoming] sacks].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks_number: Option<u16>,
 }

@@ -23,6 +23,12 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
         let retry = RetryPolicy::configured(&config);
         let store = Store::open(&args.store, &config, retry, Journaling::Off).await?;
+        let present = store.engine.numbering().count.get();
+        if let Some(asked) = args.sacks_number.filter(|asked| *asked != present) {
+            tracing::warn!(
+                "--sacks-number {asked} has no effect: it is for new stores, this one has {present} sacks"
+            );
+        }
         if !args.skip_index && !args.skip_archive_policies_creation {
             store.create_default_policies(&config, &super::default_methods(&config)?, retry).await?;
         }
