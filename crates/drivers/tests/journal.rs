@@ -441,6 +441,17 @@ async fn a_journal_is_read_while_it_is_written() {
 }
 
 #[test]
+fn a_directory_without_a_journal_is_not_an_empty_one() {
+    let root = tempfile::tempdir().unwrap();
+    let open = || JournalReader::open(root.path(), STORE, JournalPosition::default());
+    std::fs::write(root.path().join("other"), "").unwrap();
+    let refused = open().err().unwrap().to_string();
+    assert!(refused.contains("there is no journal in this directory"), "{refused}");
+    drop(Journal::open(root.path(), &options()).unwrap());
+    assert_eq!(open().unwrap().next().unwrap(), None, "it has a file before its first measure");
+}
+
+#[test]
 fn a_journal_of_a_newer_program_is_refused() {
     let root = tempfile::tempdir().unwrap();
     drop(Journal::open(root.path(), &options()).unwrap());

@@ -38,10 +38,11 @@ struct Journal {
 }
 
 impl Journals {
-    /// Opens the directories.
+    /// Checks that each directory has a journal of the store.
     pub fn open(options: &Options) -> Result<Self, ExportError> {
         let journal = |dir: &PathBuf| {
             let dir = dir.canonicalize().map_err(|error| ExportError::file(dir, error))?;
+            JournalReader::open(&dir, options.store, JournalPosition::default())?;
             Ok(Journal { dir, reader: None, next: None, done: JournalPosition::default() })
         };
         let mut journals: Vec<Journal> =

@@ -105,8 +105,12 @@ struct Current {
 }
 
 impl JournalReader {
-    /// Reads from `from` on. Refuses a journal of a newer program, or of a store other than `store`.
+    /// Reads from `from` on. Refuses a journal of a newer program, or of a store other than `store`; and a directory without
+    /// any, as a journal has a file from its first start on.
     pub fn open(dir: &Path, store: Uuid, from: JournalPosition) -> Result<Self, OpenError> {
+        if numbers_on(&LocalDisk, dir).map_err(OpenError::io(dir))?.is_empty() {
+            return Err(OpenError::invalid(dir, "there is no journal in this directory"));
+        }
         Self::open_on(Arc::new(LocalDisk), dir, store, from)
     }
 
