@@ -78,7 +78,6 @@ mod tests {
         os::unix::fs::{MetadataExt as _, chown, symlink},
     };
 
-    use super::*;
     use crate::data_dir::DataDir;
 
     const USER: u32 = 12_345;
