@@ -293,7 +293,7 @@ mod tests {
     fn numbers_ascend() {
         for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
             let numbers: Vec<_> = migrations_of(dialect).iter().map(|(version, _)| *version).collect();
-            assert_eq!(numbers, (5..=11).collect::<Vec<_>>(), "{dialect:?}");
+            assert_eq!(numbers, (5..=12).collect::<Vec<_>>(), "{dialect:?}");
         }
     }
 
