@@ -23,7 +23,7 @@ use super::{
     LogState,
     listing::{Listed, Listing},
     names,
-    object::{last_position, seal, unseal},
+    object::{check_version, last_position, seal, unseal},
     unavailable,
     view::Progress,
 };
@@ -128,9 +128,12 @@ impl Acknowledgements {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<Statement> {
-    let (_, payload) = unseal(KIND, bytes)?;
-    let (written_at_s, entries) = payload.split_first_chunk::<8>()?;
+/// `None` if it is damaged.
+fn decode(name: &str, bytes: &[u8]) -> Result<Option<Statement>> {
+    let Some((version, payload)) = unseal(KIND, bytes) else { return Ok(None) };
+    // What it means must not be guessed: measures that seem to be acknowledged are never folded.
+    check_version(name, version)?;
+    let Some((written_at_s, entries)) = payload.split_first_chunk::<8>() else { return Ok(None) };
     let sack = |entry: &[u8; 20]| {
         let count = NonZeroU16::new(u16::from_le_bytes([entry[0], entry[1]])).map(SackCount)?;
         let sack = Sack { count, id: SackId(u16::from_le_bytes([entry[2], entry[3]])) };
@@ -138,7 +141,7 @@ fn decode(bytes: &[u8]) -> Option<Statement> {
         Some((sack, Progress { acknowledged, trimmed }))
     };
     let sacks = entries.as_chunks::<20>().0.iter().filter_map(sack).collect();
-    Some(Statement { written_at_s: u64::from_le_bytes(*written_at_s), sacks })
+    Ok(Some(Statement { written_at_s: u64::from_le_bytes(*written_at_s), sacks }))
 }
 
 /// Seconds since 1970.
@@ -202,8 +205,9 @@ impl LogState {
         let mut view = self.view.lock();
         for (process, bytes) in others.processes.iter().zip(statements) {
             let Some(bytes) = bytes else { continue };
-            let Some(statement) = decode(&bytes) else {
-                self.report_small(&names::acknowledged(*process));
+            let name = names::acknowledged(*process);
+            let Some(statement) = decode(&name, &bytes)? else {
+                self.report_small(&name);
                 continue;
             };
             for (sack, progress) in &statement.sacks {
@@ -279,7 +283,8 @@ mod tests {
         log.shared.take_over().await.unwrap();
         let left = objects.list(names::ACKNOWLEDGED).await.unwrap();
         assert_eq!(left, [alive, own].map(names::acknowledged));
-        let bytes = objects.get(&names::acknowledged(own)).await.unwrap().unwrap();
-        assert_eq!(decode(&bytes).unwrap().sacks, [(sack, progress(7))]);
+        let name = names::acknowledged(own);
+        let bytes = objects.get(&name).await.unwrap().unwrap();
+        assert_eq!(decode(&name, &bytes).unwrap().unwrap().sacks, [(sack, progress(7))]);
     }
 }

@@ -12,7 +12,7 @@ use gnudi_model::{Numbering, SackCount};
 
 use super::{
     names,
-    object::{FORMAT_VERSION, seal, unseal},
+    object::{check_version, seal, unseal},
 };
 use crate::{
     incoming::{IncomingError, Result},
@@ -46,13 +46,10 @@ impl Mark {
     }
 
     fn decode(version: u64, bytes: &[u8]) -> Result<Self> {
-        let damaged = || IncomingError::Io(format!("the object {} is damaged", names::mark(version)));
+        let name = names::mark(version);
+        let damaged = || IncomingError::Io(format!("the object {name} is damaged"));
         let (format, payload) = unseal(KIND, bytes).ok_or_else(damaged)?;
-        if format > FORMAT_VERSION {
-            return Err(IncomingError::Io(format!(
-                "the log was trimmed by a newer program (format {format})"
-            )));
-        }
+        check_version(&name, format)?;
         let payload: &[u8; 11] = payload.try_into().map_err(|_| damaged())?;
         let count = u16::from_le_bytes([payload[8], payload[9]]).try_into().map_err(|_| damaged())?;
         let numbering = Numbering { count: SackCount(count), draining: payload[10] != 0 };

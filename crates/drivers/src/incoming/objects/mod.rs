@@ -303,9 +303,10 @@ impl LogState {
     /// A lower bound of the log's end.
     async fn hint(&self) -> Result<u64> {
         let bytes = self.objects.get(names::HINT).await.map_err(unavailable)?;
-        let number = bytes.as_deref().and_then(|bytes| object::unseal(HINT_KIND, bytes));
-        let number = number.and_then(|(_, payload)| payload.try_into().ok()).map(u64::from_le_bytes);
-        Ok(number.unwrap_or_default())
+        let hint = bytes.as_deref().and_then(|bytes| object::unseal(HINT_KIND, bytes));
+        let Some((version, payload)) = hint else { return Ok(0) };
+        object::check_version(names::HINT, version)?;
+        Ok(payload.try_into().map_or(0, u64::from_le_bytes))
     }
 }
 

@@ -18,7 +18,7 @@ use gnudi_model::{SackCount, SackId};
 use uuid::Uuid;
 
 use crate::{
-    incoming::{Position, log::entries::untag},
+    incoming::{IncomingError, Position, Result, log::entries::untag},
     segments::{
         Frame, Location,
         frame::{ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, ITEM_HEADER_BYTES, items, u64_at},
@@ -237,6 +237,15 @@ pub fn seal_as(version: u16, kind: u64, payload: &[u8]) -> Bytes {
     });
     frame.stamp(Location::unpack(1), 0);
     Bytes::copy_from_slice(frame.bytes())
+}
+
+/// Refuses an object with a format version that only newer programs know: its contents may mean anything.
+pub fn check_version(name: &str, version: u16) -> Result<()> {
+    if version > FORMAT_VERSION {
+        let reason = format!("{name} was written by a newer program (format {version})");
+        return Err(IncomingError::Io(reason));
+    }
+    Ok(())
 }
 
 /// The inverse of [`seal`]: format version and contents; `None` if damaged.

@@ -167,9 +167,14 @@ mod tests {
     use std::num::NonZeroU16;
 
     use bytes::Bytes;
+    use gnudi_model::{Sack, SackId};
 
     use super::{super::object::seal_as, *};
-    use crate::objects::memory::MemoryObjects;
+    use crate::{
+        incoming::{Position, objects::view::Progress, registry::MemoryLogRegistry},
+        objects::memory::MemoryObjects,
+        segments::frame::items,
+    };
 
     /// Only what has a valid checksum names a version.
     #[tokio::test]
@@ -191,5 +196,32 @@ mod tests {
             );
             assert_eq!(matches!(refused, OpenError::Invalid { .. }), !is_newer, "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn small_objects_of_a_newer_program_are_not_read() {
+        let objects = MemoryObjects::default();
+        let registry: Arc<dyn LogRegistry> = Arc::new(MemoryLogRegistry::default());
+        let open = async |process: Uuid| {
+            let (store, registry) = (Arc::new(objects.clone()), Some(registry.clone()));
+            ObjectIncoming::open(store, registry, Uuid::nil(), process, ObjectIncomingOptions::default()).await
+        };
+        let [one, other] = [1, 2].map(Uuid::from_u128);
+        let log = open(one).await.unwrap();
+        let sack = Sack { count: SackCount::DEFAULT, id: SackId(3) };
+        let progress = Progress { acknowledged: Position(5 << 16), ..Progress::default() };
+        log.shared.acknowledgements.add([(sack, progress)]);
+        log.shared.acknowledgements.flush().await;
+        log.shared.put_hint(0).await.unwrap();
+        drop(log);
+        for name in [names::HINT.to_owned(), names::generation(1), names::acknowledged(one)] {
+            let known = objects.get(&name).await.unwrap().unwrap();
+            let newer = seal_as(FORMAT_VERSION + 1, items(&known)[0].tag, b"something of another form");
+            objects.put(&name, newer).await.unwrap();
+            let refused = open(other).await.err().unwrap().to_string();
+            assert!(refused.contains(&format!("{name} was written by a newer program (format 2)")), "{refused}");
+            objects.put(&name, known).await.unwrap();
+        }
+        open(other).await.unwrap();
     }
 }

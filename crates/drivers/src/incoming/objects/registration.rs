@@ -22,7 +22,7 @@ use super::{
     LogState,
     mark::Mark,
     names,
-    object::{HEAD_BYTES, last_position, number_of, seal, unseal},
+    object::{HEAD_BYTES, check_version, last_position, number_of, seal, unseal},
     unavailable,
 };
 use crate::{
@@ -58,12 +58,12 @@ impl Named {
     async fn read(objects: &dyn Objects, generation: u64) -> Result<Option<Self>> {
         let name = names::generation(generation);
         let Some(bytes) = objects.get(&name).await.map_err(unavailable)? else { return Ok(None) };
-        let payload = unseal(KIND, &bytes).and_then(|(_, payload)| payload.split_first_chunk::<16>());
-        let named = payload.and_then(|(identity, first)| {
-            let first = Position(u64::from_le_bytes(first.try_into().ok()?));
-            Some(Named { identity: Uuid::from_bytes(*identity), first })
-        });
-        named.map(Some).ok_or_else(|| IncomingError::Io(format!("the object {name} is damaged")))
+        let damaged = || IncomingError::Io(format!("the object {name} is damaged"));
+        let (version, payload) = unseal(KIND, &bytes).ok_or_else(damaged)?;
+        check_version(&name, version)?;
+        let (identity, first) = payload.split_first_chunk::<16>().ok_or_else(damaged)?;
+        let first = Position(u64::from_le_bytes(first.try_into().map_err(|_| damaged())?));
+        Ok(Some(Named { identity: Uuid::from_bytes(*identity), first }))
     }
 
     async fn create(self, objects: &dyn Objects, generation: u64) -> Result<()> {

@@ -20,7 +20,7 @@ use super::{
     listing::Listing,
     mark::Mark,
     names,
-    object::{Head, LogObjectKind, Object, encode},
+    object::{Head, LogObjectKind, Object, check_version, encode},
     unavailable,
 };
 use crate::{
@@ -108,10 +108,7 @@ impl LogState {
             for (number, body) in (next..).zip(bodies.iter().flatten().take(whole)) {
                 let object = Object::parse(number, body);
                 if let Some(version) = object.newer {
-                    return Err(IncomingError::Io(format!(
-                        "{} was written by a newer program (format {version})",
-                        names::log(number)
-                    )));
+                    check_version(&names::log(number), version)?;
                 }
                 self.report(number, &object, body);
                 self.apply(number, &object, body);
