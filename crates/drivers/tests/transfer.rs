@@ -208,8 +208,11 @@ impl Observer for Silent {
 }
 
 /// As in these tests' heads.
-fn granularities(head: &Bytes) -> Option<Vec<Timespan>> {
-    head.starts_with(b"head").then(|| vec![MINUTE])
+fn granularities(head: &Bytes) -> Result<Option<Vec<Timespan>>, StoreError> {
+    if head.starts_with(b"newer") {
+        return Err(StoreError::Io("a newer program wrote it".to_owned()));
+    }
+    Ok(head.starts_with(b"head").then(|| vec![MINUTE]))
 }
 
 async fn contents(store: &MemoryAggregates) -> (Vec<Option<Bytes>>, Vec<Blocks>) {
@@ -329,6 +332,20 @@ async fn a_second_transfer_stops_the_first() {
     assert!(matches!(refused, Err(StoreError::Fenced { held: 2, .. })), "{refused:?}");
     world.round(&second, Depth::Changes).await;
     assert_eq!(contents(&world.source).await, contents(&world.target).await);
+}
+
+#[tokio::test]
+async fn a_head_of_a_newer_program_is_no_damage() {
+    let world = World::new(8).await;
+    let transfer = world.begin(1, 0, false).await;
+    let id = world.metrics().await[0];
+    let head = Bytes::from_static(b"newer");
+    let write = MetricWrite { metric: id, blocks: Vec::new(), expired: Vec::new(), head };
+    world.source.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
+    for depth in [Depth::Changes, Depth::Everything] {
+        let refused = world.try_round(&transfer, depth).await;
+        assert!(matches!(refused, Err(StoreError::Io(_))), "{refused:?}");
+    }
 }
 
 /// A lost block before, between and behind those that are left, or the only one.

@@ -7,7 +7,7 @@
 //! converted one by one, each with its own calls to the store: it is rare.
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite};
+use gnudi_drivers::aggregates::{BlockRange, Fence, MetricWrite, StoreError};
 use gnudi_indexer::IndexerError;
 use gnudi_model::{MetricId, Timespan};
 use gnudi_series::{
@@ -27,9 +27,10 @@ use crate::{
 /// How many blocks of a finer granularity are in memory at once.
 const BLOCKS_AT_ONCE: usize = 64;
 
-/// Granularities of a stored head's blocks, besides raw points; `None` if the head is invalid.
-pub fn granularities_of(head: &Bytes) -> Option<Vec<Timespan>> {
-    Head::decode(head).ok().map(|head| head.granularities().collect())
+/// Granularities of a stored head's blocks, besides raw points; `None` if the head is invalid. Fails if a newer program
+/// wrote it.
+pub fn granularities_of(head: &Bytes) -> Result<Option<Vec<Timespan>>, StoreError> {
+    Ok(damage::decode_head(head)?.ok().map(|head| head.granularities().collect()))
 }
 
 impl Processor {

@@ -18,14 +18,19 @@ pub(crate) type StoredHead = Result<Option<Bytes>, StoreError>;
 pub(crate) fn decode(stored: &StoredHead) -> Result<Result<Option<Head>, String>> {
     match stored {
         Ok(None) => Ok(Ok(None)),
-        Ok(Some(bytes)) => match Head::decode(bytes) {
-            Err(CodecError::Version(found @ 1..)) => {
-                Err(StoreError::Io(of_newer_program("a metric's state has", found)).into())
-            }
-            decoded => Ok(decoded.map(Some).map_err(|error| error.to_string())),
-        },
+        Ok(Some(bytes)) => Ok(decode_head(bytes)?.map(Some).map_err(|error| error.to_string())),
         Err(StoreError::Damaged(place)) => Ok(Err(place.clone())),
         Err(error) => Err(error.clone().into()),
+    }
+}
+
+/// A head, or why it is damaged; an error as [`decode`].
+pub(crate) fn decode_head(bytes: &Bytes) -> Result<Result<Head, CodecError>, StoreError> {
+    match Head::decode(bytes) {
+        Err(CodecError::Version(found @ 1..)) => {
+            Err(StoreError::Io(of_newer_program("a metric's state has", found)))
+        }
+        decoded => Ok(decoded),
     }
 }
 
@@ -112,6 +117,7 @@ fn damaged(metric: MetricId, what: &str) -> EngineError {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::granularities_of;
 
     /// CRC32C, bit by bit.
     fn checksum(bytes: &[u8]) -> u32 {
@@ -138,7 +144,10 @@ pub(crate) mod tests {
     fn a_head_of_a_newer_program_is_no_damage() {
         let mut damaged = newer_head();
         damaged[0] = 201;
-        assert!(decode(&Ok(Some(damaged.into()))).unwrap().is_err());
+        let damaged = Bytes::from(damaged);
+        assert!(matches!(granularities_of(&damaged), Ok(None)));
+        assert!(matches!(granularities_of(&newer_head().into()), Err(StoreError::Io(_))));
+        assert!(decode(&Ok(Some(damaged))).unwrap().is_err());
         let stored = Ok(Some(Bytes::from(newer_head())));
         let refused = decode(&stored).unwrap_err();
         assert!(matches!(refused, EngineError::Store(StoreError::Io(_))), "{refused}");

@@ -106,11 +106,11 @@ impl Transfer {
             if !differs && (depth == Depth::Changes || self.was_compared(metric, &head)) {
                 continue;
             }
-            let of_copy = copy.as_ref().map(self.granularities);
+            let of_copy = copy.as_ref().map(self.granularities).transpose()?;
             if of_copy == Some(None) {
                 removed.push(metric);
             }
-            let Some(of_head) = (self.granularities)(&head) else {
+            let Some(of_head) = (self.granularities)(&head)? else {
                 report.damage(format!("the head of {metric} in {}", self.source.place()));
                 continue;
             };

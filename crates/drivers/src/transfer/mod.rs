@@ -30,8 +30,8 @@ const CHUNKS_AT_ONCE: usize = 8;
 /// Damaged places listed; more are only counted.
 const NAMED_MAX: usize = 100;
 
-/// Decodes a head's granularities; `None` if the head is invalid.
-pub type Granularities = fn(&Bytes) -> Option<Vec<Timespan>>;
+/// Decodes a head's granularities; `None` if the head is invalid. Fails if a newer program wrote it.
+pub type Granularities = fn(&Bytes) -> Result<Option<Vec<Timespan>>, StoreError>;
 
 /// The scope of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
