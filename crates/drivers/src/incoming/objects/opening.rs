@@ -204,7 +204,8 @@ mod tests {
         let registry: Arc<dyn LogRegistry> = Arc::new(MemoryLogRegistry::default());
         let open = async |process: Uuid| {
             let (store, registry) = (Arc::new(objects.clone()), Some(registry.clone()));
-            ObjectIncoming::open(store, registry, Uuid::nil(), process, ObjectIncomingOptions::default()).await
+            let options = ObjectIncomingOptions::default();
+            ObjectIncoming::open(store, registry, Uuid::nil(), process, options).await
         };
         let [one, other] = [1, 2].map(Uuid::from_u128);
         let log = open(one).await.unwrap();
@@ -219,7 +220,8 @@ mod tests {
             let newer = seal_as(FORMAT_VERSION + 1, items(&known)[0].tag, b"something of another form");
             objects.put(&name, newer).await.unwrap();
             let refused = open(other).await.err().unwrap().to_string();
-            assert!(refused.contains(&format!("{name} was written by a newer program (format 2)")), "{refused}");
+            let told = format!("{name} was written by a newer program (format 2)");
+            assert!(refused.contains(&told), "{refused}");
             objects.put(&name, known).await.unwrap();
         }
         open(other).await.unwrap();
