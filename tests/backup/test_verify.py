@@ -306,6 +306,19 @@ def test_the_small_files(copy, whole):
         assert (store.data_dir / "index-id").read_text() == id
 
 
+def test_a_store_of_a_newer_program_is_not_changed(copy):
+    store = copy()
+    (store.data_dir / "format-version").write_text("2\n")
+    # What a repair would rebuild.
+    index = store.data_dir / "indexer.sqlite"
+    flip(index, index.stat().st_size // 2, 64)
+    before = content(store)
+    for command in [["verify", "--repair"], ["verify"], ["backup", store.data_dir.parent / "backups"]]:
+        refused = run(*command, "--data-dir", store.data_dir, timeout_s=filled.TIMEOUT_S)
+        assert refused.returncode != 0 and "has format version 2" in refused.stdout + refused.stderr, (command, refused)
+    assert content(store) == before
+
+
 def test_a_log_that_lost_its_end(copy):
     store = copy()
     path = largest((store.data_dir / "incoming").glob("*.log"))

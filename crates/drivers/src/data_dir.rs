@@ -61,7 +61,7 @@ impl DataDir {
         }
         let lock = lock(path)?;
         let owner = KeepOwner::of(path);
-        check_version(&disk, &path.join(VERSION_FILE))?;
+        check_version(&disk, path)?;
         Ok(Self { path: path.to_owned(), _owner: owner, _lock: lock })
     }
 
@@ -193,18 +193,34 @@ fn sync_ancestors(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn check_version(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
-    let Some(bytes) = read_if_there(disk, path)? else {
-        let text = format!("{FORMAT_VERSION}\n");
-        return replace_file(disk, path, text.as_bytes()).map_err(OpenError::io(path));
-    };
-    let text = String::from_utf8_lossy(&bytes);
-    match text.trim().parse::<u32>() {
-        Ok(found) if found > FORMAT_VERSION => {
-            Err(OpenError::TooNew { path: path.to_owned(), found, known: FORMAT_VERSION })
+/// Creates a missing format version.
+fn check_version(disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    let path = dir.join(VERSION_FILE);
+    match known_version(disk, dir)? {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(text)) => Err(OpenError::invalid(path, format!("{text:?} is no format version"))),
+        None => {
+            let text = format!("{FORMAT_VERSION}\n");
+            replace_file(disk, &path, text.as_bytes()).map_err(OpenError::io(path))
         }
-        Ok(_) => Ok(()),
-        Err(_) => Err(OpenError::invalid(path, format!("{:?} is no format version", text.trim()))),
+    }
+}
+
+/// Refuses a data directory that a newer program wrote; changes nothing. Whoever does not open the store calls it before
+/// anything else: only that program knows what belongs to the store.
+pub fn refuse_newer(dir: &Path) -> Result<(), OpenError> {
+    known_version(&LocalDisk, dir).map(drop)
+}
+
+/// The format version of a data directory that no newer program wrote, or the text that is none; `None` if it is missing.
+pub(crate) fn known_version(disk: &dyn Disk, dir: &Path) -> Result<Option<Result<u32, String>>, OpenError> {
+    let path = dir.join(VERSION_FILE);
+    let Some(bytes) = read_if_there(disk, &path)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    match text.parse::<u32>() {
+        Ok(found) if found > FORMAT_VERSION => Err(OpenError::TooNew { path, found, known: FORMAT_VERSION }),
+        Ok(found) => Ok(Some(Ok(found))),
+        Err(_) => Ok(Some(Err(text))),
     }
 }
 

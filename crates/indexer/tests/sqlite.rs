@@ -21,7 +21,7 @@ use gnudi_model::{
     ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, AttributeValue, MetricId, Resource,
     ResourceType, Timestamp, resource_type::GENERIC,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, sqlite::SqliteConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Executor, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -142,6 +142,12 @@ async fn a_newer_schema_is_refused() {
     let refused = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap_err();
     assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
     assert!(refused.to_string().contains("schema version 1000"), "{refused}");
+    // What an older program misses there is no damage.
+    let mut connection = raw(&path).await;
+    connection.execute("ALTER TABLE metric RENAME COLUMN status TO state").await.unwrap();
+    connection.close().await.unwrap();
+    let refused = SqlIndexer::check_file(&path).await.unwrap_err();
+    assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     if !index_path.exists() && !dir.join("incoming").exists() && !dir.join("aggregates").exists() {
         bail!("{}: no data directory, and no backup", dir.display());
     }
+    data_dir::refuse_newer(&dir)?;
     let is_backup = dir.join(MANIFEST).is_file();
     if is_backup && args.repair {
         bail!("{} is a backup: restore it, and repair the data directory", dir.display());

@@ -128,6 +128,8 @@ impl Backup {
 
     /// Copies everything but the index of the store in `data_dir`.
     pub fn copy_store(&mut self, data_dir: &Path, progress: OnProgress<'_>) -> Result<(), OpenError> {
+        // Of a store of a newer program this one may copy only a part, and call that complete.
+        data_dir::refuse_newer(data_dir)?;
         self.copy_plain_files(data_dir, Path::new(""), progress)?;
         let incoming = Path::new(data_dir::INCOMING);
         self.copy_log(data_dir, incoming, progress)?;
@@ -418,6 +420,17 @@ mod tests {
         let aggregates = second.join(data_dir::AGGREGATES);
         assert!(runs_dir(&aggregates).exists() && !log_dir(&aggregates).exists());
         assert!(!second.join(data_dir::INCOMING).exists() && !second.join(data_dir::INDEX).exists());
+    }
+
+    #[test]
+    fn a_store_of_a_newer_program_is_not_copied() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, place) = (root.path().join("data"), root.path().join("backups"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(data_dir::VERSION_FILE), "2\n").unwrap();
+        let refused = Backup::begin(&place, "one").unwrap().copy_store(&dir, &mut |_| {}).unwrap_err();
+        assert!(matches!(refused, OpenError::TooNew { found: 2, known: 1, .. }), "{refused}");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::{Emit, Finding, keep_copy};
 use crate::{
     OpenError,
-    data_dir::{FORMAT_VERSION, INDEX_ID, VERSION_FILE},
-    disk::{Disk as _, LocalDisk, if_there, read_id, read_if_there, replace_file},
+    data_dir::{FORMAT_VERSION, INDEX_ID, VERSION_FILE, known_version},
+    disk::{Disk as _, LocalDisk, if_there, read_id, replace_file},
 };
 
 /// Which of the files need repair.
@@ -22,14 +22,9 @@ pub struct PlainFiles {
 pub fn check(dir: &Path, index: Option<Uuid>, emit: Emit<'_>) -> Result<PlainFiles, OpenError> {
     let mut wrong = PlainFiles::default();
     let path = dir.join(VERSION_FILE);
-    let version = read_if_there(&LocalDisk, &path)?;
-    let version = version.map(|bytes| String::from_utf8_lossy(&bytes).trim().parse::<u32>().ok());
-    match version {
-        Some(Some(found)) if found > FORMAT_VERSION => {
-            return Err(OpenError::TooNew { path, found, known: FORMAT_VERSION });
-        }
-        Some(Some(_)) => {}
-        Some(None) => {
+    match known_version(&LocalDisk, dir)? {
+        Some(Ok(_)) => {}
+        Some(Err(_)) => {
             wrong.version = true;
             emit(Finding::of(
                 &path,

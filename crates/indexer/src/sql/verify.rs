@@ -15,7 +15,7 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::{OpenError, SqlIndexer};
+use super::{Dialect, OpenError, SqlIndexer, migrations};
 
 /// Maximum number of faults reported.
 const FAULTS_MAX: usize = 100;
@@ -47,6 +47,9 @@ impl FileCheck {
 impl SqlIndexer {
     /// Checks the index `path`: its structure and references, and reads the metrics' ids. If it has a log, copies of
     /// both in the temporary directory are read.
+    ///
+    /// # Errors
+    /// If a newer program wrote it: what this one misses there is no damage.
     pub async fn check_file(path: &Path) -> Result<FileCheck, OpenError> {
         let failed = |error: io::Error| OpenError::Database {
             path: path.display().to_string(),
@@ -64,8 +67,9 @@ impl SqlIndexer {
         let mut found = FileCheck::default();
         match options.create_if_missing(false).disable_statement_logging().connect().await {
             Ok(mut connection) => {
-                check(&mut connection, &mut found).await;
+                let checked = check(&mut connection, &mut found).await;
                 connection.close().await.ok();
+                checked?;
             }
             Err(error) => found.faults.push(reason(&error)),
         }
@@ -150,7 +154,13 @@ async fn rebuild(from: &Path, to: &Path) -> Result<(), gnudi_sql::Error> {
     connection.close().await
 }
 
-async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
+async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) -> Result<(), OpenError> {
+    let version = sqlx::query_scalar::<_, Option<i64>>("SELECT MAX(version) FROM schema_version");
+    let version = version.fetch_one(&mut *connection).await.ok().flatten().unwrap_or(0);
+    let known = migrations::known_version(Dialect::Sqlite);
+    if version > known {
+        return Err(OpenError::SchemaTooNew { found: version, known });
+    }
     found.is_file_whole = true;
     let texts =
         sqlx::query_scalar::<_, String>("PRAGMA integrity_check(100)").fetch_all(&mut *connection).await;
@@ -176,6 +186,7 @@ async fn check(connection: &mut SqliteConnection, found: &mut FileCheck) {
         Ok(metrics) => found.metrics = Some(metrics),
         Err(error) => found.unreadable(&error),
     }
+    Ok(())
 }
 
 async fn metrics(

@@ -37,6 +37,15 @@ const fn migrations_of(dialect: Dialect) -> Migrations {
     }
 }
 
+/// The newest version that this program knows.
+pub(super) fn known_version(dialect: Dialect) -> i64 {
+    newest_of(migrations_of(dialect))
+}
+
+fn newest_of(migrations: Migrations) -> i64 {
+    migrations.last().map_or(0, |(version, _)| *version)
+}
+
 /// How long to wait for the lock of another migration.
 const LOCK_SECONDS: u32 = 600;
 
@@ -136,7 +145,7 @@ async fn missing(
     let select = connection.statement("SELECT MAX(version) FROM schema_version");
     let found: Option<i64> = connection.fetch_one(select).await?.try_get(0)?;
     let found = found.unwrap_or(0);
-    let known = migrations.last().map_or(0, |(version, _)| *version);
+    let known = newest_of(migrations);
     if found > known {
         return Err(OpenError::SchemaTooNew { found, known });
     }
