@@ -27,6 +27,7 @@ use gnudi_model::SackCount;
 use gnudi_sql::{DatabaseOptions, ServerOptions};
 use outage::{clock_goes_back, is_unavailable};
 use server::fresh_name;
+use uuid::Uuid;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -38,9 +39,13 @@ async fn open(url: &str) -> Result<Arc<SqlCoordinator>, OpenError> {
 }
 
 async fn open_within(url: &str, timeout: Duration) -> Result<Arc<SqlCoordinator>, OpenError> {
+    open_for(url, timeout, Uuid::nil()).await
+}
+
+async fn open_for(url: &str, timeout: Duration, cluster: Uuid) -> Result<Arc<SqlCoordinator>, OpenError> {
     let DatabaseOptions::Server(server) = DatabaseOptions::from_url(url).unwrap() else { panic!("{url}") };
     let server = ServerOptions { timeout, ..server };
-    SqlCoordinator::open(&SqlCoordinatorOptions::new(server)).await.map(Arc::new)
+    SqlCoordinator::open(&SqlCoordinatorOptions::new(server), cluster).await.map(Arc::new)
 }
 
 /// Two processes that open an empty database concurrently.
@@ -148,6 +153,19 @@ async fn tables_may_have_another_owner(engine: &Database) {
     assert!(limited.acquire(a, &sacks).await.unwrap().iter().all(Option::is_some));
 }
 
+/// Each would give sacks to the members of the other.
+async fn another_cluster_is_refused(engine: &Database) {
+    let url = engine.create_database(&fresh_name());
+    let [own, other] = [1, 2].map(Uuid::from_u128);
+    open_for(&url, PATIENCE, own).await.unwrap();
+    let refused = open_for(&url, PATIENCE, other).await.err().unwrap();
+    assert!(
+        matches!(refused, OpenError::OtherCluster { found, own: asked, .. } if (found, asked) == (own, other)),
+        "{refused}"
+    );
+    open_for(&url, PATIENCE, own).await.unwrap();
+}
+
 async fn a_clock_may_go_back(engine: &Database) {
     let name = fresh_name();
     let [one, other] = two(&engine.create_database(&name)).await;
@@ -172,6 +190,7 @@ async fn sessions_that_are_over_are_removed(engine: &Database) {
 async fn coordinates_on(kind: Kind) {
     let mut engine = Database::start(kind);
     keeps_the_rules(&engine).await;
+    another_cluster_is_refused(&engine).await;
     a_clock_may_go_back(&engine).await;
     sessions_that_are_over_are_removed(&engine).await;
     tables_come_back(&engine).await;

@@ -194,7 +194,7 @@ impl Opening<'_> {
             CoordinationKind::Database if !is_named => Ok(self.index_database().await?),
             CoordinationKind::Database => {
                 let options = engines::coordination_database(config, section, name, timeout)?;
-                let open = || SqlCoordinator::open(&options);
+                let open = || SqlCoordinator::open(&options, self.cluster);
                 Ok(Arc::new(self.retry.run(&place, open).await?))
             }
             CoordinationKind::Redis => {
@@ -218,7 +218,8 @@ impl Opening<'_> {
             let timeout = self.coordination_timeout();
             let options = engines::coordination_database(self.config, "indexer", "url", timeout)?;
             let place = self.config.place("indexer", "url");
-            anyhow::Ok(Arc::new(self.retry.run(&place, || SqlCoordinator::open(&options)).await?))
+            let open = || SqlCoordinator::open(&options, self.cluster);
+            anyhow::Ok(Arc::new(self.retry.run(&place, open).await?))
         };
         self.database.get_or_try_init(open).await.cloned()
     }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use gnudi_model::Sack;
 use gnudi_sql::ServerOptions;
+use uuid::Uuid;
 
 use super::{Arbiter, CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{
@@ -50,14 +51,27 @@ pub struct SqlCoordinator {
     connections: Connections,
 }
 
+/// The claim of the cluster that the tables belong to. Names of objects have slashes.
+const CLUSTER: &str = "cluster";
+
 impl SqlCoordinator {
-    /// Creates missing tables; safe concurrently.
-    pub async fn open(options: &SqlCoordinatorOptions) -> Result<Self, OpenError> {
+    /// Creates missing tables; safe concurrently. Refuses those of another cluster: each would leave sacks to the members
+    /// of the other, which never process them.
+    pub async fn open(options: &SqlCoordinatorOptions, cluster: Uuid) -> Result<Self, OpenError> {
+        let place = options.database.place();
+        let failed =
+            |error: CoordinationError| OpenError::Engine { engine: place.clone(), reason: error.to_string() };
         let connections = Connections::new(options);
-        match connections.run(schema::Create).await {
-            Ok(()) => Ok(SqlCoordinator { connections }),
-            Err(error) => {
-                Err(OpenError::Engine { engine: options.database.place(), reason: error.to_string() })
+        connections.run(schema::Create).await.map_err(failed)?;
+        let own = cluster.to_string();
+        let claim = claims::Claim { name: CLUSTER, value: &own };
+        let found = connections.run(claim).await.map_err(failed)?;
+        match Uuid::parse_str(&found) {
+            Ok(found) if found == cluster => Ok(SqlCoordinator { connections }),
+            Ok(found) => Err(OpenError::OtherCluster { place, found, own: cluster }),
+            Err(_) => {
+                let reason = format!("the id of its cluster is none: {found:?}");
+                Err(OpenError::Engine { engine: place, reason })
             }
         }
     }
