@@ -110,7 +110,15 @@ async fn a_writer_that_slept_after_its_write_leaves_it() {
 /// not come back.
 #[tokio::test]
 async fn a_writer_that_slept_after_its_write_names_no_removed_table() {
-    let world = World::with(ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() }).await;
+    let of_others = ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() };
+    // It may itself be configured for a slower store.
+    for grace_ms in [of_others.grace_ms, 1_000_000] {
+        let of_sleeper = ObjectAggregatesOptions { grace_ms, ..of_others.clone() };
+        names_no_removed_table(World::with_different(of_sleeper, of_others.clone()).await).await;
+    }
+}
+
+async fn names_no_removed_table(world: World) {
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     world.sleeper.raise(own).await.unwrap();
     apply(&world.sleeper, own, 2, "before").await.unwrap();

@@ -103,10 +103,14 @@ impl World {
     }
 
     pub async fn with(options: ObjectAggregatesOptions) -> Self {
+        Self::with_different(options.clone(), options).await
+    }
+
+    pub async fn with_different(own: ObjectAggregatesOptions, others: ObjectAggregatesOptions) -> Self {
         let (objects, clock) = (MemoryObjects::default(), TestClock::default());
         let sleepy = Sleepy::new(&objects);
-        let sleeper = open_with(sleepy.clone(), &clock, options.clone()).await;
-        let awake = open_with(objects.clone(), &clock, options).await;
+        let sleeper = open_with(sleepy.clone(), &clock, own).await;
+        let awake = open_with(objects.clone(), &clock, others).await;
         Self { objects, clock, sleepy, sleeper, awake }
     }
 

@@ -61,6 +61,10 @@ use crate::{
     },
 };
 
+/// No process removes a merged table before it has known of the merge for so long. Options of processes may differ: what one
+/// relies on must not depend on its own.
+const GRACE_MS_MIN: u64 = 60_000;
+
 /// Limits of the store; memory limits are per process.
 #[derive(Clone, Debug)]
 pub struct ObjectAggregatesOptions {
@@ -108,7 +112,7 @@ impl Default for ObjectAggregatesOptions {
             merged_runs_min: 6,
             runs_max: 16,
             large_merges_max: 8,
-            grace_ms: 60_000,
+            grace_ms: GRACE_MS_MIN,
             retain_ms: 60_000,
             sweep_ms: 3_600_000,
         }

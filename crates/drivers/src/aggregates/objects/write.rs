@@ -7,6 +7,7 @@ use bytes::Bytes;
 use gnudi_model::{MetricId, SackCount};
 
 use super::{
+    GRACE_MS_MIN,
     chain::{Change, Effect, Shard},
     manifest::{Manifest, Run, TableObject},
     names,
@@ -50,7 +51,7 @@ struct Added<'a> {
     run: Run,
     /// Of its only table, if that is not written yet.
     table: Option<Bytes>,
-    /// Before its first table was written.
+    /// Before the first attempt to add it.
     began: Moment,
 }
 
@@ -66,7 +67,8 @@ impl Change for Added<'_> {
         // If this process was suspended after it had added the run, the tables may have been merged since, and removed
         // after the grace time. A table in a manifest is written again with it.
         let age_ms = self.requests.now().since_ms(self.began);
-        if self.table.is_none() && age_ms > self.requests.options.grace_ms / 2 {
+        let grace_ms = self.requests.options.grace_ms.min(GRACE_MS_MIN);
+        if self.table.is_none() && age_ms > grace_ms / 2 {
             return Err(too_old());
         }
         let mut run = self.run.clone();
@@ -122,13 +124,13 @@ impl Requests {
         if let Some(held) = shard.known().and_then(|manifest| manifest.held(fence)) {
             return Err(StoreError::refused(fence, held));
         }
-        let began = self.now();
         let mut writer = RunWriter::new(self, shard);
         for (key, (kind, value)) in &entries {
             writer.push(*key, *kind, value).await?;
         }
         let (run, table) = writer.finish_for_manifest().await?;
         self.counters.written_bytes.fetch_add(run.bytes(), Ordering::Relaxed);
+        let began = self.now();
         self.commit(shard, &Added { requests: self, fence, run, table, began }).await.map(drop)
     }
 }
