@@ -143,10 +143,10 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
                 export.report.skipped.push(format!("metric {}: {skipped}", record.metric));
                 continue;
             }
-            let measures = match measures_of(record) {
+            let measures = match readable(record, &first.dir)? {
                 Ok(measures) => measures,
-                Err(error) => {
-                    export.report.skipped.push(undecodable(record, &error));
+                Err(skipped) => {
+                    export.report.skipped.push(skipped);
                     continue;
                 }
             };
@@ -177,6 +177,21 @@ pub(super) async fn write(export: &mut Export<'_>, journals: &mut Journals) -> R
         batch.write(export, Some(end)).await?;
     }
     Ok(())
+}
+
+/// The measures of a record of the journal in `dir`, or why they are left out. Those of a newer program end the export: a
+/// later run of such a program goes on before them.
+fn readable(record: &Record, dir: &Path) -> Result<Result<Vec<Measure>, String>, ExportError> {
+    match measures_of(record) {
+        Err(CodecError::Version(found)) => {
+            let reason = format!(
+                "measures of metric {} have format version {found}, which this program does not know: run the program that wrote them, or a newer one",
+                record.metric
+            );
+            Err(ExportError::invalid(dir, reason))
+        }
+        read => Ok(read.map_err(|error| undecodable(record, &error))),
+    }
 }
 
 /// The measures of a record. The marker that ends a series is none: Gnocchi would take it for NaN, and each value of its bucket
@@ -317,6 +332,18 @@ mod tests {
     use gnudi_model::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn measures_of_a_newer_program_are_not_left_out() {
+        let read = |points: &'static [u8]| {
+            let metric = MetricId(Uuid::from_u128(1));
+            let record = Record { position: Position(1), metric, measures: 1, points: points.into() };
+            readable(&record, Path::new("/journal"))
+        };
+        let refused = read(&[0xf0]).unwrap_err().to_string();
+        assert!(refused.contains("/journal") && refused.contains("format version 15"), "{refused}");
+        assert!(read(&[0]).unwrap().is_err());
+    }
 
     #[test]
     fn the_end_of_a_series_is_no_measure() {
