@@ -142,8 +142,15 @@ async fn a_newer_schema_is_refused() {
     let refused = SqlIndexer::open(&SqliteOptions::new(&path)).await.unwrap_err();
     assert!(matches!(refused, OpenError::SchemaTooNew { found: 1000, .. }), "{refused}");
     assert!(refused.to_string().contains("schema version 1000"), "{refused}");
-    // What an older program misses there is no damage.
+}
+
+#[tokio::test]
+async fn what_a_newer_schema_lacks_is_no_damage() {
+    let (_folder, path, indexer) = fresh().await;
+    indexer.close().await;
+    assert!(SqlIndexer::check_file(&path).await.unwrap().is_file_whole);
     let mut connection = raw(&path).await;
+    connection.execute("INSERT INTO schema_version (version) VALUES (1000)").await.unwrap();
     connection.execute("ALTER TABLE metric RENAME COLUMN status TO state").await.unwrap();
     connection.close().await.unwrap();
     let refused = SqlIndexer::check_file(&path).await.unwrap_err();
