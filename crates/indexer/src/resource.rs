@@ -70,7 +70,7 @@ impl NewResource {
             metrics: _,
             now,
         } = self;
-        check_attributes(resource_type, attributes.keys())?;
+        check_attributes(resource_type, attributes)?;
         if ended_at.is_some_and(|ended_at| ended_at < *started_at) {
             return Err(IndexerError::StartAfterEnd);
         }
@@ -339,15 +339,25 @@ pub trait Resources {
     async fn list_resources(&self, listing: &ResourceListing) -> Result<Vec<Arc<Resource>>>;
 }
 
-/// Rejects attributes that the type does not have.
-pub(crate) fn check_attributes<'a>(
+/// Rejects attributes that the type does not have, and values that are not of their attribute's kind: the type may have
+/// changed since the caller validated them.
+pub(crate) fn check_attributes(
     resource_type: &ResourceType,
-    mut attributes: impl Iterator<Item = &'a Text>,
+    attributes: &BTreeMap<Text, AttributeValue>,
 ) -> Result<()> {
-    match attributes.find(|name| !resource_type.attributes.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => Err(no_such_attribute(resource_type, name)),
+    for (name, value) in attributes {
+        let Some(attribute) = resource_type.attributes.get(name) else {
+            return Err(no_such_attribute(resource_type, name));
+        };
+        if !attribute.kind.has(value) {
+            return Err(IndexerError::InvalidAttributeValue {
+                resource_type: resource_type.name.to_string(),
+                attribute: name.to_string(),
+                value: value.text().unwrap_or_default().into_owned(),
+            });
+        }
     }
+    Ok(())
 }
 
 /// Rejects an end before the start, with Gnocchi's error text for changes.

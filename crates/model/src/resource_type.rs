@@ -52,4 +52,17 @@ impl AttributeKind {
             AttributeKind::Datetime => "datetime",
         }
     }
+
+    /// Whether a value is null or of this type, whatever its bounds.
+    pub fn has(self, value: &AttributeValue) -> bool {
+        matches!(
+            (self, value),
+            (_, AttributeValue::Null)
+                | (AttributeKind::String { .. }, AttributeValue::String(_))
+                | (AttributeKind::Uuid, AttributeValue::Uuid(_))
+                | (AttributeKind::Number { .. }, AttributeValue::Number(_))
+                | (AttributeKind::Bool, AttributeValue::Bool(_))
+                | (AttributeKind::Datetime, AttributeValue::Datetime(_))
+        )
+    }
 }

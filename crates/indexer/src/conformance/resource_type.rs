@@ -183,6 +183,15 @@ pub(in crate::conformance) async fn an_attribute_begins_afresh(indexer: &dyn Ind
     let flag = attribute(AttributeKind::Bool);
     indexer.update_resource_type("instance", add("host", flag)).await.unwrap();
     assert_eq!(in_revisions(indexer, 1, "host").await, vec![AttributeValue::Null; 2]);
+    // Whoever has not seen the change yet has validated values against the former attribute.
+    let refused = IndexerError::InvalidAttributeValue {
+        resource_type: "instance".to_owned(),
+        attribute: "host".to_owned(),
+        value: "compute1".to_owned(),
+    };
+    assert_eq!(indexer.create_resources(vec![with_host(2)]).await, [Err(refused.clone())]);
+    let change = ResourceChange { attributes: with_host(1).attributes, ..change(200) };
+    assert_eq!(indexer.update_resource("instance", Uuid::from_u128(1), change).await, Err(refused));
     assert_eq!(shown(indexer, 1).await.attributes["display_name"], text("renamed"));
 }
 

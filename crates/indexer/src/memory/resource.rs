@@ -153,7 +153,7 @@ impl Tables {
         let known = self.resource_type(resource_type)?;
         let current = self.resources.get(&id).filter(|resource| is_of_type(resource, resource_type));
         let current = current.ok_or(IndexerError::NoSuchResource(id))?.clone();
-        check_attributes(&known, change.attributes.keys())?;
+        check_attributes(&known, &change.attributes)?;
         check_revision(id, current.revision_start, change.of_revision)?;
         let mut resource = changed(&current, &change);
         check_times(resource_type, &resource)?;

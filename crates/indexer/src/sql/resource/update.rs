@@ -62,8 +62,7 @@ impl UpdateResource {
         if asked_for.number != type_number && self.resource_type != GENERIC {
             return Err(missing());
         }
-        check_attributes(&asked_for.resource_type, self.change.attributes.keys())
-            .map_err(Failure::Refused)?;
+        check_attributes(&asked_for.resource_type, &self.change.attributes).map_err(Failure::Refused)?;
         let resource =
             row::decode(&row, &types, Attributes::All, &context.texts).map_err(Failure::Refused)?;
         Ok(Current {
