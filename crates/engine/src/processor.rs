@@ -28,6 +28,7 @@ use uuid::Uuid;
 
 use crate::{
     EngineError, Result,
+    damage::StoredHead,
     deferral::Patience,
     figures::Figures,
     folding::{Folded, Work, Writing},
@@ -310,6 +311,7 @@ impl Processor {
         let ids: Vec<MetricId> = groups.iter().map(|group| group.metric).collect();
         let _permits = self.heads.acquire_many(ids.len() as u32).await.expect("never closed");
         let heads = self.store.read_own_heads(fence, &ids).await;
+        let outdated = self.outdated(groups, &heads).await?;
         let mut converted = Vec::new();
         let mut folding = Folding::default();
         let mut points = Vec::new();
@@ -318,7 +320,11 @@ impl Processor {
             let records = &records[group.records.clone()];
             // A request without points requests a check for another policy, which the cache may not have yet.
             let asks = records.iter().any(|record| record.measures == 0);
-            if asks || !folding.take(group, self.fold_group(group, head, records, &mut points)?) {
+            let is_outdated = matches!(head, Ok(None)) && is_among(&group.layout, &outdated);
+            if asks
+                || is_outdated
+                || !folding.take(group, self.fold_group(group, head, records, &mut points)?)
+            {
                 others.push((group, head));
             }
         }
@@ -341,6 +347,29 @@ impl Processor {
         Figures::add(&self.figures.blocks_sealed, writes.iter().map(|write| write.blocks.len() as u64).sum());
         self.write(fence, writes).await?;
         Ok(seen)
+    }
+
+    /// The layouts of metrics without a head that are not those of their policies: another process may have deleted a
+    /// policy and created one of the same name, while the cache has the former. A head that fits no longer is converted,
+    /// but a first head made for the former policy would lack what the new one has. One metric of a layout is enough,
+    /// since its policy cannot be deleted while it exists.
+    async fn outdated(&self, groups: &[Group], heads: &[StoredHead]) -> Result<Vec<Arc<Layout>>> {
+        let (mut current, mut outdated) = (Vec::<Arc<Layout>>::new(), Vec::<Arc<Layout>>::new());
+        for (group, head) in groups.iter().zip(heads) {
+            let layout = &group.layout;
+            if !matches!(head, Ok(None)) || is_among(layout, &current) || is_among(layout, &outdated) {
+                continue;
+            }
+            let found = match self.indexer.current_metric(group.metric).await {
+                Err(IndexerError::DamagedMetric { .. } | IndexerError::DamagedItem { .. }) => None,
+                found => found?,
+            };
+            if let Some((_, policy)) = found {
+                let list = if Layout::of(&policy) == **layout { &mut current } else { &mut outdated };
+                list.push(layout.clone());
+            }
+        }
+        Ok(outdated)
     }
 
     /// Attempts all writes; a failure fails the pass, which is then replayed: the written heads ignore it.
@@ -447,6 +476,11 @@ impl<'a> Folding<'a> {
         self.seen.extend(group.resource_id.zip(latest));
         true
     }
+}
+
+/// Layouts of a pass are the same if their policies are.
+fn is_among(layout: &Arc<Layout>, layouts: &[Arc<Layout>]) -> bool {
+    layouts.iter().any(|known| Arc::ptr_eq(known, layout))
 }
 
 /// A metric that is damaged in the index must not stop the others of its sack.

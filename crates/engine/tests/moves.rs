@@ -135,3 +135,35 @@ async fn a_cache_that_is_behind_converts_nothing_back() -> Result<(), EngineErro
     assert_eq!(counts, [(0, 3.0), (7200, 1.0)].map(|(at, count)| (Timestamp::from_secs(at), count)).into());
     Ok(())
 }
+
+/// Another process has deleted a policy, and created one of the same name for new metrics: this one's cache has the former.
+#[tokio::test]
+async fn a_first_head_is_made_for_the_policy_of_today() -> Result<(), EngineError> {
+    let options = CacheOptions { metrics_cached_max: 10, resources_cached_max: 10 };
+    let cached = Arc::new(CachedIndexer::new(MemoryIndexer::default(), &options));
+    let hours = vec![ArchivePolicyItem::unlimited(Timespan::from_secs(3600))];
+    let former = ArchivePolicy { definition: hours, ..policy(300) };
+    cached.create_archive_policy(former.clone()).await.unwrap();
+    cached.archive_policy("by 300").await.unwrap();
+
+    let others = cached.index();
+    others.delete_archive_policy("by 300").await.unwrap();
+    others.create_archive_policy(policy(300)).await.unwrap();
+    let metrics = [metric(0), metric(1)];
+    let new = metrics.map(|id| NewMetric { id, archive_policy_name: "by 300".to_owned(), ..new_metric(0) });
+    for created in others.create_metrics(new.into()).await {
+        created.unwrap();
+    }
+    let store = Arc::new(Tapped::new(|_, writes| writes.len()));
+    let incoming = Arc::new(MemoryIncoming::new(sacks(1), u64::MAX));
+    let engine = Engine::new(cached.clone(), incoming, store, || Timestamp::EPOCH);
+    let points = [60, 120].map(|second| point(second, 1.0));
+    engine.append(batch_of(metrics.map(|id| (id, &points[..])))).await?;
+    engine.refresh(&metrics, Duration::from_secs(10)).await?;
+    assert_eq!(*cached.cached_policy("by 300").unwrap(), former);
+    for id in metrics {
+        let counts = support::read(&engine, &policy(300), id, Statistic::Count, 60, None).await?;
+        assert_eq!(counts, [60, 120].map(|second| (Timestamp::from_secs(second), 1.0)).into());
+    }
+    Ok(())
+}
