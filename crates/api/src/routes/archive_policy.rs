@@ -226,6 +226,15 @@ fn no_such(name: &str) -> IndexerError {
     IndexerError::NoSuchArchivePolicy(name.to_owned())
 }
 
+/// The error for metrics whose policy does not exist when they are created, or moved to it.
+pub(crate) fn missing(name: &str) -> ApiError {
+    if ArchivePolicy::is_definition_name(name) {
+        // No request names it: [`of_definition`] has found or created it, and the janitor has swept it since.
+        return ApiError::unavailable("The policy of a metric's definition was removed meanwhile");
+    }
+    ApiError::bad_request(no_such(name).to_string())
+}
+
 /// Refuses the name of a policy that belongs to a metric's own definition.
 pub(crate) fn refuse_definition(name: &str) -> Result<(), IndexerError> {
     if ArchivePolicy::is_definition_name(name) { Err(no_such(name)) } else { Ok(()) }
@@ -339,4 +348,16 @@ pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// `GET /v1/archive_policy/{name}`
 pub async fn show(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     Ok(reply::ok(&shown(&*find(call, Rule::GetArchivePolicy).await?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_that_is_swept_meanwhile_is_no_fault_of_the_request() {
+        let swept = missing(&ArchivePolicy::definition_name(Uuid::nil()));
+        assert_eq!(swept.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(missing("low").status, StatusCode::BAD_REQUEST);
+    }
 }

@@ -153,7 +153,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let created = call.indexer().create_metrics(vec![metric]).await.pop().expect("one answer per metric");
     call.metrics_are_settled(&created);
     let metric = created.map_err(|error| match error {
-        IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
+        IndexerError::NoSuchArchivePolicy(name) => archive_policy::missing(&name),
         IndexerError::NamedMetricAlreadyExists(name) => {
             ApiError::bad_request(Value::cause("Named metric already exists", name))
         }
@@ -209,7 +209,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         synced?;
     }
     let moved = engine.indexer().move_metric(id, &policy.name).await.map_err(|error| match error {
-        IndexerError::NoSuchArchivePolicy(_) => ApiError::bad_request(error.to_string()),
+        IndexerError::NoSuchArchivePolicy(name) => archive_policy::missing(&name),
         other => other.into(),
     })?;
     engine.append_conversions(&[id]).await?;

@@ -30,6 +30,7 @@ use hyper::StatusCode;
 use uuid::Uuid;
 
 use super::{
+    archive_policy,
     metric::{
         self,
         definition::{check_named, complete_named, first_reported_fault},
@@ -117,9 +118,8 @@ fn versioned_answer(status: StatusCode, resource: &Resource) -> Response {
 /// The error for a body that refers to unknown objects or has invalid values: 400, not 404 as for a path.
 fn refusal(error: IndexerError) -> ApiError {
     match error {
-        IndexerError::NoSuchMetric(_) | IndexerError::NoSuchArchivePolicy(_) => {
-            ApiError::bad_request(error.to_string())
-        }
+        IndexerError::NoSuchMetric(_) => ApiError::bad_request(error.to_string()),
+        IndexerError::NoSuchArchivePolicy(name) => archive_policy::missing(&name),
         other => other.into(),
     }
 }
