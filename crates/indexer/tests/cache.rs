@@ -10,11 +10,13 @@ use std::{
 use futures_util::{FutureExt as _, future::join_all};
 use gnudi_indexer::{
     ArchivePolicies, ArchivePolicyRules, CacheFigures, CacheOptions, CachedIndexer, Indexer, IndexerError,
-    Metrics, Resources, SqlIndexer, SqliteOptions, Touched,
+    Metrics, NewResource, ResourceTypes, Resources, SqlIndexer, SqliteOptions, Touched,
     conformance::{id, new_metric, new_resource, with_back_window},
     create_default_archive_policies,
 };
-use gnudi_model::{ArchivePolicy, ArchivePolicyRule, resource_type::GENERIC};
+use gnudi_model::{
+    ArchivePolicy, ArchivePolicyRule, Attribute, AttributeKind, ResourceType, resource_type::GENERIC,
+};
 use sqlx::{ConnectOptions, Executor, sqlite::SqliteConnectOptions};
 use support::Gated;
 use tempfile::TempDir;
@@ -166,6 +168,41 @@ async fn policies_read_before_a_change_are_not_kept() {
     assert!(cache.archive_policy("none").await.unwrap().is_some());
     cache.delete_archive_policy("none").await.unwrap();
     assert_eq!((cache.archive_policy("none").await, cache.cached_policy("none")), (Ok(None), None));
+}
+
+/// Another process has deleted something that is still cached here when its successor is created.
+#[tokio::test]
+async fn what_is_created_replaces_what_was_cached_under_its_name() {
+    let (cache, gated) = cache().await;
+    let others = &gated.index;
+    cache.archive_policy("bool").await.unwrap().unwrap();
+    others.delete_archive_policy("bool").await.unwrap();
+    let low = cache.archive_policy("low").await.unwrap().unwrap();
+    let policy = ArchivePolicy { name: "bool".to_owned(), ..ArchivePolicy::clone(&low) };
+    cache.create_archive_policy(policy.clone()).await.unwrap();
+    assert_eq!(cache.archive_policy("bool").await, Ok(Some(Arc::new(policy))));
+
+    let former = ResourceType { name: "vm".into(), attributes: [].into() };
+    cache.create_resource_type(former).await.unwrap();
+    cache.resource_type("vm").await.unwrap().unwrap();
+    others.delete_resource_type("vm").await.unwrap();
+    let attribute = Attribute { kind: AttributeKind::Bool, required: false, fill: None };
+    let vm = ResourceType { name: "vm".into(), attributes: [("on".into(), attribute)].into() };
+    cache.create_resource_type(vm.clone()).await.unwrap();
+    assert_eq!(cache.resource_type("vm").await, Ok(Some(Arc::new(vm))));
+
+    for (number, former, next) in [(1, GENERIC, "vm"), (2, "vm", GENERIC)] {
+        let create = async |resource_type: &str| {
+            let new = NewResource { resource_type: resource_type.to_owned(), ..new_resource(number) };
+            cache.create_resources(vec![new]).await.remove(0).unwrap().id
+        };
+        let id = create(former).await;
+        others.delete_resources(&[id]).await.remove(0).unwrap();
+        create(next).await;
+        for shown in [former, next] {
+            assert_eq!(cache.resource(shown, id).await, others.resource(shown, id).await, "{former}");
+        }
+    }
 }
 
 #[tokio::test]

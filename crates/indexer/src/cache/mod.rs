@@ -4,7 +4,8 @@
 //! All methods call the index, except look-ups that the cache can answer. Writes through the cache are visible at once:
 //! before a write is acknowledged, the cache is invalidated or updated, also if the caller has gone. Misses are not
 //! cached, since another process may create the item at any time: each look-up of an unknown id is a query, shared by
-//! concurrent callers.
+//! concurrent callers. A creation, too, invalidates its name: the cache may have a former item that another process has
+//! deleted.
 //!
 //! # Several processes on one index
 //!
@@ -293,7 +294,9 @@ impl<I: Indexer> Metrics for CachedIndexer<I> {
 #[async_trait]
 impl<I: Indexer> ArchivePolicies for CachedIndexer<I> {
     async fn create_archive_policy(&self, policy: ArchivePolicy) -> Result<()> {
-        self.index.create_archive_policy(policy).await
+        let created = policy.name.clone();
+        let write = |index: Arc<I>| async move { index.create_archive_policy(policy).await };
+        self.run_to_completion(write, move |caches, _| caches.policies.invalidate(&created)).await
     }
 
     async fn create_missing_policies(

@@ -80,6 +80,14 @@ impl ResourceCache {
         self.shown.invalidate(ids.into_iter().flat_map(|id| [(id, false), (id, true)]));
     }
 
+    /// Invalidates a former resource with the id of a new one. Mostly there is none, and an invalidation would reject
+    /// reads of others.
+    pub(super) fn invalidate_former(&self, id: Uuid) {
+        if [false, true].into_iter().any(|is_generic| self.shown.get((id, is_generic)).is_some()) {
+            self.invalidate([id]);
+        }
+    }
+
     pub(super) fn invalidate_all(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

@@ -20,7 +20,9 @@ use crate::{
 #[async_trait]
 impl<I: Indexer> ResourceTypes for CachedIndexer<I> {
     async fn create_resource_type(&self, resource_type: ResourceType) -> Result<()> {
-        self.index.create_resource_type(resource_type).await
+        let created = resource_type.name.clone();
+        let write = |index: Arc<I>| async move { index.create_resource_type(resource_type).await };
+        self.run_to_completion(write, move |caches, _| caches.types.invalidate(&created)).await
     }
 
     async fn resource_type(&self, name: &str) -> Result<Option<Arc<ResourceType>>> {
@@ -76,6 +78,9 @@ impl<I: Indexer> Resources for CachedIndexer<I> {
         let write = |index: Arc<I>| async move { index.create_resources(resources).await };
         let note = move |caches: &Caches, outcomes: &Vec<Result<Arc<Resource>, _>>| {
             caches.invalidate_metrics_of_any_resource(&attached);
+            for resource in outcomes.iter().flatten() {
+                caches.resources.invalidate_former(resource.id);
+            }
             let shown = outcomes.iter().flatten().flat_map(|resource| resource.metrics.iter());
             caches.log.created(&shown.map(|metric| metric.id).collect::<Vec<_>>());
         };
