@@ -3,7 +3,10 @@
 mod support;
 
 use gnudi_app::ApiOptions;
-use gnudi_indexer::{ArchivePolicies as _, Metrics as _, NewRevision, ResourceChange, Resources as _};
+use gnudi_indexer::{
+    ArchivePolicies as _, Metrics as _, NewRevision, ResourceChange, ResourceTypeChange, ResourceTypes as _,
+    Resources as _,
+};
 use gnudi_model::{MetricId, Timestamp};
 use support::{Answer, NOW, POLICY, Request, Server, server_with_cache};
 
@@ -182,6 +185,23 @@ async fn a_change_to_what_is_cached_is_made() {
         assert!(shown.contains(r#""user_id": null"#), "{shown}");
         assert_eq!(revisions().await, expected, "{body}");
     }
+}
+
+/// As above, for a type.
+#[tokio::test]
+async fn a_change_of_a_type_to_what_is_cached_is_made() {
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
+    server.create("admin", "/v1/resource_type", TYPE).await;
+    let path = "/v1/resource_type/inst";
+    assert_eq!(server.ask(Request::new("GET", path)).await.status, 200);
+    let change = ResourceTypeChange { delete: vec!["size".into()], ..ResourceTypeChange::default() };
+    cached.index().update_resource_type("inst", change).await.unwrap();
+    let back = r#"[{"op": "add", "path": "/attributes/size", "value": {"type": "number", "required": false, "min": 1}}]"#;
+    let headers = [("Content-Type", "application/json-patch+json")];
+    let answer = server.ask(Request::new("PATCH", path).headers(&headers).body(back)).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let current = cached.index().resource_type("inst").await.unwrap().unwrap();
+    assert!(current.attributes.contains_key("size"), "{current:?}");
 }
 
 /// Another process has removed the policy of a definition, which no metric used, and it is still cached here.

@@ -16,7 +16,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 
 /// Adds and removes attributes, and changes bounds of existing ones.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let current = super::find(call).await?;
+    let current = super::find_past_cache(call).await?;
     call.enforce(Rule::UpdateResourceType, Target::Given(&[("name", Some(&current.name))]))?;
     request::expect(call.parts, JSON_PATCH)?;
     let patch = json::parse(&body.read_small().await?)?;
