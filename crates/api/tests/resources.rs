@@ -4,10 +4,10 @@ mod support;
 
 use gnudi_app::ApiOptions;
 use gnudi_indexer::{
-    ArchivePolicies as _, Metrics as _, NewRevision, ResourceChange, ResourceTypeChange, ResourceTypes as _,
-    Resources as _,
+    ArchivePolicies as _, ArchivePolicyRules as _, Metrics as _, NewRevision, ResourceChange,
+    ResourceTypeChange, ResourceTypes as _, Resources as _, Touched,
 };
-use gnudi_model::{MetricId, Timestamp};
+use gnudi_model::{ArchivePolicyRule, MetricId, Timestamp};
 use support::{Answer, NOW, POLICY, Request, Server, server_with_cache};
 
 const TYPE: &str = r#"{"name": "inst", "attributes": {
@@ -202,6 +202,38 @@ async fn a_change_of_a_type_to_what_is_cached_is_made() {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let current = cached.index().resource_type("inst").await.unwrap().unwrap();
     assert!(current.attributes.contains_key("size"), "{current:?}");
+}
+
+/// Another process has replaced a rule and its policy, which are still cached here: clients drop the measures of other
+/// refusals.
+#[tokio::test]
+async fn measures_that_a_former_rule_refuses_may_be_sent_again() {
+    let (server, cached) = server_with_cache(ApiOptions::default()).await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    server.create("admin", "/v1/archive_policy", &POLICY.replace("\"p\"", "\"q\"")).await;
+    let id = server.create("admin", "/v1/resource/generic", r#"{"id": "a"}"#).await;
+    let database = Request::new("POST", "/v1/influxdb/query?q=create+database+db");
+    assert_eq!(server.ask(database).await.status, 204);
+    let others = cached.index();
+    others.create_archive_policy_rule(ArchivePolicyRule::new("former", "*", "q")).await.unwrap();
+    assert_eq!(cached.archive_policy_name_for_metric("m").await, Ok("q".to_owned()));
+    others.delete_archive_policy_rule("former").await.unwrap();
+    others.delete_archive_policy("q").await.unwrap();
+    others.create_archive_policy_rule(ArchivePolicyRule::new("next", "*", "p")).await.unwrap();
+
+    let batch = format!(r#"{{"{id}": {{"m": [{{"timestamp": "2026-01-01T00:00:00", "value": 1}}]}}}}"#);
+    let requests = [
+        ("/v1/influxdb/write?db=db", "m,host=b f=1", 204),
+        ("/v1/batch/resources/metrics/measures?create_metrics=true", batch.as_str(), 202),
+    ];
+    for is_told in [false, true] {
+        for (path, body, done) in requests {
+            let answer = server.ask(Request::new("POST", path).body(body)).await;
+            let expected = if is_told { done } else { 503 };
+            assert_eq!(answer.status, expected, "{path}: {}", answer.body);
+        }
+        cached.invalidate(&Touched::policies());
+    }
 }
 
 /// Another process has removed the policy of a definition, which no metric used, and it is still cached here.

@@ -448,6 +448,11 @@ fn metrics_of(
             | IndexerError::NamedMetricAlreadyExists(_)
             | IndexerError::NoSuchResource(_),
         ) => Ok(None),
+        // They were there before: another process has deleted what stays in the cache for a moment. Clients drop what is
+        // refused otherwise.
+        Err(IndexerError::NoSuchResourceType(_) | IndexerError::NoSuchArchivePolicy(_)) => {
+            Err(ApiError::unavailable("Resource types or archive policies are being changed"))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -45,9 +45,9 @@ pub async fn create(
                 lost += 1;
                 gone.insert(id);
             }
-            Err(error @ IndexerError::NoSuchArchivePolicy(_)) => {
+            Err(IndexerError::NoSuchArchivePolicy(name)) => {
                 lost += 1;
-                refusal.get_or_insert_with(|| ApiError::bad_request(error.to_string()));
+                refusal.get_or_insert_with(|| unknown_policy(&name, &named.metrics[index]));
             }
             Err(error) => {
                 refusal.get_or_insert_with(|| error.into());
@@ -91,7 +91,7 @@ async fn definitions(call: &Call<'_>, named: &Named<'_>, missing: &[usize]) -> R
             unknown.push(given.resource);
             continue;
         }
-        check_policy(call, &metric.archive_policy_name, &mut policies).await?;
+        check_policy(call, &metric.archive_policy_name, given, &mut policies).await?;
         new.push(NewMetric { resource_id: Some(resource), ..metric });
     }
     if unknown.is_empty() {
@@ -114,8 +114,13 @@ async fn new_metric(call: &Call<'_>, metric: &NamedMetric<'_>) -> Result<NewMetr
     definition::complete(call, given, &mut HashSet::new()).await
 }
 
-/// Refuses (400) an unknown archive policy; `known` caches existing ones.
-async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) -> Result<()> {
+/// Refuses an unknown archive policy of a metric; `known` caches existing ones.
+async fn check_policy(
+    call: &Call<'_>,
+    name: &str,
+    metric: &NamedMetric<'_>,
+    known: &mut HashSet<String>,
+) -> Result<()> {
     let indexer = call.indexer();
     if known.contains(name) || indexer.cached_policy(name).is_some() {
         return Ok(());
@@ -123,14 +128,20 @@ async fn check_policy(call: &Call<'_>, name: &str, known: &mut HashSet<String>) 
     match indexer.archive_policy(name).await {
         // The measures of a damaged policy's metrics wait until it is repaired.
         Ok(Some(_)) | Err(IndexerError::DamagedItem { .. }) => {}
-        Ok(None) => {
-            let error = IndexerError::NoSuchArchivePolicy(name.to_owned());
-            return Err(ApiError::bad_request(error.to_string()));
-        }
+        Ok(None) => return Err(unknown_policy(name, metric)),
         Err(error) => return Err(error.into()),
     }
     known.insert(name.to_owned());
     Ok(())
+}
+
+/// The error for an archive policy of a metric that does not exist. If a rule has chosen it, another process has deleted
+/// the rule, too, which stays in the cache for a moment.
+fn unknown_policy(name: &str, metric: &NamedMetric<'_>) -> ApiError {
+    if metric.archive_policy_name.is_none() {
+        return ApiError::unavailable("The archive policy rules are being changed");
+    }
+    ApiError::bad_request(IndexerError::NoSuchArchivePolicy(name.to_owned()).to_string())
 }
 
 /// The error for unknown resources; Ceilometer creates them and retries.
