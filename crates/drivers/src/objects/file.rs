@@ -5,13 +5,16 @@
 //! (put) or linked (create; fails if the file exists, on NFS too); then its folder is synced. Empty folders
 //! stay.
 //!
+//! A caller that got no answer reads the object, and takes it for durable if it is there. So a read syncs the folder first
+//! if this process has published the file and has not synced its name since.
+//!
 //! NFS may cache for a minute that a name is absent: the mount needs `lookupcache=positive`.
 //!
 //! Each call runs on a thread for blocking calls, and may outlive its timeout there: a dead mount blocks it
 //! until it is back.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet, hash_map::Entry},
     fs::{self, File},
     io::{self, ErrorKind, Read as _, Write as _},
     os::unix::fs::FileExt as _,
@@ -71,8 +74,26 @@ pub struct FileObjects {
     folders: Arc<Folders>,
 }
 
-/// Folders below the root whose names are known to be durable: bounded by the layout.
-type Folders = Mutex<HashSet<PathBuf>>;
+type Folders = Mutex<FolderState>;
+
+/// What this process knows of the folders below the root: bounded by the layout, and by the calls.
+#[derive(Default)]
+struct FolderState {
+    /// Those whose own names are durable.
+    durable: HashSet<PathBuf>,
+    /// Those whose last sync has failed, so that names in them may not be durable, with the number of that failure.
+    failed: HashMap<PathBuf, u64>,
+    failures: u64,
+    /// Files that calls are publishing, and how many calls each.
+    publishing: HashMap<PathBuf, usize>,
+}
+
+impl FolderState {
+    fn fail(&mut self, folder: &Path) {
+        self.failures += 1;
+        self.failed.insert(folder.to_owned(), self.failures);
+    }
+}
 
 impl FileObjects {
     /// Opens the folder `DIRECTORY/PURPOSE`, and checks that it supports hard links.
@@ -99,6 +120,24 @@ impl FileObjects {
         });
         checked.await.map_err(|error| super::open_error(&store.place, &error))?;
         Ok(store)
+    }
+
+    /// Opens and reads an object; `None` if it is absent. If it is there, its name is durable.
+    async fn read<T: Send + 'static>(
+        &self,
+        name: &str,
+        read: impl Fn(&File) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, ObjectError> {
+        check_name(name)?;
+        let (name, folders) = (name.to_owned(), self.folders.clone());
+        let read = move |root: &Path| {
+            let found = read_object(root, &name, read)?;
+            if found.is_some() {
+                settle(&folders, &file_of(root, &name))?;
+            }
+            Ok(found)
+        };
+        self.call("", read).await
     }
 
     /// Runs blocking work on the root. Maps `AlreadyExists` to `name`, other errors to the place.
@@ -192,11 +231,11 @@ fn write_object(
 ) -> io::Result<()> {
     let path = file_of(root, name);
     let folder = path.parent().expect("below the root");
-    if !folders.lock().contains(folder) {
+    if !folders.lock().durable.contains(folder) {
         for folder in folder.ancestors().take_while(|folder| *folder != root) {
             make_folder(folder, &sync_folder)?;
         }
-        folders.lock().insert(folder.to_owned());
+        folders.lock().durable.insert(folder.to_owned());
     }
     let partial = folder.join(format!("{}{PARTIAL}", Uuid::new_v4()));
     let mut written = write_new(&partial, bytes);
@@ -204,12 +243,55 @@ fn write_object(
         make_folder(folder, &sync_folder)?;
         written = write_new(&partial, bytes);
     }
-    // Once published, an error of the sync must not be of a kind that says that nothing was written.
-    let sync = || sync_folder(folder).map_err(io::Error::other);
-    let published = written.and_then(|()| publish(&partial, &path)).and_then(|()| sync());
+    let published = written.and_then(|()| publish_durably(folders, &path, || publish(&partial, &path)));
     // Absent after a rename. If it cannot be removed now, a listing removes it.
     let _ = fs::remove_file(&partial);
     published
+}
+
+/// Publishes the file `path`, and syncs its folder.
+fn publish_durably(
+    folders: &Folders,
+    path: &Path,
+    publish: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = parent_of(path);
+    // Before others can find it.
+    *folders.lock().publishing.entry(path.to_owned()).or_default() += 1;
+    let published = publish();
+    let synced = if published.is_ok() { sync_folder(folder) } else { Ok(()) };
+    let mut folders = folders.lock();
+    if synced.is_err() {
+        folders.fail(folder);
+    }
+    if let Entry::Occupied(mut calls) = folders.publishing.entry(path.to_owned()) {
+        *calls.get_mut() -= 1;
+        if *calls.get() == 0 {
+            calls.remove();
+        }
+    }
+    // An error of the sync must not be of a kind that says that nothing was written.
+    published.and(synced.map_err(io::Error::other))
+}
+
+/// Makes the name of a file durable that was found, if a call of this process has published it and not synced it since.
+fn settle(folders: &Folders, path: &Path) -> io::Result<()> {
+    let folder = parent_of(path);
+    let failure = {
+        let folders = folders.lock();
+        let failure = folders.failed.get(folder).copied();
+        if failure.is_none() && !folders.publishing.contains_key(path) {
+            return Ok(());
+        }
+        failure
+    };
+    sync_folder(folder)?;
+    let mut folders = folders.lock();
+    // Unless another sync has failed meanwhile.
+    if folders.failed.get(folder).copied() == failure {
+        folders.failed.remove(folder);
+    }
+    Ok(())
 }
 
 /// Links a file to its place; `AlreadyExists` if another file is there.
@@ -311,19 +393,15 @@ impl Objects for FileObjects {
     }
 
     async fn get(&self, name: &str) -> Result<Option<Bytes>, ObjectError> {
-        check_name(name)?;
-        let name = name.to_owned();
         let read = |mut file: &File| {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             Ok(Bytes::from(bytes))
         };
-        self.call("", move |root| read_object(root, &name, read)).await
+        self.read(name, read).await
     }
 
     async fn get_range(&self, name: &str, start: u64, length: u64) -> Result<Option<Bytes>, ObjectError> {
-        check_name(name)?;
-        let name = name.to_owned();
         let read = move |file: &File| {
             let there = file.metadata()?.len().saturating_sub(start).min(length);
             let mut bytes = vec![0; there as usize];
@@ -332,7 +410,7 @@ impl Objects for FileObjects {
             }
             Ok(Bytes::from(bytes))
         };
-        self.call("", move |root| read_object(root, &name, read)).await
+        self.read(name, read).await
     }
 
     async fn delete(&self, names: &[String]) -> Result<(), ObjectError> {
@@ -425,7 +503,7 @@ mod tests {
         let store = store(folder.path()).await;
         for name in ["log/1", "aggregates/shard/1/hint"] {
             store.put(name, Bytes::new()).await.unwrap();
-            assert!(store.folders.lock().contains(file_of(&store.root, name).parent().unwrap()));
+            assert!(store.folders.lock().durable.contains(file_of(&store.root, name).parent().unwrap()));
         }
     }
 
@@ -443,16 +521,38 @@ mod tests {
     #[test]
     fn what_was_published_and_not_synced_is_in_doubt() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
+        let (root, folders) = (folder.path(), Folders::default());
         let publish = |partial: &Path, path: &Path| {
             link(partial, path)?;
+            assert!(folders.lock().publishing.contains_key(path));
             // The folder cannot be opened any more: a file is in its way.
             fs::rename(root.join("a"), root.join("gone"))?;
             fs::write(root.join("a"), b"of another")
         };
-        let error = write_object(root, &Folders::default(), "a/b/x", b"x", publish).unwrap_err();
+        let error = write_object(root, &folders, "a/b/x", b"x", publish).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Other);
         assert_eq!(fs::read(root.join("gone/b/x=")).unwrap(), b"x");
+        let path = file_of(root, "a/b/x");
+        settle(&folders, &path).unwrap_err();
+        fs::remove_file(root.join("a")).unwrap();
+        fs::rename(root.join("gone"), root.join("a")).unwrap();
+        settle(&folders, &path).unwrap();
+        let known = folders.lock();
+        assert!(known.failed.is_empty() && known.publishing.is_empty());
+    }
+
+    /// A writer that got no answer takes its object for durable if it reads it.
+    #[tokio::test]
+    async fn a_read_makes_durable_what_it_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        store.create("log/1", Bytes::from_static(b"1")).await.unwrap();
+        let path = file_of(&store.root, "log/1");
+        store.folders.lock().fail(parent_of(&path));
+        for (name, is_durable) in [("log/2", false), ("log/1", true)] {
+            store.get(name).await.unwrap();
+            assert_eq!(store.folders.lock().failed.is_empty(), is_durable, "{name}");
+        }
     }
 
     #[test]
