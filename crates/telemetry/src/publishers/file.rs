@@ -121,7 +121,8 @@ impl Log {
     }
 
     fn has_to_rotate(&self, line: &str) -> std::io::Result<bool> {
-        if self.bytes_max == 0 || !self.path.is_file() {
+        // A path that names nothing does not stop it: the file that is open was renamed or removed.
+        if self.bytes_max == 0 || (self.path.exists() && !self.path.is_file()) {
             return Ok(false);
         }
         // With the newline; in characters, as Python counts.
@@ -135,7 +136,9 @@ impl Log {
             name.push(format!(".{number}"));
             PathBuf::from(name)
         };
-        for number in (0..self.backups).rev() {
+        // If the file is gone, the last attempt may have renamed all and then failed to begin another: once is enough.
+        let backups = if self.path.exists() { self.backups } else { 0 };
+        for number in (0..backups).rev() {
             let from = if number == 0 { self.path.clone() } else { backup(number) };
             if from.exists() {
                 std::fs::rename(from, backup(number + 1))?;
@@ -194,6 +197,21 @@ mod tests {
         disk.space = 100;
         write_rest(&mut disk, b"line\n", &mut written).unwrap();
         assert_eq!((disk.bytes.as_slice(), written), (&b"line\n"[..], 5));
+    }
+
+    /// A process with too many files open can rename the file, but not begin another.
+    #[test]
+    fn a_rotation_that_failed_half_way_is_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, "before\n").unwrap();
+        let file = append(&path).unwrap();
+        let mut log = Log { path: path.clone(), file, written: 0, bytes_max: 10, backups: 2 };
+        std::fs::rename(&path, folder.path().join("out.1")).unwrap();
+        log.write("after").unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!((read("out.1"), read("out")), ("before\n".into(), "after\n".into()));
+        assert!(!folder.path().join("out.2").exists());
     }
 
     #[tokio::test]
