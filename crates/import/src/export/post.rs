@@ -302,14 +302,16 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether Gnocchi has certainly finished the request. Without a response, or with a proxy's (408, 429, 5xx), it may
-    /// still be processing it.
+    /// Whether the run can record its end: Gnocchi has certainly finished the request. Without a response, or with a proxy's
+    /// (408, 429, 5xx), it may still be processing it. After a failure of `FILE.posted` nothing may follow in it: its last
+    /// line may be cut short, and would be joined with the next one.
     fn is_final(&self) -> bool {
         match self {
             Failure::Call(error) => {
                 error.status().is_some_and(|status| status < 500 && !matches!(status, 408 | 429))
             }
-            Failure::Answer(_) | Failure::File(_) => true,
+            Failure::Answer(_) => true,
+            Failure::File(_) => false,
         }
     }
 
@@ -525,6 +527,12 @@ mod tests {
         };
         assert!([400, 403, 404, 409].into_iter().all(is_final));
         assert!(![408, 429, 500, 502, 503, 504].into_iter().any(is_final));
+    }
+
+    #[test]
+    fn nothing_follows_a_line_that_a_full_disk_may_have_cut() {
+        let full = std::io::ErrorKind::StorageFull.into();
+        assert!(!Failure::File(ExportError::file(Path::new("file.posted"), full)).is_final());
     }
 
     #[test]
