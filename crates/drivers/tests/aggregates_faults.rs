@@ -363,6 +363,23 @@ async fn unreadable_values_of_the_log_delay_a_flush_together() {
     }
 }
 
+/// What counts as damaged is made anew, without its history.
+#[tokio::test]
+async fn a_read_error_that_passes_costs_an_opening_nothing() {
+    let (disk, store) = fresh();
+    write_each(&*store, 1..30).await;
+    until("a flush", async || store.figures().flushes > 0).await;
+    drop(store);
+    // After the length: header, end and first entries, if they were given up at once.
+    for _ in 0..5 {
+        disk.fail(Operation::Read, 1, ErrorKind::Other, false);
+    }
+    let store = open_giving_up(&disk, Duration::from_hours(1));
+    assert!(disk.is_healed());
+    assert_each_there(&*store, 1..30).await;
+    assert_eq!(store.figures().damaged, 0);
+}
+
 /// Anywhere: in the header, the entries, the index, the end.
 #[tokio::test]
 async fn a_bad_sector_of_a_run_keeps_no_store_from_opening() {

@@ -14,7 +14,6 @@
 //! writing them. Only the last segment can have such bytes: a full one has been synced without error.
 
 use std::{
-    cell::Cell,
     collections::BTreeMap,
     io::{self, IoSlice},
     ops::Range,
@@ -22,6 +21,8 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{
     Location, OwnerState, SPARE_SUFFIX,
@@ -182,18 +183,17 @@ const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Patience {
     max: Duration,
     /// Once it has begun to wait.
-    until: Cell<Option<Instant>>,
+    until: Mutex<Option<Instant>>,
 }
 
 impl Patience {
     pub fn new(max: Duration) -> Self {
-        Self { max, until: Cell::new(None) }
+        Self { max, until: Mutex::default() }
     }
 
     /// Waits before another attempt; false once the time is over.
     pub fn wait(&self) -> bool {
-        let until = self.until.get().unwrap_or_else(|| Instant::now() + self.max);
-        self.until.set(Some(until));
+        let until = *self.until.lock().get_or_insert_with(|| Instant::now() + self.max);
         let is_left = Instant::now() < until;
         if is_left {
             std::thread::sleep(ATTEMPT_PAUSE);
@@ -203,7 +203,7 @@ impl Patience {
 
     /// Begins anew, for another place.
     pub fn renew(&self) {
-        self.until.set(None);
+        *self.until.lock() = None;
     }
 }
 

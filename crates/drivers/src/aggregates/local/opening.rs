@@ -28,7 +28,7 @@ use crate::{
     disk::{Disk, LocalDisk},
     fence::Fences,
     quarantine::Quarantine,
-    segments::{self, OwnerState, SegmentLog, SegmentOptions, Tear},
+    segments::{self, OwnerState, Patience, SegmentLog, SegmentOptions, Tear},
 };
 
 impl LocalAggregates {
@@ -208,9 +208,11 @@ pub(super) fn open_runs(
             remove(&file)?;
         }
     }
+    let patience = Arc::new(Patience::new(quarantine.unreadable_max()));
     let mut runs = Levels::default();
     for name in valid(names, &mut |name| remove(&name.file()))? {
-        runs.get_mut(name.level).push(Arc::new(Run::open(disk, dir, name, quarantine)?));
+        let run = Run::open_patiently(disk, dir, name, quarantine, &patience)?;
+        runs.get_mut(name.level).push(Arc::new(run));
     }
     Ok(runs)
 }

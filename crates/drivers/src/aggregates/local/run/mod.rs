@@ -9,9 +9,10 @@ pub mod verify;
 mod writer;
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use gnudi_model::MetricId;
@@ -33,6 +34,7 @@ use crate::{
     disk::{Disk, DiskFile, pieces, read_exact_at},
     quarantine::Quarantine,
     read_buffer,
+    segments::Patience,
 };
 
 /// How much sequential readers read at once.
@@ -99,6 +101,8 @@ pub struct RunFile {
     /// `None` if it is gone.
     file: Option<Arc<dyn DiskFile>>,
     quarantine: Arc<Quarantine>,
+    /// With a device that fails to read index or entries while the run is opened.
+    patience: Arc<Patience>,
 }
 
 impl Site for RunFile {
@@ -118,16 +122,29 @@ impl PartialEq for Run {
 }
 
 impl Run {
+    /// Opens a run that was just written.
     pub fn open(
         disk: &dyn Disk,
         dir: &Path,
         name: RunName,
         quarantine: &Arc<Quarantine>,
     ) -> Result<Self, OpenError> {
+        Self::open_patiently(disk, dir, name, quarantine, &Arc::new(Patience::new(Duration::ZERO)))
+    }
+
+    /// Opens a run; waits for a device that fails to read, as long as there is patience.
+    pub(super) fn open_patiently(
+        disk: &dyn Disk,
+        dir: &Path,
+        name: RunName,
+        quarantine: &Arc<Quarantine>,
+        patience: &Arc<Patience>,
+    ) -> Result<Self, OpenError> {
         let path = dir.join(name.file());
         let file = disk.open(&path).map_err(OpenError::io(&path))?;
         let bytes = file.len().map_err(OpenError::io(&path))?;
-        let site = RunFile { path, file: Some(file), quarantine: Arc::clone(quarantine) };
+        let (quarantine, patience) = (Arc::clone(quarantine), Arc::clone(patience));
+        let site = RunFile { path, file: Some(file), quarantine, patience };
         let mut header = vec![0; HEADER_BYTES.min(bytes as usize)];
         site.read_leaving_out(0, &mut header);
         match layout::version_of(&header) {
@@ -153,7 +170,8 @@ impl Run {
         known: impl IntoIterator<Item = MetricId>,
     ) -> Self {
         let path = dir.join(name.file());
-        let site = RunFile { path, file: None, quarantine: Arc::clone(quarantine) };
+        let (quarantine, patience) = (Arc::clone(quarantine), Arc::new(Patience::new(Duration::ZERO)));
+        let site = RunFile { path, file: None, quarantine, patience };
         site.report("run, whose file is gone", 0, &[]);
         Self { name, bytes: 0, table: Arc::new(Table::gone(site, known)) }
     }
@@ -245,7 +263,7 @@ impl RunFile {
             Some(file) => read_exact_at(&**file, bytes, start),
             // The index of a lost run has no pages.
             None if bytes.is_empty() => Ok(()),
-            None => Err(io::ErrorKind::NotFound.into()),
+            None => Err(ErrorKind::NotFound.into()),
         }
     }
 
@@ -253,7 +271,7 @@ impl RunFile {
     fn load_index(&self, length: u64) -> Index {
         let mut bytes = vec![0; FOOTER_BYTES.min(length as usize)];
         let footer_at = length - bytes.len() as u64;
-        let read = self.read_exact(&mut bytes, footer_at);
+        let read = self.read_patiently(&mut bytes, footer_at);
         let footer = if read.is_ok() { Footer::parse(&bytes, length) } else { None };
         let Some(footer) = footer else {
             self.report("end of a run", footer_at, &bytes);
@@ -289,7 +307,7 @@ impl RunFile {
     /// Whether an index follows the entries that were found.
     fn begins_index(&self, rebuild: &Rebuild) -> bool {
         let mut bytes = [0; INDEX_ENTRY_BYTES];
-        self.read_exact(&mut bytes, rebuild.end()).is_ok() && rebuild.is_index(&bytes)
+        self.read_patiently(&mut bytes, rebuild.end()).is_ok() && rebuild.is_index(&bytes)
     }
 
     pub fn read_pages(&self, index: &Index, first: usize, last: usize) -> Result<Pages, StoreError> {
@@ -333,9 +351,20 @@ impl RunFile {
         unreadable.map_or(Ok(()), Err)
     }
 
-    /// Unreadable pieces read as zeros at once: one bad place must not prevent opening.
+    /// Reads again while the device fails and there is patience: what counts as damaged is made anew, without its
+    /// history.
+    fn read_patiently(&self, bytes: &mut [u8], start: u64) -> io::Result<()> {
+        loop {
+            match self.read_exact(bytes, start) {
+                Err(error) if error.kind() != ErrorKind::UnexpectedEof && self.patience.wait() => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Pieces that stay unreadable read as zeros: one bad place must not prevent opening.
     fn read_leaving_out(&self, start: u64, bytes: &mut [u8]) {
-        if self.read_exact(bytes, start).is_err() {
+        if self.read_patiently(bytes, start).is_err() {
             self.read_pieces(start, bytes, &|_, _| true).expect("bad places are given up");
         }
     }
