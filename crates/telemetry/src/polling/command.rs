@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::AsyncReadExt as _,
     net::unix::pipe,
+    runtime::Handle,
     time::{Instant, sleep, timeout_at},
 };
 
@@ -20,6 +21,8 @@ const OUTPUT_BYTES_MAX: usize = 16 << 20;
 const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 /// Interval of checking whether a command that closed its output has exited.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// The same for one that was killed: nobody waits for the answer.
+const KILLED_LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// A command's output and exit status.
 #[derive(Debug)]
@@ -101,13 +104,21 @@ impl Drop for ProcessGroup {
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // A process in an uninterruptible kernel call ends when that returns.
-        std::thread::spawn(move || child.wait());
+        // A process in an uninterruptible kernel call ends when that returns. No thread waits for it: with many such
+        // processes there may be no more threads.
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            while matches!(child.try_wait(), Ok(None)) {
+                sleep(KILLED_LOOK_PAUSE).await;
+            }
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn shell(text: &str) -> Command {
@@ -131,20 +142,39 @@ mod tests {
         assert!(error.0.contains("prints more"), "{error}");
     }
 
+    /// Runs a command that writes the number of a process to the file, until it is killed; returns the number.
+    async fn killed(text: &str, file: &Path) -> String {
+        loop {
+            let error = run(shell(text), Errors::Within, Duration::from_millis(100)).await.unwrap_err();
+            assert!(error.0.contains("more than 0.1 s"), "{error}");
+            // On a busy machine it may not have started anything.
+            let written = std::fs::read_to_string(file).unwrap_or_default();
+            if let Some(process) = written.strip_suffix('\n') {
+                return process.to_owned();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_killed_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("process");
+        let text = format!("echo $$ > {}; exec sleep 600", file.display());
+        let process = Path::new("/proc").join(killed(&text, &file).await);
+        let ended = async {
+            while process.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), ended).await.expect("it stays a zombie");
+    }
+
     #[tokio::test]
     async fn slow_commands_are_killed_with_what_they_started() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("process");
         let text = format!("sh -c 'echo $$ > {}; exec sleep 600' & wait", file.display());
-        let process = loop {
-            let error = run(shell(&text), Errors::Within, Duration::from_millis(100)).await.unwrap_err();
-            assert!(error.0.contains("more than 0.1 s"), "{error}");
-            // On a busy machine it may not have started anything.
-            let written = std::fs::read_to_string(&file).unwrap_or_default();
-            if let Some(process) = written.strip_suffix('\n') {
-                break process.to_owned();
-            }
-        };
+        let process = killed(&text, &file).await;
         let status = std::path::PathBuf::from(format!("/proc/{process}/stat"));
         // Nobody may have waited for it yet.
         let runs = || std::fs::read_to_string(&status).is_ok_and(|status| !status.contains(") Z "));
