@@ -131,7 +131,8 @@ pub fn resource_sort(text: &str, default: SortDirection) -> Result<ResourceSort,
     Ok(ResourceSort { field: field.trim().to_owned(), direction })
 }
 
-fn invalid_marker(text: &str) -> IndexerError {
+/// The error for a marker that is none.
+pub fn invalid_marker(text: &str) -> IndexerError {
     IndexerError::InvalidPagination(format!("Invalid marker: `{text}'"))
 }
 

@@ -164,11 +164,30 @@ async fn rules_see_what_a_request_gives_of_a_new_item() {
 }
 
 #[tokio::test]
-async fn a_marker_reveals_nothing_of_a_metric_that_its_caller_does_not_see() {
-    let server = server_with_rules("\"list metric\": \"user:%(creator)s\"\n").await;
+async fn a_marker_reveals_nothing_that_its_caller_does_not_see() {
+    let rules = ["list metric", "list resource", "search resource"];
+    let rules = rules.map(|rule| format!("\"{rule}\": \"user:%(creator)s\"\n"));
+    let server = server_with_rules(&rules.concat()).await;
     let id = create_metric(&server).await;
-    let path = format!("/v1/metric?sort=last_measure&marker={id}");
-    for (user, status) in [("creator", 200), ("other", 400)] {
-        assert_eq!(server.ask(Request::new("GET", &path).user(Some(user))).await.status, status, "{user}");
+    let resource = server.create("creator", "/v1/resource/generic", r#"{"id": "res"}"#).await;
+    let others = server.create("other", "/v1/resource/generic", r#"{"id": "res"}"#).await;
+    for (method, path) in [
+        ("GET", format!("/v1/metric?sort=last_measure&marker={id}")),
+        ("GET", format!("/v1/metric?sort=name&marker={id}")),
+        ("GET", format!("/v1/resource/generic?sort=user_id&marker={resource}")),
+        ("GET", format!("/v1/resource/generic?sort=user_id&history=true&marker={resource}@-1")),
+        ("POST", format!("/v1/search/resource/generic?sort=user_id&marker={resource}")),
+        ("POST", format!("/v1/search/resource/generic?sort=user_id&history=true&marker={resource}@-1")),
+    ] {
+        let body = (method == "POST").then_some("{}");
+        for (user, status) in [("creator", 200), ("other", 400), ("admin", 400)] {
+            let answer = server.ask(Request { body, user: Some(user), ..Request::new(method, &path) }).await;
+            assert_eq!(answer.status, status, "{method} {path} by {user}: {}", answer.body);
+        }
+    }
+    for (marker, status) in [(&others, 200), (&resource, 400)] {
+        let path = format!("/v1/resource/generic/{others}/history?sort=user_id&marker={marker}@-1");
+        let answer = server.ask(Request::new("GET", &path).user(Some("other"))).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
     }
 }

@@ -193,7 +193,7 @@ impl FromStr for MetricSort {
 /// The metric before a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetricMarker {
-    /// One that exists.
+    /// One that exists, in the scope of the filter: another one would reveal its place in the order.
     Id(MetricId),
     /// As it was listed: it may have been changed or deleted meanwhile.
     Listed(Arc<Metric>),

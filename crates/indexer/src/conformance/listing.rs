@@ -214,6 +214,13 @@ pub(super) async fn refuses_strange_markers(indexer: &dyn Indexer) {
         (1..24).map(id).find(|id| id.0.as_u128() != 5 && !whole.contains(id) && *id > whole[0]).unwrap();
     let expected: Vec<_> = whole.iter().copied().filter(|id| *id > outside).collect();
     assert_eq!(list(indexer, filter, behind(outside)).await, expected);
+    // One outside of the scope is none.
+    let scope = MetricScope { creators: Some(Creators::Is("Zoe".to_owned())), ..MetricScope::default() };
+    let filter = MetricFilter { scope: Some(scope), ..MetricFilter::default() };
+    let seen = list(indexer, filter.clone(), all()).await;
+    assert_eq!(list(indexer, filter.clone(), behind(seen[0])).await, seen[1..]);
+    let refused = indexer.list_metrics(&MetricListing { filter, page: behind(whole[0]) }).await;
+    assert!(matches!(refused, Err(IndexerError::InvalidPagination(_))), "{refused:?}");
 }
 
 /// As when the last metric of a page is deleted before the next page is listed.

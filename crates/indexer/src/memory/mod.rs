@@ -248,7 +248,8 @@ impl Metrics for MemoryIndexer {
             Some(MetricMarker::Listed(metric)) => Some(metric.clone()),
             Some(MetricMarker::Id(id)) => {
                 let is_valid = |status| status == MetricStatus::Active || Some(status) == filter.status;
-                let found = tables.metrics.get(id).filter(|metric| is_valid(metric.status)).cloned();
+                let found = tables.metrics.get(id).filter(|metric| is_valid(metric.status));
+                let found = found.filter(|metric| tables.is_in(filter.scope.as_ref(), metric)).cloned();
                 Some(found.ok_or_else(|| invalid_marker(*id))?)
             }
             None => None,

@@ -48,10 +48,20 @@ async fn fetch(indexer: &SqlIndexer, query: Statement) -> Result<(Vec<Arc<Metric
     Ok((metrics, left_out))
 }
 
-/// Any active metric, even one that does not match the filter, or one with the listing's status.
+/// Any active metric of the filter's scope, even one that does not match the rest of the filter, or one with the listing's
+/// status.
 async fn marker(indexer: &SqlIndexer, id: MetricId, filter: &MetricFilter) -> Result<Arc<Metric>> {
     let found = indexer.find(&[id], filter.status.unwrap_or(MetricStatus::Active)).await?.pop().flatten();
-    found.ok_or_else(|| invalid_marker(id))
+    let metric = found.ok_or_else(|| invalid_marker(id))?;
+    if filter.scope.is_some() {
+        let (status, scope) = (Some(metric.status), filter.scope.clone());
+        let itself = MetricFilter { id: Some(id), status, scope, ..MetricFilter::default() };
+        let query = statement(&itself, &Piece::default(), &order_of(&[]), 1, indexer.readers.dialect());
+        if fetch(indexer, query).await?.0.is_empty() {
+            return Err(invalid_marker(id));
+        }
+    }
+    Ok(metric)
 }
 
 fn pieces_behind(marker: &Metric, sorts: &[MetricSort]) -> Vec<Piece<Value>> {

@@ -1,14 +1,14 @@
 //! Listings of resources: arguments and responses, also for searches.
 
 use gnudi_app::query::Query;
-use gnudi_indexer::{Annotation, Filter, ResourceListing};
+use gnudi_indexer::{Annotation, Filter, FilterValue, ResourceListing, ResourceMarker, ResourcePage};
 use gnudi_model::Timestamp;
 use hyper::header::LINK;
 
 use super::{annotation::annotated, shown, silent};
 use crate::{
     arrow, last_measure,
-    pagination::{Pagination, RESOURCE_SORTS, next_link},
+    pagination::{Pagination, RESOURCE_SORTS, invalid_marker, next_link},
     routes::prelude::*,
 };
 
@@ -53,8 +53,15 @@ impl Listing {
         Ok(Listing { details, history: true, pagination, attrs, silent_since, annotations, query })
     }
 
-    /// The page of resources that match the filter, with a link to the next one.
-    pub async fn answer(&self, call: &Call<'_>, resource_type: &str, filter: Option<Filter>) -> Answer {
+    /// The page of resources that match the filter, with a link to the next one. `seen` restricts the marker; `None`: not at
+    /// all.
+    pub async fn answer(
+        &self,
+        call: &Call<'_>,
+        resource_type: &str,
+        filter: Option<Filter>,
+        seen: Option<Filter>,
+    ) -> Answer {
         let listing = ResourceListing {
             filter,
             history: self.history,
@@ -62,6 +69,9 @@ impl Listing {
             page: self.pagination.resource_page(self.history)?,
             ..ResourceListing::of(resource_type, call.resource_now())
         };
+        if let Some(seen) = seen {
+            check_marker(call, &listing, seen).await?;
+        }
         let (resources, next) = if let Some(since) = self.silent_since {
             silent::page(call, listing, self.pagination.limit, since).await?
         } else {
@@ -88,4 +98,27 @@ impl Listing {
         let link = next_link(&call.url(), &self.query, &self.pagination, &marker);
         Ok(reply::with_header(response, LINK, &link))
     }
+}
+
+/// Refuses (400) a marker that the caller does not see: the page would reveal its place in the order, and so its values. It is
+/// refused like one that does not exist.
+async fn check_marker(call: &Call<'_>, listing: &ResourceListing, seen: Filter) -> Result<()> {
+    let Some(ResourceMarker::Revision { id, revision }) = &listing.page.marker else { return Ok(()) };
+    let mut itself = vec![seen, Filter::equal("id", FilterValue::Uuid(*id))];
+    if listing.history {
+        itself.push(Filter::equal("revision", FilterValue::Int(*revision)));
+    }
+    let itself = ResourceListing {
+        filter: Some(Filter::And(itself)),
+        history: listing.history,
+        omits_attributes: true,
+        metric_names: Some(Vec::new()),
+        page: ResourcePage { limit: Some(1), ..ResourcePage::default() },
+        ..ResourceListing::of(&listing.resource_type, listing.now)
+    };
+    if !call.indexer().list_resources(&itself).await?.is_empty() {
+        return Ok(());
+    }
+    let text = if listing.history { format!("{id}@{revision}") } else { id.to_string() };
+    Err(invalid_marker(&text).into())
 }

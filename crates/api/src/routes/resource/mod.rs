@@ -137,8 +137,8 @@ pub async fn types(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 /// Lists the resources of the caller's project; for callers without projects all resources, as in Gnocchi.
 pub async fn list(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let listing = Listing::of(call)?;
-    let filter = call.seen(Rule::ListResource, &call.resource_type().name, None)?;
-    listing.answer(call, &call.resource_type().name, filter).await
+    let seen = call.seen(Rule::ListResource, &call.resource_type().name, None)?;
+    listing.answer(call, &call.resource_type().name, seen.clone(), seen).await
 }
 
 /// Gnocchi's text, spaces included.
@@ -194,8 +194,8 @@ pub async fn history(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
     let mut listing = Listing::of_history(call)?;
     let resource = find(call, Rule::GetResource).await?;
     listing.annotations = annotation::of_history(call, &resource).await?;
-    let filter = Filter::equal("id", FilterValue::Uuid(resource.id));
-    listing.answer(call, &call.resource_type().name, Some(filter)).await
+    let own = Some(Filter::equal("id", FilterValue::Uuid(resource.id)));
+    listing.answer(call, &call.resource_type().name, own.clone(), own).await
 }
 
 /// `GET /v1/resource/{type}/{id}/metric`: by id, as all lists of metrics.

@@ -19,8 +19,10 @@ use crate::filter;
 pub async fn resource(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let filter = filter_of(call, &call.query(), body).await?;
     let listing = Listing::of(call)?;
-    let filter = call.seen(Rule::SearchResource, &call.resource_type().name, filter)?;
-    listing.answer(call, &call.resource_type().name, filter).await
+    let resource_type = &call.resource_type().name;
+    let seen = call.seen(Rule::SearchResource, resource_type, None)?;
+    let filter = call.seen(Rule::SearchResource, resource_type, filter)?;
+    listing.answer(call, resource_type, filter, seen).await
 }
 
 /// The filter of a request: in the body, or else in the argument `filter`; `{}` means none.
