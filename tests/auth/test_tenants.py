@@ -6,6 +6,7 @@ Gnocchi's rules and with those of an operator that check the project.
 """
 
 import random
+import time
 import uuid
 
 import pytest
@@ -212,6 +213,28 @@ def test_no_series_of_requests_changes_or_shows_anything_of_another_project(make
         now["other project"] |= all_seen_by(clients["other project"])
     for caller in callers:
         same_as_before(caller, before[caller], now[caller])
+
+
+def test_the_history_of_what_was_given_away_ends_there(make_world, everybody):
+    """Two resources whose time begins together in a query: the first one would stand for both, and belongs to beta since."""
+    clients = make_world("")
+    service = clients["service"]
+    first, second = sorted(str(uuid.uuid4()) for _ in range(2))
+    now = int(time.time()) // 60 * 60
+    values = {first: [(now - 3600, 2.5), (now + 3600, 66600000.5)], second: [(now - 3600, 1.5)]}
+    for id in (first, second):
+        body = {"id": id, "project_id": everybody.alpha.id, "metrics": {"m": {"archive_policy_name": "p"}}}
+        metric = service.post("/v1/resource/t", body).expect(201).json()["metrics"]["m"]
+        measures = [{"timestamp": timestamp, "value": value} for timestamp, value in values[id]]
+        service.post(f"/v1/metric/{metric}/measures", measures).expect(202)
+        service.get(f"/v1/metric/{metric}/measures?refresh=true").expect(200)
+    service.patch(f"/v1/resource/t/{first}", {"project_id": everybody.beta.id}).expect(200)
+    path = f"/v1/aggregates?use_history=true&groupby=project_id&start={now - 86400}&stop={now + 86400}"
+    for search in ({}, {"=": {"project_id": everybody.alpha.id}}):
+        body = {"operations": "(aggregate sum (metric m mean))", "resource_type": "t", "search": search}
+        [group] = clients["member"].post(path, body).expect(200).json()
+        assert group["group"] == {"project_id": everybody.alpha.id}
+        assert [value for *_, value in group["measures"]["measures"]["aggregated"]] == [4.0], group
 
 
 def same_as_before(caller, was, now):

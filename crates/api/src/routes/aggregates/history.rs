@@ -4,18 +4,20 @@
 //! The operations are computed on each revision's metrics, between its start and end. A bucket that a
 //! revision covers only in part is weighted with the covered share; shares of successive revisions of a group
 //! in one bucket are added. As in Gnocchi, of several revisions in a group that start at the same time within
-//! the range, only the first counts.
+//! the range, only the first counts, for the time of all. A resource that has gone to another project since stands for
+//! no other one: its caller may read it within its own revisions only.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use gnudi_app::Share;
 use gnudi_engine::{CrossMeasuresError, cross::POINTS_MAX};
-use gnudi_indexer::{Comparison, Filter, FilterValue};
+use gnudi_indexer::{Comparison, Filter, FilterValue, ResourceListing, filter::FILTER_VALUES_MAX};
 use gnudi_model::{Resource, Timestamp};
 use gnudi_series::{
     cross::{CrossMeasures, CrossSeries},
     resample::Resample,
 };
+use uuid::Uuid;
 
 use super::{
     Arguments,
@@ -109,7 +111,33 @@ async fn find(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result<Vec<Group>>
     let resources = fields.list(call, wanted).await?;
     check_count(call, resources.len())?;
     check_groups(asked.operations, resources.len())?;
-    groups(&fields, resources, &asked.arguments)
+    let gone = gone(call, &asked.search.resource_type, &resources).await?;
+    groups(&fields, resources, &asked.arguments, &gone)
+}
+
+/// Of the resources those that the caller sees no longer: only former revisions were its project's.
+async fn gone(call: &Call<'_>, resource_type: &str, resources: &[Arc<Resource>]) -> Result<HashSet<Uuid>> {
+    let Some(seen) = call.seen(Rule::SearchResource, resource_type, None)? else { return Ok(HashSet::new()) };
+    let mut gone: HashSet<Uuid> = resources.iter().map(|resource| resource.id).collect();
+    for current in resources.iter().filter(|resource| resource.revision_end.is_none()) {
+        gone.remove(&current.id);
+    }
+    // The search may have left out current revisions that the caller sees.
+    let doubtful: Vec<Uuid> = gone.iter().copied().collect();
+    for ids in doubtful.chunks(FILTER_VALUES_MAX) {
+        let values = ids.iter().copied().map(FilterValue::Uuid).collect();
+        let among = Filter::In { field: "id".to_owned(), values };
+        let listing = ResourceListing {
+            filter: Some(Filter::And(vec![seen.clone(), among])),
+            omits_attributes: true,
+            metric_names: Some(Vec::new()),
+            ..ResourceListing::of(resource_type, call.resource_now())
+        };
+        for current in call.indexer().list_resources(&listing).await? {
+            gone.remove(&current.id);
+        }
+    }
+    Ok(gone)
 }
 
 /// Restricts the filter to revisions within the requested range, if it has both ends.
@@ -130,11 +158,12 @@ fn with_period(filter: Option<Filter>, arguments: &Arguments) -> Option<Filter> 
     Some(Filter::And(period))
 }
 
-/// The revisions by group, clipped to the requested range.
+/// The revisions by group, clipped to the requested range. `gone`: see [`gone`].
 fn groups(
     fields: &Fields<'_>,
     mut resources: Vec<Arc<Resource>>,
     arguments: &Arguments,
+    gone: &HashSet<Uuid>,
 ) -> Result<Vec<Group>> {
     resources.sort_by(|a, b| {
         let key = |resource: &Resource| (resource.original_resource_id.clone(), resource.revision_start);
@@ -157,7 +186,7 @@ fn groups(
         }
     }
     for group in &mut groups {
-        join(&mut group.revisions);
+        join(&mut group.revisions, gone);
         group.revisions.retain(|revision| !is_over(revision));
     }
     Ok(groups)
@@ -189,11 +218,13 @@ fn cut(resource: Arc<Resource>, is_first: bool, arguments: &Arguments) -> Revisi
     Revision { resource, start, stop }
 }
 
-/// Sorts revisions by start. Of those with the same start keeps the first, with the end of the last.
-fn join(revisions: &mut Vec<Revision>) {
+/// Sorts revisions by start. Of those with the same start keeps the first, with the end of the last, unless that is a later
+/// time of a resource that is gone.
+fn join(revisions: &mut Vec<Revision>, gone: &HashSet<Uuid>) {
     revisions.sort_by_key(|revision| revision.start);
     revisions.dedup_by(|revision, kept| {
-        let same = revision.start.is_some() && revision.start == kept.start;
+        let may_join = revision.resource.id == kept.resource.id || !gone.contains(&kept.resource.id);
+        let same = may_join && revision.start.is_some() && revision.start == kept.start;
         if same {
             kept.stop = revision.stop;
         }
@@ -322,7 +353,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use gnudi_model::{AttributeValue, Timespan};
-    use uuid::Uuid;
 
     use super::*;
     use gnudi_app::query::Query;
@@ -337,8 +367,12 @@ mod tests {
             revision_start: Timestamp::from_secs(from),
             revision_end: to.map(Timestamp::from_secs),
             attributes: BTreeMap::from([("flavor".into(), value)]),
-            ..Resource::new(Uuid::nil(), "instance")
+            ..Resource::new(id_of(id), "instance")
         })
+    }
+
+    fn id_of(id: &str) -> Uuid {
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, id.as_bytes())
     }
 
     fn arguments(start: Option<i64>, stop: Option<i64>) -> Arguments {
@@ -351,9 +385,20 @@ mod tests {
 
     /// The points computed from metrics with the value 10.0 in each bucket of ten minutes.
     fn points_of(lived: &[Lived], start: Option<i64>, stop: Option<i64>, widths: &[i64]) -> Vec<GroupPoints> {
+        points_seen(lived, &HashSet::new(), start, stop, widths)
+    }
+
+    /// The same for a caller who sees some resources no longer.
+    fn points_seen(
+        lived: &[Lived],
+        gone: &HashSet<Uuid>,
+        start: Option<i64>,
+        stop: Option<i64>,
+        widths: &[i64],
+    ) -> Vec<GroupPoints> {
         let resources = lived.iter().map(resource).collect();
-        let groups =
-            groups(&Fields::of_type(&["flavor".to_owned()]), resources, &arguments(start, stop)).unwrap();
+        let fields = ["flavor".to_owned()];
+        let groups = groups(&Fields::of_type(&fields), resources, &arguments(start, stop), gone).unwrap();
         let read = |revision: &Revision, width: i64| {
             let from = revision.start.map_or(0, |start| start.secs() / width * width);
             let to = revision.stop.map_or(600, Timestamp::secs).min(600);
@@ -458,6 +503,19 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    /// `a` is another project's since second 90.
+    #[test]
+    fn a_resource_that_is_gone_counts_within_its_revisions_only() {
+        let lived = [("a", 30, Some(90), Some("s")), ("b", 30, None, Some("s"))];
+        let of = |gone: &[&str]| {
+            let gone: HashSet<Uuid> = gone.iter().map(|id| id_of(id)).collect();
+            points_seen(&lived, &gone, Some(60), Some(240), &[60]).remove(0).1
+        };
+        assert_eq!(of(&[]), [(60, 60, 10.0), (120, 60, 10.0), (180, 60, 10.0)]);
+        assert_eq!(of(&["a"]), [(60, 60, 15.0), (120, 60, 10.0), (180, 60, 10.0)]);
+        assert_eq!(of(&["b"]), of(&[]));
     }
 
     #[test]
