@@ -191,3 +191,39 @@ async fn a_marker_reveals_nothing_that_its_caller_does_not_see() {
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
     }
 }
+
+/// While a client sends a body, its resource is deleted, and another caller creates one with the same id.
+#[tokio::test]
+async fn a_body_changes_no_resource_that_its_caller_may_not_change() {
+    const ID: &str = "5dfe182a-51d2-4122-b90b-df0f215b736e";
+    let server = Server::start(ApiOptions::default()).await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    let path = format!("/v1/resource/generic/{ID}");
+    let new = format!(r#"{{"id": "{ID}"}}"#);
+    for (method, below, body) in [
+        ("PATCH", "", r#"{"user_id": "mine"}"#),
+        ("POST", "/metric", r#"{"mine": {"archive_policy_name": "p"}}"#),
+        ("POST", "/annotation", r#"{"text": "mine"}"#),
+    ] {
+        server.create("creator", "/v1/resource/generic", &new).await;
+        let target = format!("{path}{below}");
+        let length = body.len().to_string();
+        let headers = [("Content-Length", length.as_str()), ("Expect", "100-continue")];
+        let head = Request::new(method, &target).user(Some("creator")).headers(&headers);
+        let mut connection = server.connect().await;
+        connection.send(&head.to_bytes()).await;
+        // The server has found the resource, and reads the body.
+        assert_eq!(connection.answer().await.expect("an interim answer").status, 100, "{target}");
+        let deletion = Request::new("DELETE", &path);
+        assert_eq!(server.ask(deletion.user(Some("creator"))).await.status, 204);
+        server.create("other", "/v1/resource/generic", &new).await;
+        connection.send(body.as_bytes()).await;
+        let answer = connection.answer().await.expect("an answer");
+        assert_eq!(answer.status, 403, "{method} {target}: {}", answer.body);
+        for shown in [path.clone(), format!("{path}/annotation")] {
+            let shown = server.ask(Request::new("GET", &shown).user(Some("other"))).await;
+            assert!(!shown.body.contains("mine"), "{method} {target}: {}", shown.body);
+        }
+        assert_eq!(server.ask(deletion.user(Some("other"))).await.status, 204);
+    }
+}

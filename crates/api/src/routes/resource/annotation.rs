@@ -70,8 +70,11 @@ pub async fn list_annotations(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answe
 
 /// `POST /v1/resource/{type}/{id}/annotation`
 pub async fn annotate(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
+    find(call, Rule::CreateAnnotation).await?;
+    let document = request::json(call.parts, body).await?;
+    // While the client sent the body, the resource may have gone to another project.
     let resource = find(call, Rule::CreateAnnotation).await?;
-    let (timestamp, text) = new_annotation(&request::json(call.parts, body).await?, call.app.now())?;
+    let (timestamp, text) = new_annotation(&document, call.app.now())?;
     let annotation = Annotation {
         id: call.new_metric_id().0,
         resource_id: resource.id,

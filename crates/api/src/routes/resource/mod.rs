@@ -208,8 +208,10 @@ pub async fn list_metrics(call: &Call<'_>, _: &mut RequestBody<'_>) -> Answer {
 
 /// `POST /v1/resource/{type}/{id}/metric`: adds metrics to the resource, without a new revision.
 pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
-    let resource = find(call, Rule::UpdateResource).await?;
+    find(call, Rule::UpdateResource).await?;
     let document = request::json(call.parts, body).await?;
+    // While the client sent the body, another one may have deleted the resource and created it anew.
+    let resource = find(call, Rule::UpdateResource).await?;
     let given = match check_named(&document, &call.caller.user) {
         Ok(given) => given,
         Err(fault) => return Err(first_reported_fault(call, Some(&document), fault).await),

@@ -16,9 +16,11 @@ use crate::{
 /// Applies the changes in the body; the former state becomes a revision in the history.
 pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let resource_type = call.resource_type();
+    super::find_on_conditions(call, Rule::UpdateResource).await?;
+    let document = request::json(call.parts, body).await?;
+    // While the client sent the body, another one may have deleted the resource and created it anew.
     let (mut resource, _) = super::find_on_conditions(call, Rule::UpdateResource).await?;
     let now = call.resource_now();
-    let document = request::json(call.parts, body).await?;
     let checked =
         definition::check_change(&document, resource_type, Writer { creator: &call.caller.user, now });
     let checked = match checked {
