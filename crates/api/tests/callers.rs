@@ -192,6 +192,35 @@ async fn a_marker_reveals_nothing_that_its_caller_does_not_see() {
     }
 }
 
+#[tokio::test]
+async fn a_list_shows_figures_of_measures_that_its_caller_may_read_only() {
+    let server = server_with_rules(
+        "\"list metric\": \"user:%(creator)s\"\n\
+         \"get measures\": \"user:%(creator)s and not 'secret':%(name)s \
+         and not 'vault':%(resource.user_id)s\"\n",
+    )
+    .await;
+    server.create("admin", "/v1/archive_policy", POLICY).await;
+    for name in ["open", "secret"] {
+        let metric = format!(r#"{{"name": "{name}", "archive_policy_name": "p"}}"#);
+        server.create("creator", "/v1/metric", &metric).await;
+    }
+    let vault = r#"{"id": "vault", "user_id": "vault", "metrics": {"stored": {"archive_policy_name": "p"}}}"#;
+    server.create("creator", "/v1/resource/generic", vault).await;
+    for (query, expected) in [
+        ("sort=name", [true, true, true]),
+        ("sort=name&last_measure=true", [true, false, false]),
+        ("sort=name&last_measure=true&limit=1", [true, false, false]),
+        ("sort=last_measure", [true, false, false]),
+        ("silent_since=1", [true, false, false]),
+    ] {
+        let path = format!("/v1/metric?{query}");
+        let answer = server.ask(Request::new("GET", &path).user(Some("creator"))).await;
+        let shows = ["open", "secret", "stored"].map(|name| answer.body.contains(&format!("\"{name}\"")));
+        assert_eq!((answer.status, shows), (200, expected), "{path}: {}", answer.body);
+    }
+}
+
 /// While a client sends a body, its resource is deleted, and another caller creates one with the same id.
 #[tokio::test]
 async fn a_body_changes_no_resource_that_its_caller_may_not_change() {

@@ -10,7 +10,7 @@ use gnudi_model::{Metric, MetricId};
 use crate::{
     last_measure::{Figure, LastMeasures, SCANNED_MAX, SORTED_MAX},
     pagination::Pagination,
-    routes::prelude::*,
+    routes::{prelude::*, resource},
 };
 
 /// The batch size when scanning.
@@ -120,7 +120,23 @@ async fn marked(call: &Call<'_>, id: MetricId, of: &MetricFilter) -> Result<(Arc
 }
 
 async fn with_measured(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Found> {
+    let metrics = readable(call, metrics).await?;
     let ids: Vec<MetricId> = metrics.iter().map(|metric| metric.id).collect();
     let measured = call.measured(&ids).await?;
     Ok(metrics.into_iter().zip(measured).collect())
+}
+
+/// Leaves out the metrics whose measures an operator's rule denies the caller. With Gnocchi's rules there are none:
+/// [`Call::reads_what_it_lists`].
+async fn readable(call: &Call<'_>, metrics: Vec<Arc<Metric>>) -> Result<Vec<Arc<Metric>>> {
+    if !call.app.options().policy.is_customised(Rule::GetMeasures) {
+        return Ok(metrics);
+    }
+    let resources = metrics.iter().filter_map(|metric| metric.resource_id).collect();
+    let resources = resource::by_ids(call, resources).await?;
+    let is_readable = |metric: &Arc<Metric>| {
+        let resource = metric.resource_id.and_then(|id| resources.get(&id));
+        call.allows(Rule::GetMeasures, Target::Metric(metric, resource.map(|resource| &**resource)))
+    };
+    Ok(metrics.into_iter().filter(is_readable).collect())
 }
