@@ -193,6 +193,16 @@ async fn a_marker_reveals_nothing_that_its_caller_does_not_see() {
 }
 
 #[tokio::test]
+async fn no_cache_may_answer_one_caller_with_what_another_one_sees() {
+    let server = Server::start(ApiOptions::default()).await;
+    let id = create_metric(&server).await;
+    for path in ["/v1/metric", &format!("/v1/metric/{id}"), "/api/v1/labels", "/v1/nothing"] {
+        let answer = server.ask(Request::new("GET", path)).await;
+        assert_eq!(answer.header("cache-control"), Some("private, no-cache"), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_list_shows_figures_of_measures_that_its_caller_may_read_only() {
     let server = server_with_rules(
         "\"list metric\": \"user:%(creator)s\"\n\

@@ -15,7 +15,8 @@ use hyper::{
     Method, Request, StatusCode,
     body::Incoming,
     header::{
-        ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, DATE, EXPECT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+        ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, DATE, EXPECT, HeaderValue, RETRY_AFTER,
+        WWW_AUTHENTICATE,
     },
     http::request::Parts,
 };
@@ -37,6 +38,10 @@ use crate::{
 
 /// A body that is longer than this is not drained after a 401.
 const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
+
+/// How caches treat a response without directives of its own. It is for its caller only, and caches do not know the header that
+/// names the caller: `X-Auth-Token`, or a proxy's.
+const OF_ITS_CALLER: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// Everything needed to answer requests.
 pub struct App {
@@ -247,6 +252,9 @@ impl Application for App {
         let cors = &self.options.cors;
         if parts.method == Method::OPTIONS || !cors.allowed_origin.is_empty() {
             response = cors.apply(&parts.method, &parts.headers, response);
+        }
+        if parts.method == Method::GET || parts.method == Method::HEAD {
+            response.headers_mut().entry(CACHE_CONTROL).or_insert(OF_ITS_CALLER);
         }
         // hyper's own Date stands still while the clock is set back.
         response.headers_mut().insert(DATE, http_date::header(self.now()));
