@@ -1,9 +1,11 @@
 //! Drivers: where measures wait (`incoming`), where aggregates are stored (`aggregates`), who owns which sack
 //! (`coordination`).
 //!
-//! Each folder's `mod.rs` is the trait; each other file or folder is one backend. Every driver passes the
-//! suite in `conformance`. Drivers move bytes and never decode points. `objects` are object stores (Ceph, S3,
-//! Swift, a shared file system); measures and aggregates have one layout on all of them.
+//! Each of these folders has the trait in its `mod.rs`; beside it are the backends, and what they share. Every driver
+//! passes the suite in `conformance`. Drivers move bytes and never decode points. `objects` are object stores (Ceph,
+//! S3, Swift, a shared file system); measures and aggregates have one layout on all of them.
+//!
+//! `backup`, `transfer` and `verify` work on whole stores.
 
 pub mod aggregates;
 pub mod backup;

@@ -1,5 +1,5 @@
-//! Buffers of large reads, used again. A new one costs more than a read of cached bytes: the system zeroes its pages, and so
-//! does the program.
+//! A pool of buffers for large reads. A new buffer costs more than a read of cached bytes: the system zeroes its pages,
+//! and the program zeroes them again.
 
 use std::collections::VecDeque;
 

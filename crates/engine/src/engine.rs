@@ -1,4 +1,4 @@
-//! The engine: what the API calls.
+//! [`Engine`]: holds the index and the stores, and is what the API calls. The other modules do the work.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,5 @@
-//! Late points of policies that keep raw points: a pass reads the affected blocks and replaces them.
+//! Late points of policies that accept them: a pass reads the affected blocks and replaces them.
+//! `gnudi_series::head` computes the new ones.
 //!
 //! Processes groups of metrics, with the same number of calls to the store for each group. A damaged block,
 //! or a bug, costs the metric its late points and nothing else; at a block of a newer program the pass fails.

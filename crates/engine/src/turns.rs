@@ -1,4 +1,5 @@
-//! Turns of projects on the processors, however many queries each of them has.
+//! Fairness between projects: each may use a limited number of turns at a time, and queries that wait get the processors
+//! project by project. So a project with many queries delays the others no more than one with a few.
 
 use std::{
     collections::HashMap,

@@ -8,11 +8,11 @@
 //! creation time, so metrics that were created together, which are usually measured together, are neighbours. A
 //! pass over a sack reads neighbouring heads.
 //!
-//! Signed numbers have their sign bit flipped, so that they sort as bytes. Granularities are positive, or 0
-//! for raw points. The three smallest values mark other entries: 0 "the metric was deleted", 1 the head, 2
-//! "blocks of the metric were lost". So a metric's marks, head and blocks are neighbours, and the blocks of
-//! one granularity are one range. Blocks are ordered by their last bucket: those that are not removed do not
-//! overlap, and a scan starts at "ends at or after".
+//! Signed numbers have their sign bit flipped, so that they sort as bytes. A block has a positive granularity, or 0 if
+//! it has raw points, and so 2^63 or more in the field of the key. Other entries have small numbers in that field: 0
+//! "the metric was deleted", 1 the head, 2 "blocks of the metric were lost". So a metric's marks, head and blocks are
+//! neighbours, and the blocks of one granularity are one range. Blocks are ordered by their last bucket: those that
+//! are not removed do not overlap, and a scan starts at "ends at or after".
 
 use std::cmp::Ordering;
 

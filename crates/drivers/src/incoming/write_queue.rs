@@ -1,4 +1,5 @@
-//! What queues of batches to be written have in common: their room, and the groups that are written at once.
+//! Shared by all that queue batches to be written: limits the bytes in a queue, and takes the batches that are written
+//! together.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The small files of a data directory: its format version, and the id of its index.
+//! Checks and rewrites the two small files of a data directory: its format version, and the id of its index.
 
 use std::path::Path;
 

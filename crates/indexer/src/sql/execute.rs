@@ -1,4 +1,5 @@
-//! Statements whose violations of constraints are refusals, and changes that are one statement.
+//! Executes single statements. Where a violated constraint means that the caller's change is refused, as for a name
+//! that exists, the database's error becomes that refusal.
 
 use async_trait::async_trait;
 use gnudi_sql::{is_foreign_key_violation, is_unique_violation};

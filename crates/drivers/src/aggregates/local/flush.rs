@@ -1,4 +1,4 @@
-//! Flush: writes the recent layer to a run, and releases its part of the log.
+//! Flush: writes the recent layer, in memory, to a run. Then its part of the log is no longer needed.
 
 use std::{
     sync::{Arc, atomic::Ordering},

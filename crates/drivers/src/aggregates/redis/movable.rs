@@ -1,4 +1,4 @@
-//! The store's state, and the metrics of its shards.
+//! What a move needs of the store ([`Movable`]): its state, and the list of each shard's metrics.
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;

@@ -1,4 +1,4 @@
-//! An entry of a run or of an object's segment: one value and its key.
+//! An entry of a table: one value and its key.
 //!
 //! ```text
 //! 0 magic u16 | 2 kind u16 | 4 value's length u32 | 8 key 40 bytes | 48 CRC32C of the value u32

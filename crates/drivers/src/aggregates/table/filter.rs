@@ -1,4 +1,4 @@
-//! A blocked Bloom filter: excludes most metrics that a run does not contain, without reading the run.
+//! A blocked Bloom filter: excludes most metrics that a table does not contain, without reading its pages.
 //!
 //! A metric's bits all lie in one block of 64 bytes, so a lookup costs one memory access. With ten bits per
 //! metric the false positive rate is about 1 % (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient

@@ -1,5 +1,5 @@
 //! The journal: the raw measures that an incoming store has accepted, kept in log files beside it. The store
-//! folds them away, but a migration to another program needs them.
+//! drops them once they are in the aggregates, but a migration to another program needs them.
 //!
 //! [`Journaled`] is an incoming store that writes each batch to the journal before passing it to the
 //! underlying store, and answers once it is durable in both. One writer thread gathers queued batches and

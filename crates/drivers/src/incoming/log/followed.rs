@@ -1,4 +1,4 @@
-//! Records at the aggregates which log they follow.
+//! Records, in a file beside the aggregates, which log of measures they were computed from.
 //!
 //! A head ignores records at positions that it has applied. So if a log was lost, or replaced by an older
 //! copy, the new log must not begin below those positions: its records would be taken for old ones,
