@@ -1,5 +1,5 @@
-//! JSON lists that are written while the client reads: a page of revisions, each with all metrics of its resource, or the
-//! metrics of one resource with their policies, may come to gigabytes.
+//! Writes long JSON lists piece by piece, while the client reads. A page of revisions, each with all metrics of its
+//! resource, may be gigabytes long, and so may the metrics of one resource with their policies.
 
 use bytes::Bytes;
 use gnudi_server::ReplyBody;

@@ -1,4 +1,4 @@
-//! Why a store could not be opened, or a task has no output.
+//! Errors of opening a store, and the reason why a task has no result.
 
 use std::{io, panic::resume_unwind, path::PathBuf};
 

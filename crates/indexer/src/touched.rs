@@ -1,7 +1,7 @@
 //! What a transaction changed, for the caches of other processes.
 //!
 //! Creations invalidate nothing, unless an existing item shows the new one: misses are not cached. They are recorded
-//! for complete copies.
+//! for those who hold a complete copy of the index ([`crate::change_log`]).
 
 use gnudi_model::MetricId;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Responses.
+//! Responses, with bodies that are known or written while the client reads.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! A cache of the types of resources. The hot write path reads it instead of the index.
+//! A cache of each resource's type, by the resource's id. The hot write path reads it instead of the index.
 //!
 //! A resource's type never changes, but the resource may be deleted and created again with another type, also by another
 //! process. Each entry has a metric that the resource had: a deletion deletes it, and invalidates it in the index's cache.

@@ -1,4 +1,4 @@
-//! Cache of resources, in two forms: under their own type, and as generic ones; and what is cached of their ends.
+//! Cache of resources, in two forms: under their own type, and as generic ones. A second cache has only their ends.
 //!
 //! A resource includes its metrics. If a metric is deleted or moved to another resource, its former resource is
 //! unknown: all cached resources are invalidated. This is rare; most metrics are deleted with their resource.

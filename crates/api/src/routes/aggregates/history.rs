@@ -4,8 +4,9 @@
 //! The operations are computed on each revision's metrics, between its start and end. A bucket that a
 //! revision covers only in part is weighted with the covered share; shares of successive revisions of a group
 //! in one bucket are added. As in Gnocchi, of several revisions in a group that start at the same time within
-//! the range, only the first counts, for the time of all. A resource that has gone to another project since stands for
-//! no other one: its caller may read it within its own revisions only.
+//! the range, only the first counts, until the end of the last. Exception: a first resource that has gone to another
+//! project since counts until the end of its own revisions, since the caller must not read what it measured later. The
+//! other resources then count beside it.
 
 use std::{collections::HashSet, sync::Arc};
 
