@@ -48,7 +48,7 @@ def page():
     section = (ROOT / "docs" / "backup.md").read_text().split(HEADING)[1].split("\n## ")[0]
     commands = [command.strip() for command in COMMAND.findall(section)]
     end = commands.index("systemctl start gnudi-metricd gnudi-api") + 1
-    assert len(commands) == 11 and commands[end] == commands[0]
+    assert len(commands) == 12 and commands[end] == commands[0]
     return commands[:end], commands[end:]
 
 
@@ -75,6 +75,9 @@ def test_what_was_copied_comes_back(cloud, postgres, tmp_path, page):
     post(client, metric, *range(50, 60))
     for command in page[0]:
         host.run(command)
+    # A second copy to the same place would put the folder into that of the first, beside the new index.
+    with pytest.raises(subprocess.CalledProcessError):
+        host.run(page[0][1])
     client = made.client()
     assert len(values(client, metric)) == len(copied) + 10
     post(client, metric, *range(60, 70))
