@@ -25,8 +25,10 @@ import ply.lex
 import ply.yacc
 import yaml
 from ceilometer import declarative
+from ceilometer import middleware
 from ceilometer import service
 from ceilometer.event import converter
+from ceilometer.ipmi.notifications import ironic
 from ceilometer.meter import notifications
 from jsonpath_rw_ext import _arithmetic
 from jsonpath_rw_ext import _filter
@@ -39,6 +41,9 @@ METERS = PACKAGE / "data" / "meters.d" / "meters.yaml"
 EVENTS = PACKAGE / "pipeline" / "data" / "event_definitions.yaml"
 EPOCH = datetime.datetime(1970, 1, 1)
 PARSER = parser.ExtentedJsonPathParser()
+# Those that setup.cfg names, besides that of polled samples.
+ENDPOINTS = [ironic.TemperatureSensorNotification, ironic.VoltageSensorNotification, ironic.CurrentSensorNotification,
+             ironic.FanSensorNotification, middleware.HTTPRequest, middleware.HTTPResponse]
 
 
 def made_once(make):
@@ -64,6 +69,7 @@ class Ceilometer:
     def __init__(self):
         self.conf = service.prepare_service(argv=[], config_files=[])
         logging.disable(logging.CRITICAL)
+        self.endpoints = [endpoint(self.conf, None) for endpoint in ENDPOINTS]
         self.plugins = extension.ExtensionManager(namespace="ceilometer.event.trait_plugin")
         self.load_meters(None)
         self.load_events(None, False, [])
@@ -116,10 +122,16 @@ class Ceilometer:
             return {"refused": repr(error)}
         return {}
 
+    def samples(self, message):
+        yield from self.processor.build_sample(message)
+        for endpoint in self.endpoints:
+            if endpoint.filter_rule.match({}, "", message["event_type"], {}, {}):
+                yield from endpoint.build_sample(message)
+
     def notification(self, priority, message):
         answer = {}
         try:
-            samples = [sample.as_dict() for sample in self.processor.build_sample(copy.deepcopy(message))]
+            samples = [sample.as_dict() for sample in self.samples(copy.deepcopy(message))]
             for sample in samples:
                 del sample["id"]
             answer["samples"] = samples

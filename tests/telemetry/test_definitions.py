@@ -220,6 +220,31 @@ def test_shipped_definitions_make_the_same_samples_and_events(ours, ceilometer, 
     assert sum(bool(answer.get("event")) for answer in answers) > rounds // 2
 
 
+def test_sensors_and_requests_make_the_same_samples(ours, ceilometer):
+    sensors = {
+        "Temperature": {"a": {"Sensor ID": "Inlet Temp (0x5)", "Sensor Reading": "21 (+/- 1) degrees C", "States Asserted": "x"},
+                        "b": {"Sensor ID": "Off (0x6)", "Sensor Reading": "Disabled"}, "c": {"Sensor Reading": "1 degrees C"}, "d": {}},
+        "Voltage": {"a": {"Sensor ID": "Volt É", "Sensor Reading": "230.5 (+/- 0) Volts"}, "b": {"Sensor ID": "b"}},
+        "Current": {"a": {"Sensor ID": "Pwr Consumption (0x76)", "Sensor Reading": "154 (+/- 0) Watts"},
+                    "b": {"Sensor ID": "Current 1", "Sensor Reading": "0.7 (+/- 0) Amps", "node": "other"}},
+        "Fan": {"a": {"Sensor ID": "Fan 1", "Sensor Reading": "4200 (+/- 50) RPM"}, "b": {"Sensor ID": "Fan 2", "Sensor Reading": "fast"},
+                "c": {"Sensor ID": "Fan 3", "Sensor Reading": "fast RPM"}},
+        "Power": {"a": {"Sensor ID": "Power", "Sensor Reading": "1 (+/- 0) Watts"}},
+    }
+    ironic = {"node_uuid": "n", "timestamp": "2026-01-01T00:00:00.5", "event_type": "hardware.ipmi.metrics.update", "payload": sensors}
+    owned = {**ironic, "user_id": "u", "project_id": "p"}
+    without_node = {key: value for key, value in ironic.items() if key != "node_uuid"}
+    request = {"request": {"HTTP_X_USER_ID": "u", "HTTP_X_PROJECT_ID": "p", "HTTP_X_SERVICE_NAME": "s", "PATH_INFO": "/"}}
+    messages = [("hardware.ipmi.metrics", payload) for payload in [ironic, owned, without_node, {**ironic, "payload": {}}]]
+    messages += [("http.request", request), ("http.response", {**request, "response": {"status": 200}}), ("http.request.x", request)]
+    messages += [("http.request", {"request": {}}), ("http.request", {}), ("x.http.request", request), ("x.hardware.ipmi.metrics", ironic)]
+    tasks = [{"do": "notification", "priority": "info", "message": {
+        "ctxt": {}, "publisher_id": "p.q", "event_type": event_type, "payload": payload,
+        "metadata": {"message_id": "m", "timestamp": "2026-01-02 03:04:05.6"}}} for event_type, payload in messages]
+    answers = assert_same(ours, ceilometer, tasks, in_common)
+    assert [len(answer.get("samples") or []) for answer in answers] == [4, 4, 0, 0, 1, 1, 1, 1, 0, 0, 0]
+
+
 # Files of one's own.
 
 METERS = """

@@ -31,6 +31,9 @@ const USER: usize = 5;
 const PROJECT: usize = 6;
 const RESOURCE: usize = 7;
 
+/// The fields of one sample, in the order of [`PARTS`].
+pub(super) type Row = [Value; PARTS.len()];
+
 /// Required fields.
 const REQUIRED: [&str; 6] = ["name", "type", "event_type", "unit", "volume", "resource_id"];
 
@@ -133,11 +136,7 @@ impl MeterDefinition {
     }
 
     /// The fields of a single sample.
-    fn row(
-        &self,
-        document: &Value,
-        sender: &NotificationSender,
-    ) -> Result<[Value; PARTS.len()], LookupError> {
+    fn row(&self, document: &Value, sender: &NotificationSender) -> Result<Row, LookupError> {
         let mut row = [const { Value::Null }; PARTS.len()];
         for (at, part) in row.iter_mut().enumerate() {
             let found = match &self.fields[at] {
@@ -156,7 +155,7 @@ impl MeterDefinition {
         lookup: &[String],
         document: &Value,
         sender: &NotificationSender,
-    ) -> Result<Vec<[Value; PARTS.len()]>, LookupError> {
+    ) -> Result<Vec<Row>, LookupError> {
         let is_looked_up = |part: &str| lookup.iter().any(|name| name == part);
         let mut columns = Vec::with_capacity(PARTS.len());
         for (at, part) in PARTS.into_iter().enumerate() {
@@ -213,7 +212,7 @@ impl MeterDefinition {
 }
 
 /// Fails if so many copies of a value are too large together: memory would grow with the square of a message's size.
-fn check_copies(value: &impl Serialize, copies: usize) -> Result<(), LookupError> {
+pub(super) fn check_copies(value: &impl Serialize, copies: usize) -> Result<(), LookupError> {
     if copies > 1 && serde_json::to_writer(Room(COPIES_BYTES_MAX / copies), value).is_err() {
         return Err(LookupError(format!(
             "{copies} samples of one notification have more than {COPIES_BYTES_MAX} bytes in common"
@@ -237,15 +236,16 @@ impl io::Write for Room {
 }
 
 /// Without `metadata` in the definition, samples keep the whole payload.
-fn whole_payload(document: &Value) -> Map<String, Value> {
+pub(super) fn whole_payload(document: &Value) -> Map<String, Value> {
     let mut metadata = document["payload"].as_object().cloned().unwrap_or_default();
     metadata.insert("event_type".to_owned(), document["event_type"].clone());
     metadata.insert("host".to_owned(), document["publisher_id"].clone());
     metadata
 }
 
-fn sample(
-    row: [Value; PARTS.len()],
+/// Makes a sample of its fields. `at`: its number among those of the notification.
+pub(super) fn sample(
+    row: Row,
     notification: &Notification<'_>,
     document: &Value,
     metadata: Map<String, Value>,

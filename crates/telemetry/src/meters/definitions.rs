@@ -10,6 +10,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    built_in,
     definition::{MeterDefinition, NotificationSender},
     metadata::SampleOptions,
 };
@@ -111,7 +112,7 @@ impl MeterDefinitions {
     /// Whether notifications of this type may make samples; for others no document needs to be built.
     pub fn matches(&self, event_type: &str) -> bool {
         // `samples` reports an expression that fails.
-        self.meters_of(event_type).map_or(true, |meters| !meters.is_empty())
+        built_in::matches(event_type) || self.meters_of(event_type).map_or(true, |meters| !meters.is_empty())
     }
 
     /// The samples of a notification; `document` is its `document()`. If one definition fails, the whole notification
@@ -123,20 +124,31 @@ impl MeterDefinitions {
     ) -> Result<MadeSamples, LookupError> {
         let meters = self.meters_of(&notification.event_type)?;
         let mut made = MadeSamples::default();
-        if meters.is_empty() {
-            return Ok(made);
+        if !meters.is_empty() {
+            self.add_defined(&meters, notification, document, &mut made)?;
         }
+        built_in::add_samples(notification, document, &self.options, &mut made.samples)?;
+        Ok(made)
+    }
+
+    fn add_defined(
+        &self,
+        meters: &[usize],
+        notification: &Notification<'_>,
+        document: &Value,
+        made: &mut MadeSamples,
+    ) -> Result<(), LookupError> {
         let found = |field: &Field| Ok(field.first(document)?.map(Cow::into_owned).unwrap_or_default());
         let sender =
             NotificationSender { user_id: found(&self.user_id)?, project_id: found(&self.project_id)? };
-        for at in meters.iter() {
+        for at in meters {
             let (meter, before) = (&self.meters[*at], made.samples.len());
             meter.samples(notification, document, &sender, &self.options, &mut made.samples)?;
             if meter.lookup.is_some() && made.samples.len() > before {
                 made.looked_up.push(before..made.samples.len());
             }
         }
-        Ok(made)
+        Ok(())
     }
 
     fn meters_of(&self, event_type: &str) -> Result<Arc<[usize]>, LookupError> {

@@ -5,4 +5,5 @@
 mod output;
 mod pollster;
 
-pub use pollster::{IpmiOptions, pollsters};
+pub use output::{id_part, parsed_reading};
+pub use pollster::{IpmiOptions, POWER, pollsters};

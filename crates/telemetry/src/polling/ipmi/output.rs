@@ -56,9 +56,13 @@ fn pair(line: &str) -> Option<(String, String)> {
     Some((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Value and unit of a reading: `34 (+/- 2) degrees C` is 34 of `C`. `None` if it is not a number with a unit.
+/// Value and unit of a sensor's reading. `None` if it is not a number with a unit.
 pub fn reading(sensor: &Sensor) -> Option<(f64, &str)> {
-    let text = sensor.field(READING)?;
+    parsed_reading(sensor.field(READING)?)
+}
+
+/// Value and unit: `34 (+/- 2) degrees C` is 34 of `C`. `None` if it is not a number with a unit.
+pub fn parsed_reading(text: &str) -> Option<(f64, &str)> {
     let (value, unit) = text.split_once(' ')?;
     let value = gnudi_model::python::float_of_text(value).filter(|value| value.is_finite())?;
     let unit = unit.rsplit(' ').next().unwrap_or(unit);
@@ -67,6 +71,11 @@ pub fn reading(sensor: &Sensor) -> Option<(f64, &str)> {
         "Volts" => (value, "V"),
         unit => (value, unit),
     })
+}
+
+/// A sensor's part of a resource's id.
+pub fn id_part(sensor_id: &str) -> String {
+    sensor_id.to_lowercase().replace(' ', "_")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use serde_json::Map;
 
-use super::output::{reading, sensors};
+use super::output::{id_part, reading, sensors};
 use crate::{
     polling::{
         command::{self, Errors},
@@ -48,7 +48,7 @@ struct Sensors {
 }
 
 /// Power sensors have the type `Current`; this one is known.
-const POWER: &str = "Pwr Consumption";
+pub const POWER: &str = "Pwr Consumption";
 const FAN: &str = "Fan";
 const CURRENT: &str = "Current";
 
@@ -106,7 +106,7 @@ impl Sensors {
             {
                 metadata.insert("maximum_rpm".to_owned(), maximum.into());
             }
-            let id = format!("{host}-{}", sensor.id.to_lowercase().replace(' ', "_"));
+            let id = format!("{host}-{}", id_part(&sensor.id));
             let mut sample = self.meter.sample(id, value.into(), metadata);
             sample.unit = unit.to_owned().into();
             Some(sample)
