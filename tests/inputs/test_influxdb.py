@@ -56,6 +56,15 @@ def test_a_real_client_writes(server, influx):
     assert points(client, metrics["disk.used@path=_var_log"]) == [("2026-11-21T10:00:00+00:00", 1.0, 1e300)]
 
 
+def test_texts_have_newlines(server):
+    lines = ('log,host=web text="Traceback:\n  x=\\"1\\"\n",size=2 1795255200000000000\n'
+             'log,host=web size=3 1795255201000000000\n')
+    write(server, lines).expect(204)
+    assert values(server.client(), metrics_of(server.client(), "db", "web")["log.size"]) == [2.0, 3.0]
+    refused = write(server, lines + 'log,host=web text="open,size=4\n').expect(400)
+    assert b"line 5" in refused.body
+
+
 @pytest.mark.parametrize("precision", ["n", "u", "ms", "s", "m", "h"])
 def test_times_are_in_the_units_that_the_client_says(server, influx, precision):
     written = [{"measurement": "m", "tags": {"host": "h"}, "time": "2026-11-21T10:00:00Z", "fields": {"f": 1.0}}]

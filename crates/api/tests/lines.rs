@@ -77,8 +77,8 @@ fn recorded(value: &Value) -> Parts {
     }
 }
 
-/// Some lines that Gnocchi refuses are valid in InfluxDB: names that begin with an escape, `=` in a
-/// measurement.
+/// Some lines that Gnocchi refuses are valid in InfluxDB: names that begin with an escape, or with quotes around a
+/// part of them, `=` in a measurement.
 #[test]
 fn lines_are_read_as_gnocchi_reads_them() {
     let (mut taken, mut refused, mut more) = (0, 0, 0);
@@ -87,8 +87,8 @@ fn lines_are_read_as_gnocchi_reads_them() {
         let line = text(entry.get("line").expect("it is recorded"));
         match entry.get("read").expect("it is recorded") {
             Value::Null => match read(&line) {
-                Err(LineError::Unreadable) => refused += 1,
-                _ => more += 1,
+                Err(_) => refused += 1,
+                Ok(_) => more += 1,
             },
             expected => {
                 assert_eq!(read(&line), Ok(Some(recorded(expected))), "{line}");
@@ -96,7 +96,7 @@ fn lines_are_read_as_gnocchi_reads_them() {
             }
         }
     }
-    assert_eq!((taken, refused, more), (328, 239, 33));
+    assert_eq!((taken, refused, more), (328, 236, 36));
 }
 
 /// Escapes a name as a client does.

@@ -18,6 +18,8 @@ pub enum LineError {
     Fields,
     /// Its measurement and tags exceed [`SERIES_BYTES_MAX`].
     Series,
+    /// It ends within the text whose opening quote is at this byte.
+    OpenText(usize),
 }
 
 /// One line. Texts are unescaped, and borrowed if they contain no escapes.
@@ -77,10 +79,29 @@ impl<'a> Line<'a> {
         fields + self.fields.len() * (self.measurement.len() + tags)
     }
 
+    /// Parses the first line of an input, which may have newlines in its texts, as in InfluxDB. Returns it with
+    /// the input after its newline.
+    pub fn first(input: &'a [u8], fields_max: usize) -> Result<(Option<Self>, &'a [u8]), LineError> {
+        let read = |end: usize| {
+            let text = std::str::from_utf8(&input[..end]).map_err(|_| LineError::Unreadable)?;
+            Line::parse(text, fields_max)
+        };
+        let newline = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
+        let (line, end) = match read(newline) {
+            Err(LineError::OpenText(at)) => {
+                let end = end_after_texts(input, at).ok_or(LineError::Unreadable)?;
+                (read(end)?, end)
+            }
+            line => (line?, newline),
+        };
+        Ok((line, input.get(end + 1..).unwrap_or_default()))
+    }
+
     /// Parses one line without its newline; `None` for a comment or blank line. Fails beyond `fields_max`
     /// fields.
-    pub fn parse(text: &'a str, fields_max: usize) -> Result<Option<Self>, LineError> {
-        let text = text.trim_matches([' ', '\t', '\r']);
+    pub fn parse(line: &'a str, fields_max: usize) -> Result<Option<Self>, LineError> {
+        let blanks = [' ', '\t', '\r'];
+        let text = line.trim_matches(blanks);
         if text.is_empty() || text.starts_with('#') {
             return Ok(None);
         }
@@ -105,7 +126,13 @@ impl<'a> Line<'a> {
         loop {
             let key = rest.name(" ,=")?;
             rest.expect('=')?;
-            fields.put(key, rest.field_value()?);
+            let value = rest.field_value().ok_or_else(|| {
+                let indent = line.len() - line.trim_start_matches(blanks).len();
+                let is_open = rest.0.starts_with('"') && quoted(rest.0).is_none();
+                let at = indent + text.len() - rest.0.len();
+                if is_open { LineError::OpenText(at) } else { LineError::Unreadable }
+            })?;
+            fields.put(key, value);
             if fields.len() > fields_max {
                 return Err(LineError::Fields);
             }
@@ -146,7 +173,10 @@ impl<'a> Rest<'a> {
 
     /// A name up to one of `ends` or the line's end: quoted, or with those characters escaped by a backslash.
     fn name(&mut self, ends: &str) -> Result<Cow<'a, str>, LineError> {
-        if let Some((name, rest)) = quoted(self.0) {
+        // Quotes within a name are ordinary characters.
+        if let Some((name, rest)) = quoted(self.0)
+            && (rest.is_empty() || rest.starts_with(|next| ends.contains(next)))
+        {
             self.0 = rest;
             return storable(name);
         }
@@ -170,16 +200,36 @@ impl<'a> Rest<'a> {
         storable(name)
     }
 
-    fn field_value(&mut self) -> Result<FieldValue, LineError> {
+    /// A field's value; `None` if there is none here, and nothing is taken.
+    fn field_value(&mut self) -> Option<FieldValue> {
         if let Some((_, rest)) = quoted(self.0) {
             self.0 = rest;
-            return Ok(FieldValue::Text);
+            return Some(FieldValue::Text);
         }
         let end = self.0.find([',', ' ']).unwrap_or(self.0.len());
         let (text, rest) = self.0.split_at(end);
+        let value = number(text)?;
         self.0 = rest;
-        number(text).map(FieldValue::Number).ok_or(LineError::Unreadable)
+        Some(FieldValue::Number(value))
     }
+}
+
+/// Where a line ends that has a text with its opening quote at `at`: at the first newline outside of its texts, each
+/// of which follows a `=`. `None` if a text does not end.
+fn end_after_texts(input: &[u8], at: usize) -> Option<usize> {
+    let (mut at, mut before, mut is_text) = (at + 1, b'"', true);
+    while let Some(&byte) = input.get(at) {
+        match byte {
+            // The next character is escaped.
+            b'\\' => at += 1,
+            b'"' if is_text || before == b'=' => is_text = !is_text,
+            b'\n' if !is_text => return Some(at),
+            _ => {}
+        }
+        before = byte;
+        at += 1;
+    }
+    (!is_text).then_some(input.len())
 }
 
 /// Databases cannot store NUL in texts.
@@ -328,8 +378,9 @@ mod tests {
         assert_eq!(names(r"a\ b\,c,d\=e=f\ g h\,i=1"), expected("a b,c", "d=e", "f g", "h,i"));
         assert_eq!(names(r"C:\x\\y,k=\\server\n f=1"), expected(r"C:\x\\y", "k", r"\\server\n", "f"));
         assert_eq!(names("a=b,\"k 1\"=\"v,=\\t\\\"\" \"f\"=1"), expected("a=b", "k 1", "v,=\t\"", "f"));
-        // An unclosed quote is an ordinary character.
+        // An unclosed quote is an ordinary character, and so are quotes around a part of a name.
         assert_eq!(names("\"a,k=v f=1"), expected("\"a", "k", "v", "f"));
+        assert_eq!(names(r#""a"b,k="C:"\ x f=1"#), expected("\"a\"b", "k", "\"C:\" x", "f"));
         assert_eq!(names("é,ü=ö ä=1"), expected("é", "ü", "ö", "ä"));
     }
 
@@ -362,10 +413,8 @@ mod tests {
             "m f=i",
             "m f=1.5i",
             "m f=--1",
-            "m f=\"x",
             "m f=\"x\"y",
             "\"\" f=1",
-            "\"a\"b f=1",
             "m f=1 99999999999999999999",
             "m f=1\tg=2",
             "m\0 f=1",
@@ -379,6 +428,38 @@ mod tests {
         ] {
             assert_eq!(Line::parse(text, usize::MAX), Err(LineError::Unreadable), "{text:?}");
         }
+    }
+
+    #[test]
+    fn texts_may_have_newlines() {
+        let all = |mut input: &'static str| {
+            let mut lines = Vec::new();
+            while !input.is_empty() {
+                let (line, rest) = Line::first(input.as_bytes(), usize::MAX)?;
+                lines.extend(line.map(|line| {
+                    let fields: Vec<String> = line.fields.iter().map(|(name, _)| name.to_string()).collect();
+                    (line.measurement.to_string(), fields, line.timestamp)
+                }));
+                input = &input[input.len() - rest.len()..];
+            }
+            Ok::<_, LineError>(lines)
+        };
+        let line = |name: &str, fields: &[&str], timestamp: Option<u64>| {
+            let fields: Vec<String> = fields.iter().map(|field| (*field).to_owned()).collect();
+            (name.to_owned(), fields, timestamp)
+        };
+        assert_eq!(
+            all("a x=1 1\r\n\n# c=\"\nb y=2"),
+            Ok(vec![line("a", &["x"], Some(1)), line("b", &["y"], None)])
+        );
+        assert_eq!(
+            all(" a x=\"1\n\n, \\\"=\",y=2,z=\"\n\" 1\nb y=\"2\" 2\n"),
+            Ok(vec![line("a", &["x", "y", "z"], Some(1)), line("b", &["y"], Some(2))])
+        );
+        for open in ["a x=\"1", "a x=\"1\nb y=2\n", "a x=\"1\n\"b y=2", "a x=\"\n\",y\\=\"\nb z=\"1\" 2"] {
+            assert_eq!(all(open), Err(LineError::Unreadable), "{open:?}");
+        }
+        assert_eq!(Line::parse("\tm f=1,g=\"x", usize::MAX), Err(LineError::OpenText(9)));
     }
 
     #[test]

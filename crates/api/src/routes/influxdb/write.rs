@@ -116,21 +116,21 @@ impl Reading<'_> {
     fn parcels(&self, input: &[u8]) -> Result<Parcels> {
         let mut parcels = Parcels::default();
         let (mut measures_left, mut name_bytes_left) = (self.measures_max, NAME_BYTES_MAX);
-        for (index, line) in input.split(|byte| *byte == b'\n').enumerate() {
-            let unreadable = || value_error("line", format!("Unable to parse line {}", index + 1));
-            let text = std::str::from_utf8(line).map_err(|_| unreadable())?;
+        let mut rest = input;
+        while !rest.is_empty() {
+            let before = &input[..input.len() - rest.len()];
+            let number = || before.split(|byte| *byte == b'\n').count();
+            let unreadable = || value_error("line", format!("Unable to parse line {}", number()));
             let too_long = |what: &str, max: usize| {
-                ApiError::too_large(format!("{what} more than {max} bytes in line {}", index + 1))
+                ApiError::too_large(format!("{what} more than {max} bytes in line {}", number()))
             };
-            let line = match Line::parse(text, measures_left) {
-                Ok(Some(line)) => line,
-                Ok(None) => continue,
-                Err(LineError::Unreadable) => return Err(unreadable()),
-                Err(LineError::Fields) => return Err(measures::too_many(self.measures_max)),
-                Err(LineError::Series) => {
-                    return Err(too_long("Measurement and tags have", SERIES_BYTES_MAX));
-                }
-            };
+            let (line, after) = Line::first(rest, measures_left).map_err(|error| match error {
+                LineError::Unreadable | LineError::OpenText(_) => unreadable(),
+                LineError::Fields => measures::too_many(self.measures_max),
+                LineError::Series => too_long("Measurement and tags have", SERIES_BYTES_MAX),
+            })?;
+            rest = after;
+            let Some(line) = line else { continue };
             let timestamp = match line.timestamp {
                 None => self.now,
                 Some(time) => Timestamp(self.precision.to_nanoseconds(time).ok_or_else(unreadable)?),
