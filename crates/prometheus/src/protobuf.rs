@@ -3,6 +3,8 @@
 //! Knows no message types: the decoder of each message interprets the fields. Arbitrary bytes give fields or an error,
 //! never a panic.
 
+use std::borrow::Cow;
+
 /// Why bytes cannot be decoded as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -46,6 +48,11 @@ impl<'a> FieldValue<'a> {
 
     pub(crate) fn text(self, field: u64) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.bytes(field)?).map_err(|_| Malformed::Utf8)
+    }
+
+    /// A text in which what is not UTF-8 becomes U+FFFD.
+    pub(crate) fn lossy_text(self, field: u64) -> Result<Cow<'a, str>, Malformed> {
+        self.bytes(field).map(String::from_utf8_lossy)
     }
 
     pub(crate) fn fixed64(self, field: u64) -> Result<u64, Malformed> {

@@ -386,3 +386,15 @@ fn target_info_needs_a_label_that_identifies_the_resource() {
         assert_eq!(samples.iter().any(|sample| sample.contains("target_info")), has, "{key} {samples:?}");
     }
 }
+
+#[test]
+fn texts_that_are_not_utf_8_cost_no_data_point() {
+    let attribute = [field(1, b"a"), field(2, &field(1, b"x\xff"))].concat();
+    let time = fixed64(3, 1_700_000_000_000_000_000);
+    let point = [field(7, &attribute), time, fixed64(4, 1.0_f64.to_bits())].concat();
+    let metric = [field(1, b"m"), field(2, b"\xff"), field(5, &field(1, &point))].concat();
+    let body = field(1, &field(2, &field(2, &metric)));
+    let (samples, rejected) = translated(&body, Encoding::Protobuf, ROOMY).unwrap();
+    assert_eq!((samples.len(), rejected.data_points), (1, 0));
+    assert!(samples[0].contains("x\u{fffd}"), "{samples:?}");
+}

@@ -4,6 +4,7 @@
 mod support;
 
 use gnudi_prometheus::{
+    Malformed,
     metadata::{Metadata, MetricKind},
     remote_write::{
         InvalidLabels, Limits, ReadError, Sample, WriteRequest, inflate, inflated_bytes,
@@ -388,4 +389,31 @@ fn invalid_references_affect_one_series_only() {
     assert_eq!(labels[0], Ok(vec![("", "")]));
     assert_eq!(labels[1], Err(InvalidLabels::NoSuchSymbol { reference: 1, symbols: 1 }));
     assert_eq!(labels[2], Err(InvalidLabels::OddReferences));
+}
+
+#[test]
+fn texts_that_are_not_utf_8_affect_one_series_only() {
+    let mut message = Vec::new();
+    for text in [&b""[..], b"__name__", b"\xff", b"up"] {
+        field(4, text, &mut message);
+    }
+    for (references, help) in [([1, 2], 0), ([1, 3], 0), ([1, 3], 2)] {
+        let (mut series, mut metadata) = (Vec::new(), Vec::new());
+        field(1, &references, &mut series);
+        number(3, help, &mut metadata);
+        field(5, &metadata, &mut series);
+        field(5, &series, &mut message);
+    }
+    let request = v2::read(&message, LIMITS).unwrap();
+    let labels: Vec<_> = request.series.iter().map(|series| request.labels(series, 9)).collect();
+    let not_utf_8 = InvalidLabels::Malformed(Malformed::Utf8);
+    assert_eq!(labels[0], Err(not_utf_8.clone()));
+    assert_eq!(labels[1], Ok(vec![("__name__", "up")]));
+    assert_eq!(request.metadata(&request.series[2]), Err(not_utf_8));
+    // Version 1 has metadata apart from series.
+    let (mut metadata, mut message) = (Vec::new(), Vec::new());
+    field(2, b"up", &mut metadata);
+    field(4, b"a\xff", &mut metadata);
+    field(3, &metadata, &mut message);
+    assert_eq!(v1::read(&message, LIMITS).unwrap().metadata[0].1.help, "a\u{fffd}");
 }

@@ -88,7 +88,7 @@ fn read<'a>(
             value = AnyValue::default();
         }
         match number {
-            1 => value.string_value = Some(field.text(1)?.into()),
+            1 => value.string_value = Some(field.lossy_text(1)?),
             2 => value.bool_value = Some(field.varint(2)? != 0),
             3 => value.int_value = Some(field.signed(3)?),
             4 => value.double_value = Some(field.double(4)?),
@@ -119,7 +119,7 @@ fn read_entry<'a>(
     let mut entry = KeyValue::default();
     for field in Fields(message) {
         match field? {
-            (1, key) => entry.key = key.text(1)?.into(),
+            (1, key) => entry.key = key.lossy_text(1)?,
             (2, value) => entry.value = read(value.bytes(2)?, depth_remaining, take_attribute)?,
             _ => {}
         }

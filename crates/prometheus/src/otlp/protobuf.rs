@@ -1,4 +1,5 @@
 //! Decodes a request from protobuf (`opentelemetry.proto.collector.metrics.v1`). Limits are enforced while decoding.
+//! The collector forwards texts as they are, also if they are not UTF-8: one of them may not cost the request.
 
 use super::{
     ATTRIBUTES_PER_SAMPLE_MAX, OtlpError, Request, any_value,
@@ -75,9 +76,9 @@ fn metric<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Metric<'a>> 
             metric = Metric { name, description, unit, ..Metric::default() };
         }
         match number {
-            1 => metric.name = value.text(1)?.into(),
-            2 => metric.description = value.text(2)?.into(),
-            3 => metric.unit = value.text(3)?.into(),
+            1 => metric.name = value.lossy_text(1)?,
+            2 => metric.description = value.lossy_text(2)?,
+            3 => metric.unit = value.lossy_text(3)?,
             5 => {
                 let data_points = points(value.bytes(5)?, remaining, number_point)?.0;
                 metric.gauge = Some(Points { data_points });
@@ -224,7 +225,7 @@ fn attribute<'a>(message: &'a [u8], remaining: &mut Remaining) -> Read<Attribute
     let mut attribute = Attribute::default();
     for field in Fields(message) {
         match field? {
-            (1, key) => attribute.key = key.text(1)?.into(),
+            (1, key) => attribute.key = key.lossy_text(1)?,
             (2, value) => {
                 attribute.value =
                     any_value::text_of_protobuf(value.bytes(2)?, &mut || remaining.take_attribute())?;

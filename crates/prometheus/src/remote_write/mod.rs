@@ -93,8 +93,8 @@ pub struct WriteRequest<'a> {
     samples: Vec<Sample>,
     /// The encoded messages.
     exemplars: Vec<&'a [u8]>,
-    /// Version 2's symbol table, to which labels refer by index; `None` in version 1.
-    symbols: Option<Vec<&'a str>>,
+    /// Version 2's symbol table, to which labels refer by index, without what is not UTF-8; `None` in version 1.
+    symbols: Option<Vec<Option<&'a str>>>,
     /// Version 1's metadata, by metric name.
     pub metadata: Vec<(&'a str, Metadata<'a>)>,
 }

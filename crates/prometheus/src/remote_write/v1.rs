@@ -78,8 +78,8 @@ fn metadata(message: &[u8]) -> Result<(&str, Metadata<'_>), Malformed> {
         match field? {
             (1, kind) => metadata.kind = kind.varint(1)?.into(),
             (2, text) => name = text.text(2)?,
-            (4, text) => metadata.help = text.text(4)?.into(),
-            (5, text) => metadata.unit = text.text(5)?.into(),
+            (4, text) => metadata.help = text.lossy_text(4)?,
+            (5, text) => metadata.unit = text.lossy_text(5)?,
             _ => {}
         }
     }

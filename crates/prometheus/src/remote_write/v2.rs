@@ -24,13 +24,13 @@ pub struct SeriesMetadata {
 }
 
 impl SeriesMetadata {
-    pub(super) fn resolve<'a>(&self, symbols: &[&'a str]) -> Result<Metadata<'a>, InvalidLabels> {
+    pub(super) fn resolve<'a>(&self, symbols: &[Option<&'a str>]) -> Result<Metadata<'a>, InvalidLabels> {
         let (help, unit) = (symbol(symbols, self.help)?, symbol(symbols, self.unit)?);
         Ok(Metadata { kind: self.kind.into(), help: help.into(), unit: unit.into() })
     }
 
     /// Appends what identifies the metadata.
-    pub(super) fn write_key(&self, symbols: &[&str], key: &mut Vec<u8>) {
+    pub(super) fn write_key(&self, symbols: &[Option<&str>], key: &mut Vec<u8>) {
         key.extend_from_slice(&self.kind.to_le_bytes());
         put_symbol(symbols, self.help, key);
         put_symbol(symbols, self.unit, key);
@@ -50,7 +50,8 @@ pub fn read(message: &[u8], limits: Limits) -> Result<WriteRequest<'_>, ReadErro
             if symbols.len() == symbols_max {
                 return Err(ReadError::TooManySymbols(symbols_max));
             }
-            symbols.push(value.text(4)?);
+            // One that is not UTF-8 makes only the series that refer to it invalid.
+            symbols.push(std::str::from_utf8(value.bytes(4)?).ok());
         }
     }
     let mut remaining = Remaining::new(limits);
@@ -122,15 +123,16 @@ fn references(part: &[u8]) -> impl Iterator<Item = Result<u64, Malformed>> {
     })
 }
 
-fn symbol<'a>(symbols: &[&'a str], reference: u64) -> Result<&'a str, InvalidLabels> {
+fn symbol<'a>(symbols: &[Option<&'a str>], reference: u64) -> Result<&'a str, InvalidLabels> {
     let found = usize::try_from(reference).ok().and_then(|place| symbols.get(place));
-    found.copied().ok_or(InvalidLabels::NoSuchSymbol { reference, symbols: symbols.len() })
+    let text = found.ok_or(InvalidLabels::NoSuchSymbol { reference, symbols: symbols.len() })?;
+    text.ok_or(InvalidLabels::Malformed(Malformed::Utf8))
 }
 
 /// Resolves the labels in a part of a series.
 pub(super) fn labels<'a>(
     part: &[u8],
-    symbols: &[&'a str],
+    symbols: &[Option<&'a str>],
     labels_max: usize,
 ) -> Result<Vec<(&'a str, &'a str)>, InvalidLabels> {
     let mut labels = Vec::new();
@@ -146,7 +148,7 @@ pub(super) fn labels<'a>(
 }
 
 /// The metric name in a part of a series.
-pub(super) fn metric_name<'a>(part: &[u8], symbols: &[&'a str]) -> Option<&'a str> {
+pub(super) fn metric_name<'a>(part: &[u8], symbols: &[Option<&'a str>]) -> Option<&'a str> {
     let mut references = references(part);
     while let Some(name) = references.next() {
         let value = references.next()?.ok()?;
@@ -159,14 +161,14 @@ pub(super) fn metric_name<'a>(part: &[u8], symbols: &[&'a str]) -> Option<&'a st
 
 /// Appends each symbol that a part of a series refers to. A malformed reference, which makes the labels invalid, becomes
 /// one without a symbol.
-pub(super) fn write_key(part: &[u8], symbols: &[&str], key: &mut Vec<u8>) {
+pub(super) fn write_key(part: &[u8], symbols: &[Option<&str>], key: &mut Vec<u8>) {
     for reference in references(part) {
         put_symbol(symbols, reference.unwrap_or(u64::MAX), key);
     }
 }
 
 /// Appends a symbol after its length, which is `u32::MAX` if there is none: no symbol has this length.
-fn put_symbol(symbols: &[&str], reference: u64, key: &mut Vec<u8>) {
+fn put_symbol(symbols: &[Option<&str>], reference: u64, key: &mut Vec<u8>) {
     let text = symbol(symbols, reference);
     let length = text.as_ref().map_or(u32::MAX, |text| text.len() as u32);
     key.extend_from_slice(&length.to_le_bytes());
