@@ -113,6 +113,14 @@ test("numbers are shown with what fits their unit", () => {
   ]) assert.equal(format.format(value, unit), expected, `${value} ${unit}`);
 });
 
+test("only values as measured may be those of a counter, and each aggregate has its own unit", () => {
+  const methods = ["mean", "last", "99.9pct", "sum", "count", "std", "increase", "rate_reset", "rate:mean"];
+  assert.deepEqual(methods.filter(aggregation.isLevel), ["mean", "last", "99.9pct"]);
+  const units = (...all) => all.map(([method, isRate]) => format.unitOf("B", method, isRate));
+  assert.deepEqual(units(["mean", false], ["increase", false], ["count", false], ["rate_reset", false]), ["B", "B", null, "B/s"]);
+  assert.deepEqual(units(["mean", true], ["count", true], ["rate:count", true]), ["B/s", "/s", "/s"]);
+});
+
 test("labels of an axis are distinct", () => {
   for (const [splits, unit, expected] of [
     [[0, 20, 40], "%", ["0 %", "20 %", "40 %"]],

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { type Metric, grainsOf } from "../api/types";
-import { type Band, bandsOf, mainMethod } from "../series/aggregation";
+import { type Band, bandsOf, isLevel, mainMethod } from "../series/aggregation";
 import { type Columns, EMPTY, isCounter, rate, shifted, summary, type Summary, withGaps } from "../series/columns";
 import { unitOf } from "../series/format";
 import { chooseGrain, resampledTo } from "../series/grain";
@@ -71,7 +71,7 @@ export function useMetricChart(metric: Metric, settings: Settings, pixels: numbe
   const made = useMemo(() => {
     if (!main.found) return NOTHING_YET;
     const stored = main.found[method] ?? EMPTY;
-    const isRate = settings.rate === "on" || (settings.rate === "auto" && !method.startsWith("rate:") && isCounter(stored, metric.unit));
+    const isRate = settings.rate === "on" || (settings.rate === "auto" && isLevel(method) && isCounter(stored, metric.unit));
     const shownOf = (columns: Columns, step: number) => withGaps(isRate ? rate(columns) : columns, step);
     const colour = lineColour(colourAt);
     const shown = shownOf(stored, main.grain);

@@ -8,6 +8,9 @@ export function mainMethod(methods: string[], wished: string | null = null): str
   return PREFERRED.find((method) => methods.includes(method)) ?? methods[0] ?? "mean";
 }
 
+/** Whether it is a value as measured, and may be that of a counter. Others are changes, sums, numbers of measures or deviations. */
+export const isLevel = (method: string): boolean => /^(mean|median|min|max|first|last|\d+(\.\d+)?pct)$/.test(method);
+
 /** Resamples the points of an aggregate: of counts to their sum, of extremes to extremes, of most others to their mean. */
 export function resamplingOf(method: string): string {
   const plain = method.replace(/^rate:/, "");

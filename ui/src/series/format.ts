@@ -53,10 +53,12 @@ function splitUnit(unit: string | null): [string, string] {
   return text.endsWith("/s") ? [text.slice(0, -2), "/s"] : [text, ""];
 }
 
-/** The unit of an aggregate's values, or of their rate. A count does not have the unit of the values. */
+const perSecond = (unit: string | null): string => `${unit ?? ""}/s`;
+
+/** The unit of an aggregate's values, or of their rate. A count does not have the unit of the values, and some aggregates are rates already. */
 export function unitOf(unit: string | null, method: string, isRate: boolean): string | null {
-  if (isRate) return `${unit ?? ""}/s`;
-  return method === "count" || method === "rate:count" ? null : unit;
+  const own = method === "count" || method === "rate:count" ? null : method === "rate_reset" ? perSecond(unit) : unit;
+  return isRate ? perSecond(own) : own;
 }
 
 export const two = (number: number): string => String(number).padStart(2, "0");

@@ -10,7 +10,7 @@ import type { Page } from "../../http/client";
 import { HttpError, explain, isAborted } from "../../http/errors";
 import { useReturn } from "../../http/loading";
 import { Problem } from "../../parts/problem";
-import { mainMethod } from "../../series/aggregation";
+import { isLevel, mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
 import { EMPTY, isCounter, rate } from "../../series/columns";
 import { format, formatCount, formatTime, unitOf } from "../../series/format";
@@ -123,7 +123,7 @@ async function compare(metric: Metric, mark: Range, wished: string | null): Prom
   const found = await measuresOf({ id: metric.id, methods: [method], grain, step: resampledTo(grain, whole), ...whole });
   const fitting = found[method] ?? EMPTY;
   const stored = (await fartherThan(fitting, { id: metric.id, method, grains, grain, range: whole }))?.columns ?? fitting;
-  const isRate = !method.startsWith("rate:") && isCounter(stored, metric.unit);
+  const isRate = isLevel(method) && isCounter(stored, metric.unit);
   const change = changeOf(isRate ? rate(stored) : stored, mark);
   return change && { metric, change, unit: unitOf(metric.unit, method, isRate) };
 }
