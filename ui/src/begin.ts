@@ -2,7 +2,7 @@
 
 import { pageQuery } from "./api/metric_list";
 import { ACCEPT_JSON, sendEarly } from "./http/early";
-import { firstIdentity, settings } from "./http/settings";
+import { SENDING, firstIdentity } from "./http/settings";
 import { urlOf } from "./http/url";
 import { parse } from "./state/hash";
 
@@ -12,7 +12,6 @@ if (who && (path[0] ?? "metrics") === "metrics" && !params.get("mark")) {
   sendEarly(urlOf("v1/metric", pageQuery({ text: params.get("q") ?? "" })), {
     method: "GET",
     headers: { Accept: ACCEPT_JSON, ...who.headers },
-    credentials: settings.auth.mode === "remoteuser" ? "same-origin" : "omit",
-    cache: "no-store",
+    ...SENDING,
   });
 }

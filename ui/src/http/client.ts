@@ -4,6 +4,7 @@ import { Cell } from "../state/cell";
 import { GoneError, errorOf, isAborted } from "./errors";
 import { ACCEPT_JSON, takeEarly } from "./early";
 import { identity, rejectIdentity, settings, waitForIdentity } from "./session";
+import { SENDING } from "./settings";
 import { type Query, urlOf } from "./url";
 
 /** Browsers open six connections per host. A seventh request would wait in the browser, where it cannot be reordered. */
@@ -59,17 +60,21 @@ export const returns = new Cell(0);
 
 const PROBE_PERIOD_MS = 2000;
 
-/** A proxy that names the users may know them by a cookie, and redirect others to a log-in. */
-const CREDENTIALS: RequestCredentials = settings.auth.mode === "remoteuser" ? "same-origin" : "omit";
+/** The server's answers to requests are none. */
+const isHtml = ({ headers }: Response): boolean => /^text\/html/.test(headers.get("Content-Type") ?? "");
 
-/** A proxy's own 503. The server's errors are JSON. */
-const isProxys = ({ status, headers }: Response): boolean => status === 503 && /^text\/html/.test(headers.get("Content-Type") ?? "");
+/** A proxy's own 503. */
+const isProxys = (answer: Response): boolean => answer.status === 503 && isHtml(answer);
+
+/** The log-in of a proxy that names the users, or a redirect to it: the one before has ended. */
+const isLogIn = (answer: Response): boolean =>
+  settings.auth.mode === "remoteuser" && (answer.type === "opaqueredirect" || (answer.ok && isHtml(answer)));
 
 let looking: Promise<boolean> | null = null;
 
 /** Whether the server answers. Concurrent requests share a look. */
 function isThere(): Promise<boolean> {
-  looking ??= fetch("healthcheck", { credentials: CREDENTIALS, cache: "no-store" })
+  looking ??= fetch("healthcheck", SENDING)
     .then((answer) => answer.status !== 502 && !isProxys(answer), () => false)
     .finally(() => (looking = null));
   return looking;
@@ -143,18 +148,18 @@ async function requestAs<T>(
           ...(body !== undefined && { "Content-Type": "application/json" }),
           ...who.headers,
         },
-        credentials: CREDENTIALS,
-        cache: "no-store",
+        ...SENDING,
         ...(body !== undefined && { body: JSON.stringify(body) }),
         ...(signal && { signal }),
       }));
       const waitedMs = performance.now() - began;
       signal?.throwIfAborted();
-      if (answer.status === 401) {
+      const status = isLogIn(answer) ? 401 : answer.status;
+      if (status === 401) {
         rejectIdentity(who, identity.value ? "Your log-in has ended." : "");
         if (settings.auth.mode !== "remoteuser") continue;
       }
-      if (!answer.ok) throw errorOf(answer.status, await whole(answer.text()));
+      if (status === 401 || !answer.ok) throw errorOf(status, await whole(answer.text()));
       const value = await whole(read(answer));
       const readMs = performance.now() - began - waitedMs;
       return { value, headers: answer.headers, cost: { waitedMs, readMs, bytes: size(value) } };

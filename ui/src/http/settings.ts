@@ -22,6 +22,12 @@ export function settingsOf(page: Document): Settings {
 
 export const settings = settingsOf(document);
 
+/** How requests are sent. A proxy that names the users may know them by a cookie, and redirect others to a log-in, to which no request can follow. */
+export const SENDING: RequestInit = {
+  cache: "no-store",
+  ...(settings.auth.mode === "remoteuser" ? { credentials: "same-origin", redirect: "manual" } : { credentials: "omit" }),
+};
+
 export interface Identity {
   name: string;
   headers: Record<string, string>;

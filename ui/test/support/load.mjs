@@ -2,10 +2,12 @@
 
 import { build } from "esbuild";
 
-/** The exports of the module `ui/src/<path>`. */
+let loaded = 0;
+
+/** The exports of the module `ui/src/<path>`, with a state of their own. */
 export async function load(path) {
   const { outputFiles } = await build({
     entryPoints: [new URL(`../../src/${path}`, import.meta.url).pathname], bundle: true, write: false, format: "esm", target: "node18", logLevel: "error",
   });
-  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}#${(loaded += 1)}`);
 }
