@@ -88,6 +88,24 @@ test("metrics that cannot be read do not pass for ones with points", async () =>
   await close(page);
 });
 
+test("a user who may not see who works is not told that nobody does", async () => {
+  const page = await open(browser, `${server.url}#/resources`, { mayFail: true });
+  await page.route(/\/(v1\/status|debug\/cluster)/, (route) => route.fulfill({ status: 403, contentType: "application/json", body: '{"code": 403, "description": "not for you"}' }));
+  await page.goto(`${server.url}#/store`);
+  await page.locator('[aria-label="Who works"]').getByRole("alert").getByText("not for you").waitFor();
+  assert.equal(await page.getByText("Nobody processes measures.").count(), 0);
+  await close(page);
+});
+
+test("a server whose figures cannot be read is not said to be well", async () => {
+  const page = await open(browser, `${server.url}#/store`, { mayFail: true });
+  await page.getByRole("heading", { name: "All is well" }).waitFor();
+  await page.route(/\/metrics$/, (route) => route.fulfill({ status: 503, contentType: "application/json", body: '{"code": 503, "title": "busy"}' }));
+  await page.getByRole("alert").getByText("Figures: busy").waitFor();
+  assert.equal(await page.getByRole("heading", { name: "All is well" }).count(), 0);
+  await close(page);
+});
+
 test("damage of the index is a problem, too", async () => {
   const page = await open(browser, `${server.url}#/resources`);
   await page.route(/\/metrics$/, async (route) => {

@@ -2,6 +2,12 @@
 
 import { build } from "esbuild";
 
+/** As a page with these settings has it, for modules that read them, without a browser. */
+export function settle(settings) {
+  globalThis.window = globalThis;
+  globalThis.document = { querySelector: () => ({ getAttribute: () => JSON.stringify(settings) }) };
+}
+
 let loaded = 0;
 
 /** The exports of the module `ui/src/<path>`, with a state of their own. */

@@ -60,6 +60,8 @@ export interface Followed {
 
 const PERIOD_MS = 2000;
 const POINTS_MAX = 1800;
+/** Without an answer for longer there is a gap: the view was left, or the server was away. Browsers let hidden pages poll once a minute. */
+const GAP_S = 90;
 
 const NOTHING_YET: Followed = { samples: [], series: {}, status: null, cluster: null, errors: {} };
 
@@ -123,5 +125,10 @@ function withPoint(columns: Columns = { times: [], values: [] }, figure: Figure,
     shown = (value - last) / (now.at - before.at);
   }
   if (shown === null) return columns;
-  return { times: [...columns.times, now.at].slice(-POINTS_MAX), values: [...columns.values, shown].slice(-POINTS_MAX) };
+  const lastAt = columns.times[columns.times.length - 1] ?? now.at;
+  const isGap = now.at - lastAt > GAP_S;
+  return {
+    times: [...columns.times, ...(isGap ? [(lastAt + now.at) / 2] : []), now.at].slice(-POINTS_MAX),
+    values: [...columns.values, ...(isGap ? [null] : []), shown].slice(-POINTS_MAX),
+  };
 }

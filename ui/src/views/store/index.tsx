@@ -39,7 +39,7 @@ function Health({ now }: { now: Followed }) {
   const waiting = status?.storage.summary;
   return (
     <section class={`health${problems.length ? " bad" : ""}`} aria-label="Health">
-      <h1>{problems.length ? "Look at this" : now.samples.length ? "All is well" : "The store"}</h1>
+      <h1>{problems.length ? "Look at this" : now.samples.length && !now.errors["figures"] ? "All is well" : "The store"}</h1>
       <p role="status">
         {problems.length > 0 && <strong>{problems.join(" ")} </strong>}
         {waiting && (waiting.measures === 0 ? "Nothing waits to be processed. " : `${format(waiting.measures)} measures of ${format(waiting.metrics)} metrics wait. `)}
@@ -88,11 +88,12 @@ function Tile({ figure, now }: { figure: Figure; now: Followed }) {
 
 function Workers({ now: { status, cluster, errors } }: { now: Followed }) {
   const processors = status?.metricd.processors ?? [];
+  const problem = errors["cluster"] ?? errors["status"];
   return (
     <section class="box" aria-label="Who works">
       <h2>Who works</h2>
-      {errors["cluster"] && <p class="problem" role="alert">{errors["cluster"]}</p>}
-      {cluster && cluster.processes.length > 0 ? <Processes cluster={cluster} /> : (
+      {problem && <p class="problem" role="alert">{problem}</p>}
+      {cluster && cluster.processes.length > 0 ? <Processes cluster={cluster} /> : status && (
         <p class="note">{processors.length ? `${processors.join(", ")} owns all ${cluster?.sacks ?? ""} sacks: one process has the store to itself.` : "Nobody processes measures."}</p>
       )}
     </section>
