@@ -23,7 +23,7 @@ test("a server that goes away is named, and the page goes on once it is back", a
   await waitDrawn(page, 3);
   const value = await page.locator(".card .value").first().textContent();
   await server.stop();
-  await page.getByText(/The server has not answered since/).waitFor();
+  await page.getByText(/The server has not answered since \d{4}-\d\d-\d\d \d\d:/).waitFor(); // It may be away for days.
   assert.equal(await page.locator(".card .value").first().textContent(), value, "what was there stays");
   await waitDrawn(page, 9);
   await picture(page, "server-gone");
@@ -50,6 +50,7 @@ test("a view that is opened while the server is away is filled once it is back",
     ["resources/instance?last=1h", () => page.getByRole("link", { name: "web 0" }).waitFor()],
     [`resources/instance/${cloud[0].id}?last=1h`, () => waitDrawn(page, 3)],
     [`metrics?last=1h&q=cpu_util&${hour().mark}`, () => page.getByText(/metrics? of 3 did/).waitFor()],
+    [`query?${hour().range}&type=instance&op=(aggregate+mean+(metric+cpu_util+mean))`, () => page.locator(".cost", { hasText: /1.series/ }).waitFor()],
   ];
   for (const [view, isFilled] of views) {
     await server.stop();
@@ -190,6 +191,18 @@ test("a type whose resources cannot be read does not show those of another", asy
   await page.getByRole("navigation", { name: "Resource types" }).getByRole("link", { name: /^generic/ }).click();
   await page.getByRole("alert").getByText("busy").waitFor();
   assert.equal(await page.getByRole("link", { name: "web 0" }).count(), 0);
+  await close(page);
+});
+
+test("resources that are refused are asked for again", async () => {
+  const page = await open(browser, `${server.url}#/metrics?last=1h&q=cpu_util`, { mayFail: true });
+  const refused = await refuse(page, /\/v1\/search\/resource\/instance/);
+  await page.goto(`${server.url}#/resources/instance?last=1h`);
+  await page.getByRole("alert").getByText("busy").waitFor();
+  refused.isOn = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("link", { name: "web 0" }).waitFor();
+  await page.getByRole("alert").waitFor({ state: "detached" });
   await close(page);
 });
 

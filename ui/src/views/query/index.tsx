@@ -6,7 +6,7 @@ import * as promqlApi from "../../api/promql";
 import { listTypes } from "../../api/resources";
 import type { ResourceType } from "../../api/types";
 import { HttpError, explain } from "../../http/errors";
-import { useLoaded } from "../../http/loading";
+import { useLoaded, useReturn } from "../../http/loading";
 import * as filterLanguage from "../../language/filter";
 import * as operationLanguage from "../../language/operations";
 import { type Mistake, mistakeOf } from "../../language/problem";
@@ -163,12 +163,13 @@ interface Outcome {
 
 const NOTHING_YET: Outcome = { answer: null, answered: null, error: null, ran: "", tookMs: 0, isRunning: false };
 
-/** Runs the draft on request, and again while live. `runs`: how often it was requested; 0 for a view without a query. */
+/** Runs the draft on request, again while live, and once the server answers again. `runs`: how often it was requested; 0 for a view without a query. */
 function useOutcome(draft: Draft, runs: number): Outcome {
   const [outcome, setOutcome] = useState(NOTHING_YET);
   const range = useCell(shownRange);
   const live = useCell(isLive);
   const newest = useNewest();
+  const returned = useReturn(outcome.error !== null);
   const last = useRef({ runs: 0, span: "", at: 0 });
   const ran = useRef<Draft>(draft);
   useEffect(() => {
@@ -178,7 +179,7 @@ function useOutcome(draft: Draft, runs: number): Outcome {
       setOutcome(NOTHING_YET);
       return;
     }
-    const span = spanKey(range, live);
+    const span = `${spanKey(range, live)} ${returned}`;
     const isRun = last.current.runs !== runs;
     const isNew = isRun || last.current.span !== span;
     // An update while live neither aborts a request nor follows at once.
@@ -194,7 +195,7 @@ function useOutcome(draft: Draft, runs: number): Outcome {
       (answer) => setOutcome({ answer, answered: asked, error: null, ran: text, tookMs: performance.now() - began, isRunning: false }),
       (error) => setOutcome((before) => ({ ...before, error, ran: text, isRunning: false })),
     );
-  }, [runs, range.from, range.to]);
+  }, [runs, range.from, range.to, returned]);
   return outcome;
 }
 

@@ -21,7 +21,7 @@ export function ResourceList({ type: name }: { type: string }) {
   const [draft, setDraft] = useState(filter);
   const { value: types = [], error: typesError } = useLoaded(listTypes, []);
   useEffect(() => setDraft(filter), [filter, name]);
-  const { items: resources, marker, error, isLoading, more } = usePages(name, filter, (marker, signal) =>
+  const { items: resources, marker, error, isLoading, more, retry } = usePages(name, filter, (marker, signal) =>
     searchResources(name, filter.trim() || {}, { marker, details: name === "generic", signal }),
   );
   const type = types.find((one) => one.name === name);
@@ -44,7 +44,7 @@ export function ResourceList({ type: name }: { type: string }) {
           onValue={setDraft} onRun={run} offersAt={(text, place) => filterOffers(text, place, type)} />
         <div class="actions"><button type="submit" class="main">Search</button></div>
       </form>
-      {error !== null && !isRefused && <Problem text={explain(error)} />}
+      {error !== null && !isRefused && <Problem text={explain(error)} onRetry={retry} />}
       <section class="box">
         <h1 aria-live="polite">{isLoading && resources.length === 0 ? name : `${formatCount(resources.length, "resource")}${marker ? " and more" : ""}`}</h1>
         {resources.length > 0 && (
