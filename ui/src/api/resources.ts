@@ -46,26 +46,27 @@ export function nameOf(resource: Resource): string {
   return resource.original_resource_id || resource.id;
 }
 
-const known = new Map<string, Promise<Resource | null>>();
+const known = new Map<string, { found: Promise<Resource | null>; atMs: number }>();
 let wanted = new Map<string, { resolve: (resource: Resource | null) => void; reject: (error: unknown) => void }>();
 const GATHER_MS = 5;
 const IDS_MAX = 100;
 const KNOWN_MAX = 20_000;
+/** How long a resource is believed to be as it was: a page may stay open for days. */
+const KNOWN_MS = 60_000;
 
 // Another user may see others.
 identity.follow(() => known.clear());
 
 /** A resource of any type, with all its attributes; `null` if there is none that the user may see. Concurrent look-ups share a request. */
 export function lookUp(id: string): Promise<Resource | null> {
-  let found = known.get(id);
-  if (!found) {
-    found = new Promise((resolve, reject) => {
-      if (wanted.size === 0) window.setTimeout(() => void lookUpAll(), GATHER_MS);
-      wanted.set(id, { resolve, reject });
-    });
-    if (known.size >= KNOWN_MAX) known.clear();
-    known.set(id, found);
-  }
+  const before = known.get(id);
+  if (before && performance.now() - before.atMs < KNOWN_MS) return before.found;
+  const found = new Promise<Resource | null>((resolve, reject) => {
+    if (wanted.size === 0) window.setTimeout(() => void lookUpAll(), GATHER_MS);
+    wanted.set(id, { resolve, reject });
+  });
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(id, { found, atMs: performance.now() });
   return found;
 }
 
