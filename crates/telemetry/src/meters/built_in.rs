@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn requests_are_counted() {
-        let payload = json!({"request": {"HTTP_X_USER_ID": "u", "HTTP_X_PROJECT_ID": "p", "HTTP_X_SERVICE_NAME": "s"}});
+        let payload =
+            json!({"request": {"HTTP_X_USER_ID": "u", "HTTP_X_PROJECT_ID": "p", "HTTP_X_SERVICE_NAME": "s"}});
         for (event_type, unit) in [("http.request", "request"), ("http.response", "response")] {
             let samples = made(event_type, &payload).unwrap();
             let [sample] = &samples[..] else { panic!("{event_type}") };
