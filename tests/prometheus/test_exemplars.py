@@ -30,6 +30,8 @@ def test_exemplars_of_what_a_query_reads(gnudi):
     assert exemplars(client, "seconds_bucket", start=now + 1) == []
     both = exemplars(client, "seconds_bucket%2Bother")
     assert [len(one["exemplars"]) for one in both] == [1, 2]
+    # A query for exemplars has no steps: this range is not computed.
+    assert len(exemplars(client, "rate(seconds_bucket[step()*4])")) == 1
     client.get("/api/v1/query_exemplars?query=vector(1)").expect(204)
     for wrong in ["query=", "query=sum(", "query=up&start=never", f"query=up&start={now}&end={now - 1}"]:
         refused = client.get(f"/api/v1/query_exemplars?{wrong}").expect(400).json()

@@ -133,7 +133,7 @@ async fn evaluate_until(
 }
 
 /// Parses a query, within the default limits.
-pub async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<Plan, gnudi_promql::Error> {
+async fn parsed(call: &Call<'_>, query: &str, times: QueryTimes) -> Result<Plan, gnudi_promql::Error> {
     let query = query.to_owned();
     let has_expressions = long_work::may_have_expressions(&query);
     let parse = move || parse(&query, times, &Limits::default());

@@ -30,6 +30,7 @@ pub use labels::{Labels, METRIC_NAME};
 pub use limits::Limits;
 pub use plan::{
     MatchKind, Matcher, Plan, QueryTimes, RegexStates, Selection, Windows, parse, parse_selector,
+    parse_selectors_of,
 };
 pub use quoted::quoted;
 pub use series::{STALE_NAN_BITS, Series};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnudi_promql::{Labels, Options, QueryTimes, STALE_NAN_BITS, Value};
+use gnudi_promql::{Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Value, parse_selectors_of};
 use support::{file, run};
 
 #[test]
@@ -64,4 +64,31 @@ fn without_delayed_removal_series_of_bool_and_others_are_one() {
     let found: Vec<(String, f64)> =
         samples.iter().map(|sample| (sample.labels.to_string(), sample.value)).collect();
     assert_eq!(found, [(r#"{x="1"}"#.to_owned(), 4.0)]);
+}
+
+#[test]
+fn selectors_are_those_of_the_text() {
+    for (query, expected) in [
+        ("1 + time()", vec![]),
+        ("a", vec![r#"__name__="a""#]),
+        // Without the steps of an evaluation this range would be invalid.
+        ("rate(a[step() * 4])", vec![r#"__name__="a""#]),
+        ("topk(scalar(a), -(b{c!='1'})) + max_over_time(d[5m:])", vec![
+            r#"__name__="a""#,
+            r#"__name__="b",c!="1""#,
+            r#"__name__="d""#,
+        ]),
+        // The metric that `info` reads is not in the text.
+        ("info(a)", vec![r#"__name__="a""#]),
+        ("info(a, {b='1'})", vec![r#"__name__="a""#, r#"b="1""#]),
+    ] {
+        let found = parse_selectors_of(query, &Limits::default()).unwrap();
+        let text = |matchers: &Vec<gnudi_promql::Matcher>| {
+            matchers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        let mut found: Vec<String> = found.iter().map(text).collect();
+        found.sort();
+        assert_eq!(found, expected, "{query}");
+    }
+    assert!(parse_selectors_of("rate(a)", &Limits::default()).is_err());
 }

@@ -11,12 +11,12 @@ use gnudi_prometheus::{
     number::{write_time, write_value},
     remote_write::names,
 };
-use gnudi_promql::{ErrorKind, Labels, Matcher, Plan, QueryTimes};
+use gnudi_promql::{ErrorKind, Labels, Limits, Matcher, parse_selectors_of};
 use uuid::Uuid;
 
 use crate::{
-    evaluation::parsed, exemplar_store::StoredExemplar, failure::Failure, long_work, place,
-    routes::prelude::*, selected::is_permitted,
+    exemplar_store::StoredExemplar, failure::Failure, long_work, place, routes::prelude::*,
+    selected::is_permitted,
 };
 
 /// `GET` and `POST /api/v1/query_exemplars`
@@ -29,19 +29,22 @@ pub async fn query_exemplars(call: &Call<'_>, body: &mut RequestBody<'_>) -> Ans
         if times.is_empty() {
             return Err(Failure::bad_data("end timestamp must not be before start timestamp"));
         }
-        let plan = parsed(call, arguments.get("query"), QueryTimes::instant(0)).await;
+        let query = arguments.get("query").to_owned();
+        let has_expressions = long_work::may_have_expressions(&query);
+        let parse = move || parse_selectors_of(&query, &Limits::default());
+        let selectors = long_work::on_expressions(call.app.engine(), has_expressions, parse).await;
         // Here Prometheus does not name the parameter.
-        let plan = plan.map_err(|error| match error.kind {
+        let selectors = selectors.map_err(|error| match error.kind {
             ErrorKind::BadData => Failure::bad_data(error.text),
             _ => error.into(),
         })?;
-        if plan.selections(0).is_empty() {
+        if selectors.is_empty() {
             return Ok(reply::no_content());
         }
         let found = call.api.exemplars.find(|exemplar| {
             times.contains(&exemplar.time_ms) && super::sees_creator(seen, &exemplar.creator)
         });
-        let select = move |stops: &dyn Fn() -> bool| selected(&plan, found, stops);
+        let select = move |stops: &dyn Fn() -> bool| selected(&selectors, found, stops);
         let found = long_work::run(call.app.engine(), select).await.ok_or_else(Failure::timeout)?;
         let exemplars = permitted(call, found).await?;
         let (engine, count) = (call.app.engine(), exemplars.len());
@@ -67,18 +70,17 @@ fn listed(mut exemplars: Vec<StoredExemplar>) -> Vec<u8> {
 
 /// The exemplars of series that a query selects. Regular expressions may take long.
 fn selected(
-    plan: &Plan,
+    selectors: &[Vec<Matcher>],
     mut exemplars: Vec<StoredExemplar>,
     stops: &dyn Fn() -> bool,
 ) -> Vec<StoredExemplar> {
-    let selections = plan.selections(0);
     let mut known: HashMap<Labels, bool> = HashMap::new();
     exemplars.retain(|StoredExemplar { series, .. }| {
         let fulfils = |matcher: &Matcher| {
             let value = series.get(&matcher.name);
             !stops() && !matcher.takes_long(value) && matcher.matches(value)
         };
-        let is_selected = || selections.iter().any(|selection| selection.matchers.iter().all(fulfils));
+        let is_selected = || selectors.iter().any(|matchers| matchers.iter().all(fulfils));
         *known.entry(series.clone()).or_insert_with(is_selected)
     });
     exemplars

@@ -283,12 +283,12 @@ impl References<'_> {
                 shifts.pop();
                 return reads;
             }
-            ExprKind::Paren(inner) => vec![inner],
-            ExprKind::Unary { expr, .. } => vec![expr],
-            ExprKind::Binary(binary) => vec![&binary.left, &binary.right],
-            ExprKind::Aggregate(aggregate) => vec![&aggregate.expr],
             ExprKind::Call { function, args } if matches!(function.kind, Kind::Info) => vec![&args[0]],
-            ExprKind::Call { args, .. } => args.iter().collect(),
+            ExprKind::Paren(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binary(_)
+            | ExprKind::Aggregate(_)
+            | ExprKind::Call { .. } => expr.children(),
         };
         let mut reads = false;
         for child in children {

@@ -18,7 +18,7 @@ use crate::functions::Function;
 use crate::labels::{Labels, METADATA};
 use crate::limits::Limits;
 use crate::quoted::quoted;
-use crate::syntax;
+use crate::syntax::{self, ExprKind};
 
 use literals::Literals;
 pub(crate) use literals::expression_states;
@@ -421,6 +421,20 @@ pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan> {
         )));
     }
     Ok(plan)
+}
+
+/// The matchers of each selector of a query, the second argument of `info` among them. Durations are not computed: they may
+/// depend on the times of an evaluation.
+pub fn parse_selectors_of(query: &str, limits: &Limits) -> Result<Vec<Vec<Matcher>>> {
+    let tree = syntax::parse(query, limits)?;
+    let (mut found, mut rest) = (Vec::new(), vec![&tree]);
+    while let Some(expr) = rest.pop() {
+        if let ExprKind::Vector(selector) | ExprKind::Range { selector, .. } = &expr.kind {
+            found.push(lower::matchers(selector));
+        }
+        rest.extend(expr.children());
+    }
+    Ok(found)
 }
 
 /// The matchers of a selector, as `match[]` takes them; all of them may match nothing.

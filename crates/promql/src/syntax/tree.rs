@@ -132,6 +132,20 @@ impl Expr {
         inner
     }
 
+    /// The expressions directly within.
+    pub(crate) fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Number { .. } | ExprKind::Text(_) | ExprKind::Vector(_) | ExprKind::Range { .. } => {
+                Vec::new()
+            }
+            ExprKind::Paren(inner) | ExprKind::Unary { expr: inner, .. } => vec![inner.as_ref()],
+            ExprKind::Subquery(subquery) => vec![&subquery.expr],
+            ExprKind::Binary(binary) => vec![&binary.left, &binary.right],
+            ExprKind::Aggregate(aggregate) => aggregate.param.iter().chain([&aggregate.expr]).collect(),
+            ExprKind::Call { args, .. } => args.iter().collect(),
+        }
+    }
+
     /// The type of an expression that has been checked.
     pub(crate) fn kind(&self) -> ValueKind {
         match &self.inner().kind {
