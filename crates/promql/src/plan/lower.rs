@@ -160,8 +160,10 @@ impl Lowering {
     }
 
     fn subquery(&mut self, subquery: &syntax::Subquery) -> Result<Node> {
+        // In the order in which Prometheus reports errors.
+        let shifted = self.window(None, &subquery.shift)?;
         let step = subquery.step.as_ref().map(|step| self.milliseconds(step, false)).transpose()?;
-        let window = self.window(Some(&subquery.range), &subquery.shift)?;
+        let window = Window { range: self.milliseconds(&subquery.range, false)?, ..shifted };
         self.has_subqueries = true;
         self.subqueries.push(window);
         let expr = self.node(&subquery.expr, None)?;

@@ -412,15 +412,14 @@ impl Node {
 pub fn parse(query: &str, times: QueryTimes, limits: &Limits) -> Result<Plan> {
     let tree = syntax::parse(query, limits)?;
     times.check()?;
-    let plan = lower::lower(query, &tree, times)?;
-    let kind = plan.root.kind();
+    let kind = tree.kind();
     if !times.is_instant() && !matches!(kind, ValueKind::Scalar | ValueKind::Vector) {
         let kind = kind.documented();
         return Err(Error::bad_data(format!(
             "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
         )));
     }
-    Ok(plan)
+    lower::lower(query, &tree, times)
 }
 
 /// The matchers of each selector of a query, the second argument of `info` among them. Durations are not computed: they may
