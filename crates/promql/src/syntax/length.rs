@@ -148,10 +148,12 @@ impl Parser<'_> {
             }
             Kind::LeftParen => {
                 let inner = self.length(1)?;
-                let end = self.expect_of_length(&Kind::RightParen)?.end();
+                self.expect_of_length(&Kind::RightParen)?;
                 if inner.literal_seconds().is_some() {
+                    // In Prometheus' errors it ends before the parenthesis.
+                    let span = whole(inner.span.end);
                     let kind = LengthKind::Unary { minus: false, length: Box::new(inner) };
-                    return Ok(Length { kind, span: whole(end), wrapped: true });
+                    return Ok(Length { kind, span, wrapped: true });
                 }
                 Ok(Length { wrapped: true, ..inner })
             }
