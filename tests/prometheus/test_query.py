@@ -108,6 +108,8 @@ RANGE = {"query": "x", "start": 0, "end": 100, "step": 1}
     ("/api/v1/query_range", {**RANGE, "query": "x[step()-1]"}),
     ("/api/v1/query", {"query": "sum_over_time(x[1-1:1-1] offset (1/(2-2)))"}),
     ("/api/v1/query", {"query": "sum_over_time(x[1/(1-1):1-1])"}),
+    ("/api/v1/query", {"query": "x offset -1e10"}),
+    ("/api/v1/query", {"query": "x offset -(1e10)"}),
     ("/api/v1/query", {"query": "x[(0)]"}),
     ("/api/v1/query", {"query": "x[1-(5)]"}),
     ("/api/v1/query_range", {**RANGE, "start": "x"}),

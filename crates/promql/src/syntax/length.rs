@@ -59,6 +59,10 @@ impl Parser<'_> {
         let start = self.peek().start;
         match self.sign() {
             Some(minus) => {
+                if self.peek().kind == Kind::Number && number(self.peek())?.abs() > SECONDS_MAX {
+                    // Prometheus reports it at the sign here, and at the number elsewhere.
+                    return fault(start, "duration out of range");
+                }
                 let operand = self.length_operand()?;
                 if !minus && !operand.wrapped && operand.literal_seconds().is_none() {
                     // Here, Prometheus' tree keeps the sign of a call.
