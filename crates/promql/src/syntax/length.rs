@@ -47,6 +47,7 @@ impl Parser<'_> {
     ) -> Parsed<Length> {
         self.length_expected = (context, expected);
         let length = self.length(1)?;
+        self.check_next()?;
         if length.literal_seconds().is_some_and(|seconds| seconds <= 0.0) {
             return fault(length.span.start, "duration must be greater than 0");
         }
@@ -110,6 +111,7 @@ impl Parser<'_> {
             self.count_operator()?;
             let right = self.length(of_right)?;
             if right.literal_seconds() == Some(0.0) && matches!(op, LengthOp::Div | LengthOp::Mod) {
+                self.check_next()?;
                 let what = if op == LengthOp::Div { "division" } else { "modulo" };
                 return fault(op_at, format!("{what} by zero"));
             }

@@ -114,6 +114,11 @@ impl<'t> Parser<'t> {
         super::Fault { at: token.start, text }
     }
 
+    /// Refuses a next token that is invalid: Prometheus has read it before it checks what some rules have parsed.
+    pub(super) fn check_next(&self) -> Parsed<()> {
+        if matches!(self.peek().kind, Kind::Fault(_)) { Err(self.unexpected("", "")) } else { Ok(()) }
+    }
+
     pub(super) fn enter(&mut self) -> Parsed<()> {
         self.depth += 1;
         if self.depth > self.depth_max {
@@ -224,6 +229,7 @@ impl<'t> Parser<'t> {
         let mut args = self.arguments()?.into_iter();
         self.aggregations -= 1;
         if grouping.is_none() {
+            self.check_next()?;
             grouping = self.grouping()?;
         }
         let (given, wanted) = (args.len(), 1 + usize::from(op.param().is_some()));

@@ -66,6 +66,11 @@ fn errors_are_those_of_prometheus() {
         ("'\\\n'", "1:1: parse error: unknown escape sequence U+000A"),
         ("{a='\u{fffd}'}", "1:4: parse error: invalid UTF-8 rune"),
         (r"x{__name__='\x01'}", r#"1:1: parse error: metric name must not be set twice: "x" or "\x01""#),
+        // Invalid tokens behind what else is refused.
+        ("x[0", "1:4: parse error: unclosed left bracket"),
+        ("x[5m/0 foo]", "1:8: parse error: unexpected character: 'f', expected ':'"),
+        ("sum() \"", "1:7: parse error: unterminated quoted string"),
+        ("sum by (a) () \"", "1:1: parse error: no arguments for aggregate expression provided"),
         ("rate(x,,y)", "1:7: parse error: trailing commas not allowed in function call args"),
         ("x @ Inf", "1:1: parse error: timestamp out of bounds for @ modifier: +Inf"),
         ("x offset 5m offset 0s", "1:1: parse error: offset may not be set multiple times"),
