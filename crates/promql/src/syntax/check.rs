@@ -136,7 +136,6 @@ fn check_aggregate(aggregate: &Aggregate) -> Parsed<()> {
     expect(&aggregate.expr, ValueKind::Vector, "aggregation expression")?;
     if let (Some(param), Some(kind)) = (&aggregate.param, aggregate.op.param()) {
         expect(param, kind, "aggregation parameter")?;
-        check_literal(param, kind, aggregate.op.name())?;
     }
     Ok(())
 }
@@ -165,15 +164,6 @@ fn check_call(function: &Function, args: &[Expr], at: usize) -> Parsed<()> {
     for (place, arg) in args.iter().enumerate().filter(|(place, _)| !is_info || *place != 1) {
         let kind = function.args[place.min(function.args.len() - 1)];
         expect(arg, kind, &format!("call to function {name:?}"))?;
-        check_literal(arg, kind, name)?;
-    }
-    Ok(())
-}
-
-/// Texts must be literals.
-fn check_literal(arg: &Expr, kind: ValueKind, name: &str) -> Parsed<()> {
-    if kind == ValueKind::String && !matches!(arg.inner().kind, ExprKind::Text(_)) {
-        return fault(arg.span.start, format!("expected a string literal in {name}()"));
     }
     Ok(())
 }
