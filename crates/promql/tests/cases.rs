@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnudi_promql::{Labels, Limits, Options, QueryTimes, STALE_NAN_BITS, Value, parse_selectors_of};
+use gnudi_promql::{Labels, Limits, Matcher, Options, QueryTimes, STALE_NAN_BITS, Value, parse_selectors_of};
 use support::{file, run};
 
 #[test]
@@ -73,17 +73,16 @@ fn selectors_are_those_of_the_text() {
         ("a", vec![r#"__name__="a""#]),
         // Without the steps of an evaluation this range would be invalid.
         ("rate(a[step() * 4])", vec![r#"__name__="a""#]),
-        ("topk(scalar(a), -(b{c!='1'})) + max_over_time(d[5m:])", vec![
-            r#"__name__="a""#,
-            r#"__name__="b",c!="1""#,
-            r#"__name__="d""#,
-        ]),
+        (
+            "topk(scalar(a), -(b{c!='1'})) + max_over_time(d[5m:])",
+            vec![r#"__name__="a""#, r#"__name__="b",c!="1""#, r#"__name__="d""#],
+        ),
         // The metric that `info` reads is not in the text.
         ("info(a)", vec![r#"__name__="a""#]),
         ("info(a, {b='1'})", vec![r#"__name__="a""#, r#"b="1""#]),
     ] {
         let found = parse_selectors_of(query, &Limits::default()).unwrap();
-        let text = |matchers: &Vec<gnudi_promql::Matcher>| {
+        let text = |matchers: &Vec<Matcher>| {
             matchers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
         };
         let mut found: Vec<String> = found.iter().map(text).collect();
