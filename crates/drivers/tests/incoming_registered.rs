@@ -6,12 +6,14 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
+    coordination::CoordinationError,
     incoming::{
         Append as _, Consume as _, Incoming, IncomingError, Position, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
-        registry::{LogRegistry, MemoryLogRegistry},
+        registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },
     objects::{Objects, memory::MemoryObjects},
 };
@@ -252,4 +254,37 @@ async fn a_process_that_writes_learns_that_another_log_is_registered() {
     found("a fault", async || log.fault()).await;
     let refused = log.append(batch(&[(1, "b")])).await;
     assert!(matches!(refused, Err(IncomingError::Poisoned(_))), "{refused:?}");
+}
+
+/// Panics when the log's progress is recorded.
+#[derive(Default)]
+struct Panicking(MemoryLogRegistry);
+
+#[async_trait]
+impl LogRegistry for Panicking {
+    async fn newest_log(&self) -> Result<Option<RegisteredLog>, CoordinationError> {
+        self.0.newest_log().await
+    }
+
+    async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError> {
+        self.0.register_log(log).await
+    }
+
+    async fn raise_log(&self, log: &RegisteredLog) -> Result<bool, CoordinationError> {
+        assert!(log.reached == Position(0), "as planned");
+        self.0.raise_log(log).await
+    }
+}
+
+/// Otherwise no progress is recorded any more, and a start would take an older copy of the store for whole.
+#[tokio::test]
+async fn a_panic_of_the_task_that_records_the_progress_is_a_fault() {
+    let objects: Arc<dyn Objects> = Arc::new(MemoryObjects::default());
+    let registry: Arc<dyn LogRegistry> = Arc::<Panicking>::default();
+    let (id, options) = (Uuid::new_v4(), watchful(4));
+    let log = ObjectIncoming::open(objects, Some(registry), CLUSTER, id, options).await.unwrap();
+    assert_eq!(log.fault(), None);
+    append(&log, "a").await;
+    let fault = found("a fault", async || log.fault()).await;
+    assert_eq!(fault, Fault::Ended("a task of the log of objects"));
 }

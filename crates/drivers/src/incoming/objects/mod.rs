@@ -167,6 +167,8 @@ struct LogState {
     is_listening: AtomicBool,
     listening: Notify,
     queue: RequestQueue,
+    /// This process has written an object.
+    written: Notify,
     room: QueueRoom,
     acknowledgements: Acknowledgements,
     marked: tokio::sync::Mutex<Marked>,

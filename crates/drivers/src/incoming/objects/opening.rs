@@ -82,6 +82,7 @@ impl ObjectIncoming {
             is_listening: AtomicBool::default(),
             listening: Notify::new(),
             queue: RequestQueue::default(),
+            written: Notify::new(),
             room,
             acknowledgements: Acknowledgements::default(),
             marked: tokio::sync::Mutex::default(),
@@ -92,6 +93,7 @@ impl ObjectIncoming {
         shared.first_look().await.map_err(|error| failed(error.to_string()))?;
         let tasks = vec![
             tokio::spawn(writer::run(Arc::clone(&shared))),
+            tokio::spawn(writer::hint(Arc::clone(&shared))),
             tokio::spawn(acknowledgements::run(Arc::clone(&shared))),
             tokio::spawn(read::follow(Arc::clone(&shared))),
         ];

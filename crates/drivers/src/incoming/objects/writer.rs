@@ -11,7 +11,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -105,12 +105,11 @@ struct Writer {
     sequence: u64,
     /// Smoothed duration of a create request.
     trip: Duration,
-    is_hinting: Arc<AtomicBool>,
 }
 
 /// Writes requests until the process ends.
 pub async fn run(shared: Arc<LogState>) {
-    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO, is_hinting: Arc::default() };
+    let mut writer = Writer { shared, sequence: 0, trip: Duration::ZERO };
     loop {
         let group_bytes_max = writer.shared.options.object_bytes_max as u64;
         let (mut group, abandoned) = writer.shared.queue.take(group_bytes_max).await;
@@ -132,7 +131,7 @@ pub async fn run(shared: Arc<LogState>) {
             let _ = request.done.send(answer.clone());
         }
         if answer.is_ok() {
-            writer.hint();
+            writer.shared.written.notify_one();
             writer.let_others_in().await;
         }
     }
@@ -269,35 +268,31 @@ impl Writer {
             tokio::time::sleep(self.trip.mul_f64(1.0 + fastrand::f64())).await;
         }
     }
+}
 
-    /// Starts writing the hint, a lower bound of the log's end for starting processes, until that stops
-    /// changing.
-    fn hint(&self) {
-        if self.is_hinting.swap(true, Ordering::Relaxed) {
-            return;
+/// Writes the hint, a lower bound of the log's end for starting processes, after each object of this process, until the
+/// process ends.
+pub async fn hint(shared: Arc<LogState>) {
+    let mut hinted = 0;
+    loop {
+        shared.written.notified().await;
+        let number = shared.view.lock().next() - 1;
+        if number == hinted {
+            continue;
         }
-        let (shared, is_hinting) = (Arc::clone(&self.shared), Arc::clone(&self.is_hinting));
-        tokio::spawn(async move {
-            let mut hinted = 0;
-            loop {
-                let number = shared.view.lock().next() - 1;
-                if number == hinted {
-                    break;
-                }
-                // On failure the next hint will do.
-                let _ = shared.within(shared.put_hint(number)).await;
-                let reached = match &shared.registration {
-                    Some(registration) => shared.within(registration.reach(number)).await,
-                    None => Ok(()),
-                };
-                // Retry until it succeeds: there may be no next one.
-                if matches!(reached, Ok(()) | Err(IncomingError::Poisoned(_))) {
-                    hinted = number;
-                }
-                tokio::time::sleep(HINT_EVERY).await;
-            }
-            is_hinting.store(false, Ordering::Relaxed);
-        });
+        // On failure the next hint will do.
+        let _ = shared.within(shared.put_hint(number)).await;
+        let reached = match &shared.registration {
+            Some(registration) => shared.within(registration.reach(number)).await,
+            None => Ok(()),
+        };
+        if matches!(reached, Ok(()) | Err(IncomingError::Poisoned(_))) {
+            hinted = number;
+        } else {
+            // Retry until it succeeds: there may be no next object.
+            shared.written.notify_one();
+        }
+        tokio::time::sleep(HINT_EVERY).await;
     }
 }
 
