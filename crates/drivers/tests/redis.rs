@@ -532,6 +532,24 @@ async fn a_worker_learns_of_a_split_from_what_arrives() {
     assert_eq!(worker.numbering(), split);
 }
 
+/// Although one call of a script does not append to that many sacks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_part_of_a_batch_that_is_refused_for_the_limit_is_appended() {
+    let server = RedisServer::start(&[]);
+    let sack_count = SackCount(NonZeroU16::new(1024).unwrap());
+    // There is room for half of it.
+    let setup = IncomingSetup { sack_count, backlog_bytes_max: 900_000 };
+    let log = incoming(&server.url(), setup, "limit").await;
+    let mut large = Batch::default();
+    for id in 0..1024 {
+        large.push(MetricId(Uuid::from_u128(id)), 1, |out| out.resize(out.len() + 1000, 0));
+    }
+    let refused = log.append(large).await;
+    assert!(matches!(refused, Err(IncomingError::BacklogFull { .. })), "{refused:?}");
+    assert_eq!(log.backlog().await.unwrap().measures, 0);
+    log.append(batch(1)).await.unwrap();
+}
+
 /// Although the limit of the backlog is checked on all of them, and a start asks all for their positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_down_does_not_keep_the_others_from_accepting() {

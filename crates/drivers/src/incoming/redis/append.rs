@@ -96,7 +96,7 @@ impl Store {
         if batches.len() == 1 || !together.iter().any(is_full) {
             return together;
         }
-        // Some may fit alone. One server has rejected all; in a cluster some parts may be appended twice.
+        // Some may fit alone. No part of a full trip was appended: one call has rejected it, or it was not sent.
         let mut results = Vec::with_capacity(batches.len());
         for (batch, result) in refs.iter().zip(together) {
             results.push(if is_full(&result) {
@@ -110,7 +110,7 @@ impl Store {
 
     async fn take_together(&self, lane: usize, batches: &[&Batch]) -> Vec<Result<()>> {
         let mut results = vec![Ok(()); batches.len()];
-        if self.groups() > 1
+        if !self.is_one_call(self.numbering().count)
             && let Err(error) = self.room_for(batches).await
         {
             return vec![Err(error); batches.len()];
@@ -191,9 +191,8 @@ impl Store {
         batches: &[&Batch],
         parts: &[TripEntry<'a>],
     ) -> (Vec<Call>, Vec<Vec<TripEntry<'a>>>) {
-        // With a single group the script checks the limit.
         let limit =
-            if self.groups() == 1 { self.options.backlog_bytes_max.to_string() } else { String::new() };
+            if self.is_one_call(count) { self.options.backlog_bytes_max.to_string() } else { String::new() };
         let passed = self.passed.load(Ordering::Relaxed);
         let mut calls: Vec<(Call, usize, Vec<TripEntry>)> = Vec::new();
         let mut open: HashMap<u16, usize> = HashMap::new();
@@ -247,6 +246,12 @@ impl Store {
             tokio::time::sleep(REFUSED_PAUSE).await;
             Ok(())
         }
+    }
+
+    /// Whether each trip is one call, whose script checks the backlog's limit. Of several, some could be rejected after others
+    /// were appended, so that a refused batch was there in part.
+    fn is_one_call(&self, count: SackCount) -> bool {
+        self.groups() == 1 && usize::from(count.get()) <= CALL_SACKS_MAX
     }
 
     async fn room_for(&self, batches: &[&Batch]) -> Result<()> {

@@ -3,7 +3,7 @@
 //! A sack's entries are a stream. A script appends the parts of batches and assigns positions: microseconds
 //! of the server's clock, or one more than the last that the server or the appending process knows, so that they
 //! grow even if a failover lost the newest entries, or a restart all of them. The sacks lie in groups, each on one
-//! node; a single server has one group, and accepts batches atomically.
+//! node; a single server has one group, and accepts batches of up to 512 sacks atomically.
 //!
 //! Durability depends on the server's configuration (`appendfsync`, replicas), which is read but never
 //! changed.
@@ -69,7 +69,7 @@ pub struct RedisIncomingOptions {
     /// For a new store; an existing one keeps its own.
     pub sack_count: SackCount,
     pub backlog_bytes_max: u64,
-    /// In a cluster, how long the backlog's size is cached for the check against its limit.
+    /// In a cluster, or with many sacks, how long the backlog's size is cached for the check against its limit.
     pub backlog_age_max: Duration,
     /// How often the sack count is polled.
     pub numbering_interval: Duration,
