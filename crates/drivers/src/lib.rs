@@ -26,6 +26,7 @@ mod quarantine;
 mod read_buffer;
 pub mod reserve;
 mod segments;
+mod tasks;
 pub mod transfer;
 pub mod verify;
 

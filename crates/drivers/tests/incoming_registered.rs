@@ -6,20 +6,19 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_drivers::{
-    coordination::CoordinationError,
     incoming::{
         Append as _, Consume as _, Incoming, IncomingError, Position, Topology as _,
         objects::{ObjectIncoming, ObjectIncomingOptions},
-        registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
+        registry::{LogRegistry, MemoryLogRegistry},
     },
     objects::{Objects, memory::MemoryObjects},
 };
 use gnudi_model::{Fault, Sack};
 use support::{
     log_of_objects::{CLUSTER, all, batch, drowsy, metric, strict, work_off},
+    registry::Panicking,
     wait::{found, until},
 };
 use uuid::Uuid;
@@ -254,26 +253,6 @@ async fn a_process_that_writes_learns_that_another_log_is_registered() {
     found("a fault", async || log.fault()).await;
     let refused = log.append(batch(&[(1, "b")])).await;
     assert!(matches!(refused, Err(IncomingError::Poisoned(_))), "{refused:?}");
-}
-
-/// Panics when the log's progress is recorded.
-#[derive(Default)]
-struct Panicking(MemoryLogRegistry);
-
-#[async_trait]
-impl LogRegistry for Panicking {
-    async fn newest_log(&self) -> Result<Option<RegisteredLog>, CoordinationError> {
-        self.0.newest_log().await
-    }
-
-    async fn register_log(&self, log: &RegisteredLog) -> Result<(), CoordinationError> {
-        self.0.register_log(log).await
-    }
-
-    async fn raise_log(&self, log: &RegisteredLog) -> Result<bool, CoordinationError> {
-        assert!(log.reached == Position(0), "as planned");
-        self.0.raise_log(log).await
-    }
 }
 
 /// Otherwise no progress is recorded any more, and a start would take an older copy of the store for whole.

@@ -20,14 +20,14 @@ use gnudi_drivers::{
     clients::redis::RedisOptions,
     conformance::{self, Damageable, IncomingSetup, MovableSetup},
     incoming::{
-        Append as _, Batch, Consume as _, IncomingError, Position, Topology as _,
+        Append as _, Batch, Consume as _, Incoming as _, IncomingError, Position, Topology as _,
         redis::{RedisIncoming, RedisIncomingOptions},
         registry::{LogRegistry, MemoryLogRegistry, RegisteredLog},
     },
 };
 use gnudi_model::{MetricId, Numbering, Sack, SackCount};
 use server::fresh_name;
-use support::wait::until;
+use support::{registry::Panicking, wait::until};
 use uuid::Uuid;
 
 const CLUSTER: Uuid = Uuid::from_u128(0xc1);
@@ -407,6 +407,18 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
     let options = incoming_options(&server.url(), SETUP, "registered");
     let refused = RedisIncoming::open(options, Some(registry), CLUSTER).await.err().unwrap().to_string();
     assert!(refused.contains("positions in Redis end below"), "{refused}");
+}
+
+/// Otherwise a later log could begin below positions that are used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_task_that_raises_the_floor_is_a_fault() {
+    let server = RedisServer::start(&[]);
+    let registry: Arc<dyn LogRegistry> = Arc::<Panicking>::default();
+    let options = incoming_options(&server.url(), SETUP, "panics");
+    let log = RedisIncoming::open(options, Some(registry), CLUSTER).await.unwrap();
+    assert_eq!(log.fault(), None);
+    append(&log).await;
+    until("a fault", async || log.fault().is_some()).await;
 }
 
 /// The server lost its data just before a starting process gave the log an identity.

@@ -298,7 +298,8 @@ impl Engine {
 
     /// Faults of this process: parts that refuse work, tasks that ended.
     pub fn faults(&self) -> Vec<Fault> {
-        let stores = [self.incoming.fault(), self.store.fault(), self.indexer.fault()];
+        let coordinator = self.coordinator.as_ref().and_then(|coordinator| coordinator.fault());
+        let stores = [self.incoming.fault(), self.store.fault(), self.indexer.fault(), coordinator];
         stores.into_iter().flatten().chain(self.tasks.fault()).collect()
     }
 

@@ -14,7 +14,7 @@ pub mod tooz;
 use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
-use gnudi_model::Sack;
+use gnudi_model::{Fault, Sack};
 
 /// A process's membership, from its `join` to its end; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +68,11 @@ pub enum CoordinationError {
 /// Uses the coordinator's clock: those of the processes may differ.
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
+    /// A fault of this client itself, beyond single failed calls.
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
+
     /// Begins a session that expires unless renewed within `ttl`. Ends the session of a member with the same
     /// name: an earlier run of this process.
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError>;

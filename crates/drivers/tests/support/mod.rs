@@ -6,6 +6,7 @@ pub mod local;
 pub mod log_of_objects;
 pub mod proxy;
 pub mod random;
+pub mod registry;
 pub mod sim_disk;
 pub mod sim_inode;
 pub mod wait;

@@ -16,15 +16,15 @@ use std::{
     collections::HashSet,
     num::NonZeroU16,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, AtomicUsize},
     },
-    time::{Duration, UNIX_EPOCH},
+    time::UNIX_EPOCH,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{MetricId, Sack, SackCount, SackId};
+use gnudi_model::{Fault, MetricId, Sack, SackCount, SackId};
 use parking_lot::Mutex;
 use redis::Value;
 use uuid::Uuid;
@@ -38,6 +38,7 @@ use crate::{
         Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
     quarantine::Reported,
+    tasks::Tasks,
 };
 
 // Those that write check the fences first.
@@ -68,11 +69,8 @@ impl RedisAggregatesOptions {
     }
 }
 
-/// How often the servers' replicas are checked.
-const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
-
 pub struct RedisAggregates {
-    client: RedisClient,
+    client: Arc<RedisClient>,
     scripts: Scripts,
     root: Tag,
     tags: Vec<Tag>,
@@ -86,6 +84,7 @@ pub struct RedisAggregates {
     in_doubt: Mutex<HashSet<(Sack, u64)>>,
     /// Metric ids, with names of blocks.
     damaged: Reported<Vec<u8>>,
+    tasks: Tasks,
 }
 
 impl RedisAggregates {
@@ -135,7 +134,10 @@ impl RedisAggregates {
         access.check(StoreState::of_name(&state).ok_or_else(not_ours)?, || place.clone())?;
         let shards = NonZeroU16::new(shards).ok_or_else(not_ours)?;
         let tags = layout::shard_tags(&options.prefix, shards.get());
-        let store = Arc::new(RedisAggregates {
+        let client = Arc::new(client);
+        let mut tasks = Tasks::default();
+        tasks.start(RedisClient::watch(Arc::downgrade(&client)));
+        Ok(Arc::new(RedisAggregates {
             client,
             scripts,
             root,
@@ -145,9 +147,8 @@ impl RedisAggregates {
             next_write: AtomicU64::new(UNIX_EPOCH.elapsed().map_or(0, |time| time.as_micros() as u64)),
             in_doubt: Mutex::default(),
             damaged: Reported::default(),
-        });
-        tokio::spawn(Self::maintain(Arc::downgrade(&store)));
-        Ok(store)
+            tasks,
+        }))
     }
 
     /// The durability that the servers guarantee.
@@ -157,14 +158,6 @@ impl RedisAggregates {
 
     pub fn figures(&self) -> RedisFigures {
         self.client.figures()
-    }
-
-    async fn maintain(store: Weak<Self>) {
-        loop {
-            tokio::time::sleep(MAINTENANCE_INTERVAL).await;
-            let Some(store) = store.upgrade() else { return };
-            store.client.refresh_replicas().await;
-        }
     }
 
     fn shard_of(&self, metric: MetricId) -> usize {
@@ -191,6 +184,10 @@ fn store_error(error: ClientError) -> StoreError {
 
 #[async_trait]
 impl AggregateStore for RedisAggregates {
+    fn fault(&self) -> Option<Fault> {
+        self.tasks.fault("a task of the aggregates in Redis")
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
         self.figures().list()
     }

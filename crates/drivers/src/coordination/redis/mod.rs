@@ -11,7 +11,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use gnudi_model::{Sack, SackCount, SackId};
+use gnudi_model::{Fault, Sack, SackCount, SackId};
 use redis::{FromRedisValue, Value};
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use super::{CoordinationError, Coordinator, Member, Ownership, Session};
 use crate::{
     OpenError,
     clients::redis::{Call, Confirm, RedisClient, RedisOptions, Script, Tag, scripts},
+    tasks::Tasks,
 };
 
 // The common part has `now` in microseconds, and removes expired sessions.
@@ -38,6 +39,7 @@ pub struct RedisCoordinator {
     client: Arc<RedisClient>,
     tag: Tag,
     scripts: Scripts,
+    tasks: Tasks,
 }
 
 impl RedisCoordinator {
@@ -49,8 +51,10 @@ impl RedisCoordinator {
             .await
             .map_err(|error| OpenError::Engine { engine, reason: error.to_string() })?;
         let client = Arc::new(client);
-        tokio::spawn(RedisClient::watch(Arc::downgrade(&client)));
-        Ok(RedisCoordinator { client, tag: Tag::new(&format!("gnudi:{cluster}:coordination")), scripts })
+        let mut tasks = Tasks::default();
+        tasks.start(RedisClient::watch(Arc::downgrade(&client)));
+        let tag = Tag::new(&format!("gnudi:{cluster}:coordination"));
+        Ok(RedisCoordinator { client, tag, scripts, tasks })
     }
 
     fn call(&self, script: &Script) -> Call {
@@ -84,6 +88,10 @@ fn sack(text: &str) -> Result<Sack, CoordinationError> {
 
 #[async_trait]
 impl Coordinator for RedisCoordinator {
+    fn fault(&self) -> Option<Fault> {
+        self.tasks.fault("a task of the coordination in Redis")
+    }
+
     async fn join(&self, name: &str, about: &str, ttl: Duration) -> Result<Session, CoordinationError> {
         let ttl_us = ttl.as_micros().min(1 << 50) as u64;
         let call = self.call(&self.scripts.join).arg(name).arg(about).arg(ttl_us);

@@ -47,10 +47,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackCount};
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, oneshot},
-    task::JoinHandle,
-};
+use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 use self::{
@@ -70,6 +67,7 @@ use crate::{
     Figure,
     objects::{ObjectError, Objects},
     quarantine::QUARANTINE_BYTES_MAX,
+    tasks::Tasks,
 };
 
 #[derive(Clone, Debug)]
@@ -147,7 +145,7 @@ pub struct ObjectIncomingFigures {
 
 pub struct ObjectIncoming {
     shared: Arc<LogState>,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Tasks,
 }
 
 /// Shared by the callers and the tasks.
@@ -214,14 +212,6 @@ impl ObjectIncoming {
             objects: counters.objects.load(Ordering::Relaxed),
             conflicts: counters.conflicts.load(Ordering::Relaxed),
             damaged: damaged.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl Drop for ObjectIncoming {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
         }
     }
 }
@@ -329,8 +319,7 @@ impl Incoming for ObjectIncoming {
         if self.shared.registration.as_ref().is_some_and(|registration| registration.replaced().is_some()) {
             return Some(Fault::Ended("the log of objects that this process follows"));
         }
-        let has_ended = self.tasks.iter().any(JoinHandle::is_finished);
-        has_ended.then_some(Fault::Ended("a task of the log of objects"))
+        self.tasks.fault("a task of the log of objects")
     }
 
     fn topology(&self) -> Option<&dyn Topology> {

@@ -29,6 +29,7 @@ use crate::{
         registry::{self, LogRegistry},
     },
     objects::{ObjectError, Objects},
+    tasks::Tasks,
 };
 
 const KIND: u64 = 0x5355_4c43;
@@ -91,12 +92,11 @@ impl ObjectIncoming {
             quarantined_bytes: AtomicU64::default(),
         });
         shared.first_look().await.map_err(|error| failed(error.to_string()))?;
-        let tasks = vec![
-            tokio::spawn(writer::run(Arc::clone(&shared))),
-            tokio::spawn(writer::hint(Arc::clone(&shared))),
-            tokio::spawn(acknowledgements::run(Arc::clone(&shared))),
-            tokio::spawn(read::follow(Arc::clone(&shared))),
-        ];
+        let mut tasks = Tasks::default();
+        tasks.start(writer::run(Arc::clone(&shared)));
+        tasks.start(writer::hint(Arc::clone(&shared)));
+        tasks.start(acknowledgements::run(Arc::clone(&shared)));
+        tasks.start(read::follow(Arc::clone(&shared)));
         Ok(Arc::new(Self { shared, tasks }))
     }
 }

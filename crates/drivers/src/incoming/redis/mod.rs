@@ -46,6 +46,7 @@ use crate::{
     clients::redis::{
         ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
+    tasks::Tasks,
 };
 
 scripts! {
@@ -94,6 +95,7 @@ pub struct RedisIncoming {
     arrived: Notify,
     /// The highest position reported, by group.
     named: Mutex<Vec<u64>>,
+    tasks: Tasks,
 }
 
 /// Shared by all tasks of a driver.
@@ -246,18 +248,19 @@ impl RedisIncoming {
         if !root.opened {
             store.carry_on(root.numbering.count).await.map_err(of_log)?;
         }
+        let mut tasks = Tasks::default();
         if let Some(registry) = registry {
             let log = store.register(&*registry).await.map_err(of_log)?;
-            tokio::spawn(Store::keep_ahead(Arc::downgrade(&store), registry, log));
+            tasks.start(Store::keep_ahead(Arc::downgrade(&store), registry, log));
         }
         let (queue, queued) = mpsc::channel(append::QUEUE_BATCHES_MAX);
         let queued = Arc::new(Mutex::new(queued));
         for lane in 0..append::LANES {
-            tokio::spawn(append::lane(Arc::clone(&store), lane, Arc::clone(&queued)));
+            tasks.start(append::lane(Arc::clone(&store), lane, Arc::clone(&queued)));
         }
-        tokio::spawn(Store::watch(Arc::downgrade(&store), store.options.numbering_interval));
+        tasks.start(Store::watch(Arc::downgrade(&store), store.options.numbering_interval));
         let named = Mutex::new(vec![0; store.tags.len()]);
-        Ok(Arc::new(RedisIncoming { store, queue, arrived: Notify::new(), named }))
+        Ok(Arc::new(RedisIncoming { store, queue, arrived: Notify::new(), named, tasks }))
     }
 
     /// The durability that the servers guarantee.
@@ -319,7 +322,10 @@ impl Incoming for RedisIncoming {
     }
 
     fn fault(&self) -> Option<Fault> {
-        self.store.replaced.get().map(|_| Fault::Ended("the log in Redis that this process follows"))
+        let replaced = self.store.replaced.get();
+        replaced
+            .map(|_| Fault::Ended("the log in Redis that this process follows"))
+            .or_else(|| self.tasks.fault("a task of the log in Redis"))
     }
 
     fn topology(&self) -> Option<&dyn Topology> {
