@@ -260,6 +260,11 @@ pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
+/// Whether an error means a lack that passes: of open files, or of the system's memory.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    is_out_of_files(error) || error.kind() == ErrorKind::OutOfMemory
+}
+
 /// The operating system's files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalDisk;
@@ -354,12 +359,16 @@ impl DiskFile for LocalFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
-            // The file system cannot allocate, or was interrupted by a signal: lack of space then shows when
-            // bytes are written.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(()),
-            answer => Ok(answer?),
-        }
+        allocated(|| rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len))
+    }
+}
+
+/// Repeats an allocation that a signal interrupts: what it has allocated stays.
+fn allocated(allocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<()> {
+    match rustix::io::retry_on_intr(allocate) {
+        // The file system cannot allocate: lack of space then shows when bytes are written.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        answer => Ok(answer?),
     }
 }
 
@@ -509,6 +518,14 @@ pub(crate) mod tests {
             assert!(read == bytes[5..], "{advice:?}");
         }
         assert_eq!(file.read_at(&mut [0; 10], bytes.len() as u64).unwrap(), 0, "at the end");
+    }
+
+    #[test]
+    fn an_interrupted_allocation_is_repeated() {
+        let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Err(Errno::NOSPC)].into_iter();
+        let error = allocated(|| answers.next().unwrap()).unwrap_err();
+        assert!(is_no_space(&error), "{error}");
+        allocated(|| Err(Errno::OPNOTSUPP)).unwrap();
     }
 
     #[test]

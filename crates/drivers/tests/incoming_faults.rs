@@ -343,3 +343,24 @@ async fn a_writer_that_panics_answers_and_is_told() {
     append(&log, 10, 10).await.unwrap();
     assert_eq!(waiting(&log).await, [1, 10]);
 }
+
+/// Unlike other failures it passes, and happens before anything is written.
+#[tokio::test]
+async fn a_log_goes_on_once_there_is_memory_again() {
+    for operation in [Operation::Create, Operation::Truncate, Operation::Allocate] {
+        let (disk, log) = fresh();
+        for _ in 0..2 {
+            disk.fail(operation, 0, ErrorKind::OutOfMemory, false);
+        }
+        let mut accepted = Vec::new();
+        for id in 1..10 {
+            match append(&log, id, 30_000).await {
+                Ok(()) => accepted.push(id),
+                Err(error) => assert!(matches!(error, IncomingError::Io(_)), "{operation:?}: {error:?}"),
+            }
+        }
+        assert!(disk.is_healed() && accepted.len() < 9, "{operation:?}: {accepted:?}");
+        assert_eq!(waiting(&log).await, accepted, "{operation:?}");
+        assert_eq!(log.fault(), None);
+    }
+}

@@ -30,7 +30,10 @@ pub(crate) use self::{
 };
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, if_there, is_no_space, is_out_of_files, remove_all, with_suffix, write_all_at},
+    disk::{
+        Disk, LocalDisk, if_there, is_no_space, is_out_of_files, is_shortage, remove_all, with_suffix,
+        write_all_at,
+    },
     quarantine::Quarantine,
     reserve::Reserve,
 };
@@ -88,8 +91,8 @@ pub struct OwnerState {
 pub enum WriteError {
     /// No disk space for now; no part of the frames is left in the log.
     NoSpace(io::Error),
-    /// Too many files are open for now; no part of the frames is left in the log.
-    NoFiles(io::Error),
+    /// Too many files are open, or memory is short, for now; no part of the frames is left in the log.
+    Shortage(io::Error),
     /// The disk failed and the file's content is unknown: the log must not be written any more.
     Broken(io::Error),
 }
@@ -99,8 +102,8 @@ impl WriteError {
     pub(crate) fn of(error: io::Error) -> Self {
         if is_no_space(&error) {
             WriteError::NoSpace(error)
-        } else if is_out_of_files(&error) {
-            WriteError::NoFiles(error)
+        } else if is_shortage(&error) {
+            WriteError::Shortage(error)
         } else {
             WriteError::Broken(error)
         }
@@ -187,7 +190,7 @@ impl SegmentLog {
             error => Err(error),
         });
         let (segment, allocated) = begun.map_err(|error| {
-            let (WriteError::NoSpace(source) | WriteError::NoFiles(source) | WriteError::Broken(source)) =
+            let (WriteError::NoSpace(source) | WriteError::Shortage(source) | WriteError::Broken(source)) =
                 error;
             OpenError::Io { path: dir.join(file_name(number)), source }
         })?;
@@ -261,7 +264,7 @@ impl SegmentLog {
             Err(error) if is_no_space(&error) => {
                 return Err(WriteError::NoSpace(self.options.reserve.refusal(error)));
             }
-            Err(error) => return Err(WriteError::Broken(error)),
+            Err(error) => return Err(WriteError::of(error)),
         }
         Ok(())
     }

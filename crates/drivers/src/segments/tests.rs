@@ -46,7 +46,7 @@ fn a_log_goes_on_once_files_can_be_opened_again() {
     let disk = Arc::new(Recorder::default());
     let (mut log, _) = open_on(disk.clone(), root.path());
     disk.files_refused.store(1, Ordering::Relaxed);
-    assert!(matches!(log.roll(Claim::New), Err(WriteError::NoFiles(_))));
+    assert!(matches!(log.roll(Claim::New), Err(WriteError::Shortage(_))));
     log.mark().unwrap();
     assert_eq!(log.active(), 1, "smaller frames have room");
     // The file has its name already.
@@ -57,7 +57,7 @@ fn a_log_goes_on_once_files_can_be_opened_again() {
     assert_eq!(log.active(), 2);
     assert!(log.release(&[1]).unwrap().is_empty());
     disk.files_refused.store(1, Ordering::Relaxed);
-    assert!(matches!(log.roll(Claim::New), Err(WriteError::NoFiles(_))));
+    assert!(matches!(log.roll(Claim::New), Err(WriteError::Shortage(_))));
     let spare = with_suffix(&root.path().join(file_name(1)), SPARE_SUFFIX);
     assert!(spare.exists(), "a file for reuse stays");
     log.roll(Claim::New).unwrap();

@@ -452,7 +452,7 @@ impl Shared {
     fn fail(&self, error: WriteError) -> StoreError {
         match error {
             WriteError::NoSpace(error) => StoreError::NoSpace(error.to_string()),
-            WriteError::NoFiles(error) => StoreError::Io(error.to_string()),
+            WriteError::Shortage(error) => StoreError::Io(error.to_string()),
             WriteError::Broken(error) => {
                 let reason = self.poisoned.get_or_init(|| {
                     tracing::error!("writing aggregates failed, none are written until a restart: {error}");
@@ -516,7 +516,7 @@ impl Shared {
         log.roster.write(&listed);
         match log.log.mark() {
             // The mark only helps to distinguish damage from a torn end.
-            Ok(()) | Err(WriteError::NoSpace(_) | WriteError::NoFiles(_)) => Ok(()),
+            Ok(()) | Err(WriteError::NoSpace(_) | WriteError::Shortage(_)) => Ok(()),
             Err(error) => Err(self.fail(error)),
         }
     }

@@ -130,8 +130,8 @@ impl Writer<'_> {
                 tracing::warn!("no space for the journal: {error}");
                 IncomingError::NoSpace(format!("the journal: {error}"))
             }
-            WriteError::NoFiles(error) => {
-                tracing::warn!("no file for the journal: {error}");
+            WriteError::Shortage(error) => {
+                tracing::warn!("no file or memory for the journal: {error}");
                 IncomingError::Io(format!("the journal: {error}"))
             }
             WriteError::Broken(error) => {

@@ -100,8 +100,8 @@ fn fail(shared: &LogState, error: WriteError) -> IncomingError {
             tracing::warn!("no space for incoming measures: {error}");
             IncomingError::NoSpace(error.to_string())
         }
-        WriteError::NoFiles(error) => {
-            tracing::warn!("no file for incoming measures: {error}");
+        WriteError::Shortage(error) => {
+            tracing::warn!("no file or memory for incoming measures: {error}");
             IncomingError::Io(error.to_string())
         }
         WriteError::Broken(error) => {
