@@ -2,6 +2,7 @@
 
 import json
 import uuid
+import zlib
 
 import pytest
 
@@ -205,6 +206,30 @@ def test_large_messages_leave_memory_bounded(rabbitmq, gnudi, agent):
     assert most < 420 << 20
     assert ours.stop() == 0
     raw_bus(rabbitmq, drain=[ASIDE])
+
+
+def limited_to(broker, size):
+    """Lets new channels publish no message above this size; returns the limit before, as a text."""
+    return broker.erlang(f"{{ok, Before}} = application:get_env(rabbit, max_message_size), application:set_env(rabbit, max_message_size, {size}), "
+                         f"persistent_term:put(max_message_size, {size}), Before")
+
+
+def test_a_message_that_the_broker_would_take_no_more_is_set_aside_compressed(rabbitmq, agent):
+    ours = agent(rabbitmq, config=QUICK).start()
+    ours.stop()
+    large = b"\xff" + b" " * 200_000
+    raw_bus(rabbitmq, [(QUEUE, large), (QUEUE, b"\xffsmall")])
+    before = limited_to(rabbitmq, 100_000)
+    try:
+        ours.start()
+        found = aside(rabbitmq, 2)
+    finally:
+        limited_to(rabbitmq, before)
+    small, compressed = sorted(found, reverse=True)
+    assert small == b"\xffsmall" and zlib.decompress(compressed) == large
+    rabbitmq.wait_empty([QUEUE])
+    assert ours.figure("set_aside") == 2
+    assert ours.stop() == 0
 
 
 @pytest.mark.parametrize("queue", [QUEUE, ASIDE])

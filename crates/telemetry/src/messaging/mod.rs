@@ -39,6 +39,14 @@ pub type Result<T, E = MessagingError> = std::result::Result<T, E>;
 #[error("{0}")]
 pub struct MessagingError(pub String);
 
+impl MessagingError {
+    /// Whether the broker refuses a body of this size, in the words of `RabbitMQ` (`max_message_size`). It closes the channel
+    /// with this error, so that other messages fail with it, too.
+    pub fn refuses_size(&self, bytes: usize) -> bool {
+        self.0.contains(&format!("message size {bytes} is larger than"))
+    }
+}
+
 /// Converts a document that Python's `json` wrote to JSON: replaces what is valid for Python only.
 pub fn json_of_python(document: &str) -> Cow<'_, str> {
     match halves_replaced(document) {

@@ -45,7 +45,8 @@ pub struct Outgoing {
 /// Where messages are published.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Returns once the message is confirmed. Retries transient failures: drop the future to give up.
+    /// Returns once the message is confirmed. Retries transient failures: drop the future to give up. Fails if the broker
+    /// takes no message of its size.
     async fn publish(&self, message: &Outgoing) -> Result<()>;
 
     /// One attempt; a second one if the queue was deleted meanwhile.
@@ -261,8 +262,8 @@ impl Outbox for AmqpOutbox {
         let mut failures = 0;
         loop {
             let error = match self.try_publish(message).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+                Err(error) if !error.refuses_size(message.body.len()) => error,
+                done => return done,
             };
             failures += 1;
             let pause = self.broker.pauses.after(failures, fastrand::f64());

@@ -5,6 +5,7 @@
 //! wait.
 
 use std::{
+    borrow::Cow,
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -18,7 +19,10 @@ use super::{
     handler::{Attempt, MessageHandler},
 };
 use crate::{
-    messaging::{Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler},
+    messaging::{
+        Consumer, Delivery, Inbox, Outbox, Outcome, Outgoing, Settler,
+        compression::{Compression, decompressed},
+    },
     time::now,
 };
 
@@ -225,16 +229,31 @@ impl InFlightMessage {
     async fn set_aside(&self, reason: &str, tries: u32) -> Outcome {
         let options = &self.shared.options.aside;
         tracing::warn!(queue = &*self.delivery.queue, reason, tries, "a message is set aside");
-        let aside = Outgoing {
+        let mut aside = Outgoing {
             exchange: String::new(),
             routing_key: options.queue.clone(),
             body: self.delivery.body.clone(),
             headers: aside::headers(reason, &self.delivery.queue, tries, now()),
             lifetime: options.age_max,
         };
-        match self.shared.outbox.publish(&aside).await {
+        let mut published = self.shared.outbox.publish(&aside).await;
+        // The broker's limit may be lower than when it took the message. Readers recognise a compressed body.
+        if published.as_ref().is_err_and(|error| error.refuses_size(aside.body.len()))
+            && matches!(decompressed(&aside.body), Ok(Cow::Borrowed(_)))
+        {
+            aside.body = Compression::Zlib.compress(&aside.body).into();
+            published = self.shared.outbox.publish(&aside).await;
+        }
+        let figures = &self.shared.handler.figures;
+        match published {
             Ok(()) => {
-                self.shared.handler.figures.set_aside.inc();
+                figures.set_aside.inc();
+                Outcome::Done
+            }
+            // It would come back, and be refused again, without end.
+            Err(error) if error.refuses_size(aside.body.len()) => {
+                tracing::error!(%error, reason, "a message that is too large to be set aside is dropped");
+                figures.aside.dropped.fetch_add(1, Ordering::Relaxed);
                 Outcome::Done
             }
             Err(error) => {
@@ -298,10 +317,11 @@ mod tests {
         }
     }
 
-    /// Fails a number of times, then records what it gets.
+    /// Fails a number of times, then records what it gets, up to a size if there is one.
     #[derive(Default)]
     struct Aside {
         failures: Mutex<usize>,
+        bytes_max: Option<usize>,
         messages: Mutex<Vec<Outgoing>>,
     }
 
@@ -316,6 +336,11 @@ mod tests {
             if *failures > 0 {
                 *failures -= 1;
                 return Err(MessagingError("no confirmation".to_owned()));
+            }
+            let bytes = message.body.len();
+            if self.bytes_max.is_some_and(|most| bytes > most) {
+                let text = format!("PRECONDITION_FAILED - message size {bytes} is larger than max size");
+                return Err(MessagingError(text));
             }
             self.messages.lock().push(message.clone());
             Ok(())
@@ -459,6 +484,21 @@ mod tests {
             assert!(messages[0].headers.contains(&(name.to_owned(), value.to_owned())), "{name}");
         }
         assert_eq!(&*messages[0].body, b"\xff");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_large_for_the_broker_is_compressed_or_dropped() {
+        let taking = Arc::<Taking>::default();
+        let aside = Arc::new(Aside { bytes_max: Some(1000), ..Aside::default() });
+        let body = Bytes::from([&b"\xff"[..], &[b' '; 5000]].concat());
+        assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
+        let kept = aside.messages.lock().pop().unwrap();
+        assert_eq!(*decompressed(&kept.body).unwrap(), *body);
+        let mut random = vec![0; 5000];
+        fastrand::Rng::with_seed(7).fill(&mut random[1..]);
+        random[0] = 0xff;
+        assert_eq!(outcomes(&taking, &aside, &random.into(), 1).await, [Outcome::Done]);
+        assert!(aside.messages.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -121,7 +121,7 @@ fn id(queue: &str, body: &[u8]) -> String {
 pub struct AsideFigures {
     /// Messages in the queue, of all agents.
     pub waiting: AtomicU64,
-    /// Messages dropped by this agent because of the length limit.
+    /// Messages dropped by this agent because of the length limit, or because the broker takes none of their size.
     pub dropped: AtomicU64,
 }
 

@@ -123,7 +123,7 @@ impl Collector for NotificationFiguresCollector {
             ("pauses", "Pauses of consuming, since too many bytes were in flight", sum(|one| &one.pauses)),
             (
                 "aside_dropped",
-                "Notifications dropped since too many were set aside",
+                "Notifications dropped since too many, or too large ones, were set aside",
                 load(&self.0.aside.dropped),
             ),
         ] {
