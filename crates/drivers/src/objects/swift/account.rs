@@ -1,9 +1,12 @@
 //! A Swift account: sends requests with a login's token.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use gnudi_http::{Method, Request, StatusCode, header::CONTENT_LENGTH};
 use gnudi_model::python::quote;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     SwiftOptions,
@@ -18,6 +21,8 @@ use crate::{
 };
 
 const LIST_PAGE: usize = 1000;
+/// While requests fail, how long a login's URL is used before it is looked up again.
+const URL_AGE_MIN: Duration = Duration::from_secs(10);
 
 /// One call, sent until it is answered.
 pub(super) struct Call<'a> {
@@ -42,7 +47,19 @@ pub(super) struct Account {
     pub options: SwiftOptions,
     /// What is read or written there, for messages.
     pub place: String,
-    session: tokio::sync::Mutex<Option<Session>>,
+    login: tokio::sync::Mutex<Option<Login>>,
+}
+
+struct Login {
+    session: Session,
+    /// When its URL may be looked up again.
+    again_from: Instant,
+}
+
+impl Login {
+    fn new(session: Session) -> Self {
+        Self { session, again_from: Instant::now() + URL_AGE_MIN }
+    }
 }
 
 impl Account {
@@ -54,8 +71,8 @@ impl Account {
             || secure.into_iter().flatten().any(|url| url.starts_with("https"));
         let http = Http::new(&options.http, secure && !options.http.insecure)
             .map_err(|reason| OpenError::Engine { engine: place.clone(), reason })?;
-        let session = tokio::sync::Mutex::new(auth::given(options));
-        Ok(Account { http, options: options.clone(), place, session })
+        let login = tokio::sync::Mutex::new(auth::given(options).map(Login::new));
+        Ok(Account { http, options: options.clone(), place, login })
     }
 
     /// The response of a call that must succeed.
@@ -72,16 +89,20 @@ impl Account {
             let reason = match self.session(&tries).await {
                 Err(LoginError::Never(error)) => return Err(error),
                 Err(LoginError::Again(reason)) => reason,
-                Ok(session) => match self.send(&tries, &session, call).await {
-                    Err(reason) => reason,
-                    Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && logins < 2 => {
-                        logins += 1;
-                        self.forget(&session).await;
-                        continue;
-                    }
-                    Ok(answer) if is_for_later(answer.status) => answer.text(),
-                    Ok(answer) => return Ok(answer),
-                },
+                Ok(session) => {
+                    let reason = match self.send(&tries, &session, call).await {
+                        Err(reason) => reason,
+                        Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && logins < 2 => {
+                            logins += 1;
+                            self.forget(&session).await;
+                            continue;
+                        }
+                        Ok(answer) if is_for_later(answer.status) => answer.text(),
+                        Ok(answer) => return Ok(answer),
+                    };
+                    self.look_up_again(&tries, &session).await;
+                    reason
+                }
             };
             tries.again(&self.place, &reason).await?;
         }
@@ -89,20 +110,45 @@ impl Account {
 
     /// The session; one login at a time.
     async fn session(&self, tries: &Tries) -> Result<Session, LoginError> {
-        let mut session = self.session.lock().await;
-        if let Some(session) = &*session {
-            return Ok(session.clone());
+        let mut login = self.login.lock().await;
+        if let Some(login) = &*login {
+            return Ok(login.session.clone());
         }
         let fresh = auth::login(&self.http, tries, &self.options).await?;
-        *session = Some(fresh.clone());
+        *login = Some(Login::new(fresh.clone()));
         Ok(fresh)
     }
 
     /// Makes the next request log in, unless another call already has.
     async fn forget(&self, expired: &Session) {
-        let mut session = self.session.lock().await;
-        if session.as_ref() == Some(expired) {
-            *session = None;
+        let mut login = self.login.lock().await;
+        if login.as_ref().is_some_and(|login| login.session == *expired) {
+            *login = None;
+        }
+    }
+
+    /// Logs in again after a failure, if the URL is from a login that is not new: the account may have moved. If that
+    /// fails, the session stays, so that an outage of the login alone does no harm.
+    async fn look_up_again(&self, tries: &Tries, failed: &Session) {
+        if self.options.url.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        match &mut *self.login.lock().await {
+            Some(login) if login.session == *failed && login.again_from <= now => {
+                // Others go on with the session meanwhile.
+                login.again_from = now + URL_AGE_MIN;
+            }
+            _ => return,
+        }
+        match auth::login(&self.http, tries, &self.options).await {
+            Ok(fresh) => {
+                let mut login = self.login.lock().await;
+                if login.as_ref().is_some_and(|login| login.session == *failed) {
+                    *login = Some(Login::new(fresh));
+                }
+            }
+            Err(error) => tracing::debug!(place = self.place, ?error, "its URL cannot be looked up again"),
         }
     }
 
@@ -174,8 +220,6 @@ fn is_for_later(status: StatusCode) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::objects::{Secret, http::tests::server};
 
@@ -194,6 +238,32 @@ mod tests {
         let account = account_with(r#"{"status": "maintenance"}"#).await;
         let refused = account.names("container", "").await.unwrap_err();
         assert!(matches!(refused, ObjectError::Refused(_)), "{refused}");
+    }
+
+    /// The account moved: its former address answers no requests any more.
+    #[tokio::test]
+    async fn a_url_that_fails_is_looked_up_again() {
+        let new = server("200 OK", "[]").await;
+        let login = format!("200 OK\r\nx-auth-token: tok\r\nx-storage-url: {new}").leak();
+        let options = SwiftOptions { authurl: server(login, "").await, ..SwiftOptions::default() };
+        let account = Account::new(&options, "swift".to_owned()).unwrap();
+        let url = server("503 Service Unavailable", "moved").await;
+        let session = Session { url, token: Secret::new("tok") };
+        *account.login.lock().await = Some(Login { session, again_from: Instant::now() });
+        assert_eq!(account.names("container", "").await.unwrap(), Some(vec![]));
+        assert_eq!(account.login.lock().await.as_ref().unwrap().session.url, new);
+    }
+
+    /// The store fails for a moment, and the login does not answer: the session is used again.
+    #[tokio::test]
+    async fn a_session_stays_if_its_url_cannot_be_looked_up_again() {
+        let authurl = server("503 Service Unavailable", "").await;
+        let options = SwiftOptions { authurl, ..SwiftOptions::default() };
+        let account = Account::new(&options, "swift".to_owned()).unwrap();
+        let session = Session { url: server("200 OK", "[]").await, token: Secret::new("tok") };
+        *account.login.lock().await = Some(Login { session: session.clone(), again_from: Instant::now() });
+        account.look_up_again(&account.http.tries(), &session).await;
+        assert_eq!(account.names("container", "").await.unwrap(), Some(vec![]));
     }
 
     /// A proxy that drops arguments of URLs: all pages are the first one.
