@@ -100,6 +100,15 @@ impl World {
         self.flip(table, self.bytes(table).await.len() - IN_FOOTER).await;
     }
 
+    /// Sets the format version in a table's header to 2.
+    async fn make_newer(&self, table: &str) {
+        let mut bytes = self.bytes(table).await.to_vec();
+        bytes[8] = 2;
+        let checksum = crc_fast::crc32_iscsi(&bytes[..12]);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        self.objects.put(table, bytes.into()).await.unwrap();
+    }
+
     async fn heads(&self, store: &ObjectAggregates) -> Vec<Option<String>> {
         let mut heads = Vec::new();
         for id in IDS {
@@ -347,4 +356,33 @@ async fn a_store_of_an_older_version_is_read_and_is_one_of_this_version_from_the
     world.objects.put("aggregates/format", older.into()).await.unwrap();
     assert_eq!(world.heads(&*world.reopened().await).await, texts(["new 2", "new 4", "new 6"]));
     assert_eq!(format().await, now);
+}
+
+/// What follows the header of a table of a newer program may have another form.
+#[tokio::test]
+async fn a_table_of_a_newer_format_is_refused_and_not_damaged() {
+    let world = World::new().await;
+    let (table, _) = world.find("new 4");
+    world.flip_footer(&table).await;
+    world.make_newer(&table).await;
+    assert_is_newer(&*world.reopened().await).await;
+
+    // Of large tables only the index is read at first.
+    let (objects, clock) = (MemoryObjects::default(), TestClock::default());
+    let options = ObjectAggregatesOptions { table_bytes_max: 32 << 20, ..options() };
+    let store = open_with(objects.clone(), &clock, options).await;
+    let text = "x".repeat(1 << 20);
+    let blocks: Vec<_> = (0..5).map(|at| (key(4, 60 * at), text.as_str())).collect();
+    assert!(store.write(Fence::EVERYTHING, vec![write(4, "new 4", &blocks)]).await[0].is_ok());
+    let world = World { objects, clock, store, tables: Tables::InObjects };
+    let (table, _) = world.find("new 4");
+    assert!(world.bytes(&table).await.len() > 4 << 20);
+    world.make_newer(&table).await;
+    assert_is_newer(&*world.reopened().await).await;
+}
+
+async fn assert_is_newer(store: &ObjectAggregates) {
+    let refused = head(store, 4).await.unwrap_err();
+    assert!(refused.to_string().contains("format version 2"), "{refused}");
+    assert_eq!(store.figures().damaged, 0);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use uuid::Uuid;
 
 use super::{
@@ -99,17 +99,31 @@ impl Requests {
             return Ok(table);
         }
         let start = if object.bytes <= WHOLE_BYTES_MAX { 0 } else { object.entries_end };
-        let bytes = match held.whole {
-            Some(whole) => Some(whole.slice((start as usize).min(whole.len())..)),
-            None => self.get_range(&object.object(), start, object.bytes - start).await?,
+        let header_of = |whole: &Bytes| whole.slice(..HEADER_BYTES.min(whole.len()));
+        let (bytes, header) = match held.whole {
+            Some(whole) => {
+                let tail = whole.slice((start as usize).min(whole.len())..);
+                (Some(tail), Some(header_of(&whole)))
+            }
+            None if start == 0 => {
+                let whole = self.get_range(&object.object(), 0, object.bytes).await?;
+                let header = whole.as_ref().map(header_of);
+                (whole, header)
+            }
+            None => {
+                let name = object.object();
+                let tail = self.get_range(&name, start, object.bytes - start);
+                try_join(tail, self.get_range(&name, 0, HEADER_BYTES as u64)).await?
+            }
         };
-        let Some(bytes) = bytes else {
+        let (Some(bytes), Some(header)) = (bytes, header) else {
             if last {
                 self.damage.report("table, which is gone", &object.object(), 0, &[]);
                 return Ok(Arc::new(Table::gone(self.site(object), [object.first, object.last])));
             }
             return Err(Stop::Gone);
         };
+        self.check_version(object, &header)?;
         let mut whole = (start == 0).then(|| bytes.clone());
         let tail = bytes.get((object.entries_end - start) as usize..).unwrap_or_default();
         let table = match self.parsed(object, tail) {
@@ -125,22 +139,25 @@ impl Requests {
                 )
             }
         };
-        if let Some(header) = whole.as_ref().map(|whole| &whole[..HEADER_BYTES.min(whole.len())]) {
-            match version_of(header) {
-                Some(found) if found > FORMAT_VERSION => {
-                    let place = self.damage.place(&object.object());
-                    return Err(Stop::Failed(StoreError::Io(format!(
-                        "{place} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only"
-                    ))));
-                }
-                Some(_) => {}
-                None => table.site.report("header of a table", 0, header),
-            }
-        }
         let table = Arc::new(table);
         let whole = whole.filter(|whole| whole.len() as u64 <= WHOLE_BYTES_MAX);
         self.cache.add(&object.name, Held { table: Some(table.clone()), whole });
         Ok(table)
+    }
+
+    /// Fails for a table of a newer program, which would be misread, or look damaged.
+    fn check_version(&self, object: &TableObject, header: &[u8]) -> Result<()> {
+        match version_of(header) {
+            Some(found) if found > FORMAT_VERSION => Err(StoreError::Io(format!(
+                "{} has format version {found}, but this program knows versions up to {FORMAT_VERSION} only",
+                self.damage.place(&object.object())
+            ))),
+            Some(_) => Ok(()),
+            None => {
+                self.damage.report("header of a table", &object.object(), 0, header);
+                Ok(())
+            }
+        }
     }
 
     fn site(&self, object: &TableObject) -> ObjectSite {
