@@ -92,6 +92,7 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
         metric_inactive_after: span("metric_inactive_after"),
         resource_cleanup_after: span("resource_cleanup_after"),
         resource_history_retention: span("resource_history_retention"),
+        caches_lag_max: store.caches_lag_max(config),
         lease: lease(config),
         clock: now,
     };

@@ -14,7 +14,7 @@ pub mod shared;
 pub use journal::Journaling;
 pub use retry::RetryPolicy;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use gnudi_drivers::{
@@ -114,6 +114,11 @@ impl Store {
     /// Whether other processes may use the same engines.
     pub fn is_shared(&self) -> bool {
         self.local.is_none()
+    }
+
+    /// How long the index's cache of another process may lack a change.
+    pub fn caches_lag_max(&self, config: &Config) -> Duration {
+        if self.is_shared() { engines::follow(config).lag_max() } else { Duration::ZERO }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Pauses as long as it works, so that it takes at most half of the time.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
 use gnudi_indexer::PolicyConversion;
 use tokio::{sync::watch, time::Instant};
@@ -11,15 +11,15 @@ use uuid::Uuid;
 
 use crate::Engine;
 
-/// How often the index is polled for conversions. One begins when it is seen for the second time: by then the
-/// caches of all processes have the policy, so that no head is made for the former one after its conversion.
+/// How often the index is polled for conversions.
 const DELAY: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>) {
-    let mut met: HashSet<Uuid> = HashSet::new();
+/// `lag`: how long another process's cache may lack a change.
+pub(super) async fn run(engine: Arc<Engine>, lag: Duration, mut stopped: watch::Receiver<bool>) {
+    let mut met = Met::default();
     while super::sleep(DELAY, &mut stopped).await {
         if !engine.owns_first() {
-            met.clear();
+            met = Met::default();
             continue;
         }
         let conversions = match engine.indexer.policy_conversions().await {
@@ -32,12 +32,32 @@ pub(super) async fn run(engine: Arc<Engine>, mut stopped: watch::Receiver<bool>)
                 continue;
             }
         };
+        let seen = Instant::now();
         convert_moved(&engine, &mut stopped).await;
-        let now = conversions.iter().map(|conversion| conversion.id).collect();
-        for conversion in conversions.into_iter().filter(|conversion| met.contains(&conversion.id)) {
+        for conversion in met.due(conversions, lag, seen) {
             convert(&engine, conversion, &mut stopped).await;
         }
-        met = now;
+    }
+}
+
+/// The conversions of the last poll, each with when it was first seen.
+#[derive(Default)]
+struct Met(HashMap<Uuid, Instant>);
+
+impl Met {
+    /// Those of a poll that may begin: seen by an earlier poll, and so long ago that the caches of all processes have the
+    /// policy. So no head is made for the former one after its conversion.
+    fn due(
+        &mut self,
+        conversions: Vec<PolicyConversion>,
+        lag: Duration,
+        now: Instant,
+    ) -> Vec<PolicyConversion> {
+        let before = mem::take(&mut self.0);
+        let since = |id: Uuid| before.get(&id).copied();
+        self.0 = conversions.iter().map(|of| (of.id, since(of.id).unwrap_or(now))).collect();
+        let is_due = |of: &PolicyConversion| since(of.id).is_some_and(|since| now - since >= lag);
+        conversions.into_iter().filter(is_due).collect()
     }
 }
 
@@ -77,5 +97,34 @@ async fn convert(engine: &Engine, conversion: PolicyConversion, stopped: &mut wa
         } else if !super::sleep(began.elapsed(), stopped).await {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversion_begins_once_all_caches_have_the_policy() {
+        let (began, lag) = (Instant::now(), Duration::from_secs(12));
+        let conversion = |id: u128| PolicyConversion {
+            id: Uuid::from_u128(id),
+            archive_policy_name: "low".to_owned(),
+            converted_to: None,
+        };
+        let mut met = Met::default();
+        let mut due = |ids: &[u128], lag: Duration, after: u64| {
+            let all = ids.iter().copied().map(conversion).collect();
+            let due = met.due(all, lag, began + Duration::from_secs(after));
+            due.iter().map(|of| of.id.as_u128()).collect::<Vec<_>>()
+        };
+        assert!(due(&[1], lag, 0).is_empty());
+        assert!(due(&[1], lag, 5).is_empty());
+        assert!(due(&[1, 2], lag, 11).is_empty());
+        assert_eq!(due(&[1, 2], lag, 12), [1]);
+        // The policy's methods have changed once more.
+        assert_eq!(due(&[3, 2], lag, 23), [2]);
+        // A process alone: its cache lacks nothing.
+        assert_eq!(due(&[3, 4], Duration::ZERO, 24), [3]);
     }
 }

@@ -62,6 +62,8 @@ pub struct MetricdOptions {
     pub resource_cleanup_after: Option<Timespan>,
     /// Former revisions of resources that ended this long ago are removed; `None` for never.
     pub resource_history_retention: Option<Timespan>,
+    /// How long the index's cache of another process may lack a change; zero for a process alone.
+    pub caches_lag_max: Duration,
     /// If processes share a store: how long after its last renewal a process loses its sacks. They get new
     /// owners within 1.33 times this.
     pub lease: Duration,
@@ -90,7 +92,7 @@ impl Parts {
         let mut workers = scheduler::tasks(engine, &queue, options, &stopped);
         workers.push(Box::pin(checkpoint::run(engine.clone(), options.checkpoint_delay, stopped.clone())));
         workers.push(Box::pin(janitor::run(engine.clone(), options.clone(), stopped.clone())));
-        workers.push(Box::pin(converter::run(engine.clone(), stopped.clone())));
+        workers.push(Box::pin(converter::run(engine.clone(), options.caches_lag_max, stopped.clone())));
         if let Some(delay) = options.reporting_delay {
             workers.push(Box::pin(reporter::run(engine.clone(), delay, stopped.clone())));
         }

@@ -88,6 +88,7 @@ pub fn options(name: &str, lease: Duration) -> MetricdOptions {
         metric_inactive_after: None,
         resource_cleanup_after: None,
         resource_history_retention: None,
+        caches_lag_max: Duration::ZERO,
         lease,
         clock: || Timestamp::EPOCH,
     }

@@ -19,6 +19,14 @@ pub struct FollowOptions {
     pub unseen_max: Duration,
 }
 
+impl FollowOptions {
+    /// How long a cache that is used may lack a change: a poll that fails just before `unseen_max` has passed is followed by
+    /// one more, which shuts the cache.
+    pub fn lag_max(&self) -> Duration {
+        self.unseen_max + self.poll_interval
+    }
+}
+
 /// Stops when dropped.
 #[derive(Debug)]
 pub(super) struct Follower(JoinHandle<()>);
