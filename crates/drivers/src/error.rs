@@ -43,6 +43,11 @@ pub enum OpenError {
         "the aggregates were moved from {place} to another engine, or are being moved: [storage] must name that one"
     )]
     Closed { place: String },
+    /// The cluster has another store of aggregates, or had one here.
+    #[error(
+        "{place} {fault}: [storage] must name the same pool, bucket, folder or prefix on all hosts, and a folder must be mounted; if the aggregates are to begin anew there, or were moved there, run `gnudi upgrade --replace-aggregates`"
+    )]
+    OtherStore { place: String, fault: &'static str },
     /// Nothing to move.
     #[error("{place} holds no aggregates")]
     Empty { place: String },

@@ -184,6 +184,10 @@ impl Movable for Flaky {
         self.store.place()
     }
 
+    async fn identity(&self) -> Result<uuid::Uuid, StoreError> {
+        self.store.identity().await
+    }
+
     async fn state(&self) -> Result<StoreState, StoreError> {
         self.store.state().await
     }

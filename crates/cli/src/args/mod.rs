@@ -441,6 +441,9 @@ pub struct UpgradeArgs {
     /// Number of sacks of a new store (1 to 65535) [default: [incoming] sacks].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub sacks_number: Option<u16>,
+    /// Use the aggregates in [storage] from now on, or begin anew there: those of the former place are left behind.
+    #[arg(long)]
+    pub replace_aggregates: bool,
 }
 
 #[derive(Clone, Debug, Args)]

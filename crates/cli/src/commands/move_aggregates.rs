@@ -167,6 +167,8 @@ impl Move<'_> {
                 // A later run may still write what it read before the source was closed: then that run completes the
                 // move.
                 target.raise(fence).await.map_err(explain)?;
+                // Before it may be used: a process that finds another one recorded is refused.
+                self.engines.record(&**target).await?;
                 return Ok(target.set_state(StoreState::InUse).await?);
             }
         }

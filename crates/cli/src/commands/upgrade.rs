@@ -1,12 +1,12 @@
 //! `gnudi upgrade`: creates or upgrades the store, and the default archive policies.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{
     args::UpgradeArgs,
-    config::Config,
+    config::{Config, Deployment},
     logging,
-    store::{Journaling, RetryPolicy, Store},
+    store::{Journaling, RetryPolicy, Store, shared},
 };
 
 pub fn run(args: &UpgradeArgs) -> Result<()> {
@@ -22,6 +22,12 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
         }
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
         let retry = RetryPolicy::configured(&config);
+        if args.replace_aggregates {
+            let Deployment::Shared(engines) = Deployment::of(&config, args.store.data_dir.as_deref())?.0 else {
+                bail!("--replace-aggregates is for engines that processes share");
+            };
+            shared::replace_aggregates(&engines, &config, retry).await?;
+        }
         let store = Store::open(&args.store, &config, retry, Journaling::Off).await?;
         let present = store.engine.numbering().count.get();
         if let Some(asked) = args.sacks_number.filter(|asked| *asked != present) {

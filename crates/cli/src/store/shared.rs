@@ -2,16 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use gnudi_drivers::{
     OpenError,
     aggregates::{
-        Access, Movable,
+        Access, Movable, StoreError,
         objects::{ObjectAggregates, ObjectAggregatesOptions},
         redis::{RedisAggregates, RedisAggregatesOptions},
     },
     clients::redis::RedisDurability,
-    coordination::{Coordinator, etcd::EtcdCoordinator, redis::RedisCoordinator, sql::SqlCoordinator},
+    coordination::{
+        Arbiter as _, CoordinationError, Coordinator, etcd::EtcdCoordinator, redis::RedisCoordinator,
+        sql::SqlCoordinator,
+    },
     incoming::{
         Incoming,
         objects::{ObjectIncoming, ObjectIncomingOptions},
@@ -23,7 +26,7 @@ use gnudi_drivers::{
 };
 use gnudi_engine::Engine;
 use gnudi_indexer::{
-    IndexerError,
+    IndexerError, MetricPages,
     sql::{self, SqlIndexer},
 };
 use gnudi_sql::is_lasting;
@@ -69,6 +72,22 @@ impl Retryable for IndexerError {
     }
 }
 
+impl Retryable for CoordinationError {
+    fn may_pass(&self) -> bool {
+        matches!(self, CoordinationError::Unavailable(_))
+    }
+}
+
+impl Retryable for StoreError {
+    fn may_pass(&self) -> bool {
+        matches!(self, StoreError::Unavailable(_))
+    }
+}
+
+/// The claim, in the index's database, of the identity of the store with the cluster's aggregates. Names of objects have
+/// slashes.
+const AGGREGATES: &str = "aggregates";
+
 /// Arguments shared by all engines.
 struct Opening<'a> {
     config: &'a Config,
@@ -87,9 +106,10 @@ pub async fn open(
     let sql = retry.run(&index_place(config), || SqlIndexer::open(&index)).await?;
     let opening = Opening { config, retry, cluster: sql.cluster_id(), database: OnceCell::new() };
     let coordinator = opening.coordinator(engines.coordination).await?;
+    // Before a log of measures is registered: the same mistake may concern both.
+    let aggregates = opening.used_aggregates(engines.storage, &sql).await?;
     let incoming = opening.incoming(engines.incoming).await?;
     let incoming = journaling.over(incoming, config, sql.cluster_id(), Reserve::default())?;
-    let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
     let (indexer, warming) = cached(sql, config);
     retry.run(&index_place(config), || indexer.follow(engines::follow(config))).await?;
     let engine = Engine::shared(
@@ -101,6 +121,36 @@ pub async fn open(
     );
     let engine = Arc::new(engine.on_damage(on_damage(config)));
     Ok(Store { engine, indexer, incoming, aggregates, local: None, warming })
+}
+
+async fn has_metrics(index: &SqlIndexer) -> Result<bool, IndexerError> {
+    let page = MetricPages::new(1).next(index).await?;
+    Ok(page.is_some_and(|page| !page.is_empty()))
+}
+
+/// Records the configured store of aggregates as the cluster's, instead of another one; creates a missing one.
+pub async fn replace_aggregates(engines: &Shared, config: &Config, retry: RetryPolicy) -> Result<()> {
+    let options = engines::index(config)?;
+    let index = retry.run(&index_place(config), || SqlIndexer::open(&options)).await?;
+    let opening = Opening { config, retry, cluster: index.cluster_id(), database: OnceCell::new() };
+    let aggregates = opening.aggregates(engines.storage, Access::Use).await?;
+    let database = opening.index_database().await?;
+    record(&database, &*aggregates).await?;
+    tracing::info!("the aggregates of this cluster are those in {}", aggregates.place());
+    index.close().await;
+    Ok(())
+}
+
+/// Records that the store has the cluster's aggregates.
+async fn record(database: &SqlCoordinator, store: &dyn Movable) -> Result<()> {
+    let identity = store.identity().await?.to_string();
+    database.unclaim(&[AGGREGATES.to_owned()]).await?;
+    let recorded = database.claim(AGGREGATES, &identity).await?;
+    ensure!(
+        recorded == identity,
+        "another process has just recorded its store of aggregates: stop it, and run this again"
+    );
+    Ok(())
 }
 
 /// Validates the options of all engines.
@@ -160,6 +210,11 @@ pub async fn open_to_move(engines: &Shared, config: &Config, target: Config) -> 
 }
 
 impl MoveEngines {
+    /// Records the target as the store with the cluster's aggregates.
+    pub async fn record(&self, target: &dyn Movable) -> Result<()> {
+        record(&self.database, target).await
+    }
+
     /// Opens the target, with empty caches.
     pub async fn target(&self) -> Result<Arc<dyn Movable>> {
         let (config, kind) = &self.target;
@@ -211,8 +266,8 @@ impl Opening<'_> {
     }
 
     /// The index's database as a coordinator. It also arbitrates between writers of one name in Swift, and remembers
-    /// the followed log of measures, whichever coordinator is configured: these must survive a change of the
-    /// configuration.
+    /// the followed log of measures and the store of aggregates, whichever coordinator is configured: these must survive
+    /// a change of the configuration.
     async fn index_database(&self) -> Result<Arc<SqlCoordinator>> {
         let open = || async {
             let timeout = self.coordination_timeout();
@@ -272,6 +327,26 @@ impl Opening<'_> {
             );
         }
         Ok(())
+    }
+
+    /// The store with the cluster's aggregates. The index's database records it when it is first used: a wrong name on one
+    /// host would make another store there, and what that host folds would be lost for all others.
+    async fn used_aggregates(&self, kind: EngineKind, index: &SqlIndexer) -> Result<Arc<dyn Movable>> {
+        let (database, place) = (self.index_database().await?, index_place(self.config));
+        let names = [AGGREGATES.to_owned()];
+        let recorded = self.retry.run(&place, || database.claimed(&names)).await?.remove(0);
+        // Earlier programs recorded none, but made one before the first metric.
+        let is_known = recorded.is_some() || self.retry.run(&place, || has_metrics(index)).await?;
+        let access = if is_known { Access::UseKnown } else { Access::Use };
+        let aggregates = self.aggregates(kind, access).await?;
+        let identity = self.retry.run(&self.place(STORAGE), || aggregates.identity()).await?.to_string();
+        let recorded = self.retry.run(&place, || database.claim(AGGREGATES, &identity)).await?;
+        if recorded != identity {
+            let fault = "is another store than the one with this cluster's aggregates";
+            let refused = OpenError::OtherStore { place: aggregates.place(), fault };
+            return Err(refused).context(self.place(STORAGE));
+        }
+        Ok(aggregates)
     }
 
     async fn aggregates(&self, kind: EngineKind, access: Access) -> Result<Arc<dyn Movable>> {

@@ -2,12 +2,13 @@
 //!
 //! Simple and slow on purpose. Nothing survives the process.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use gnudi_model::{MetricId, Timestamp};
 use parking_lot::RwLock;
+use uuid::Uuid;
 
 use super::{
     AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, Movable, Result, StoreError, StoreState,
@@ -19,6 +20,7 @@ pub struct MemoryAggregates {
     state: RwLock<State>,
     fences: Fences,
     moved: RwLock<StoreState>,
+    identity: OnceLock<Uuid>,
 }
 
 #[derive(Default)]
@@ -100,6 +102,10 @@ impl AggregateStore for MemoryAggregates {
 impl Movable for MemoryAggregates {
     fn place(&self) -> String {
         "memory".to_owned()
+    }
+
+    async fn identity(&self) -> Result<Uuid> {
+        Ok(*self.identity.get_or_init(Uuid::new_v4))
     }
 
     async fn state(&self) -> Result<StoreState> {

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;
+use uuid::Uuid;
 
 use super::{AggregateStore, Result};
 use crate::OpenError;
@@ -41,6 +42,8 @@ impl StoreState {
 pub enum Access {
     /// Normal use by a process of the cluster. Creates a missing store; refuses one that is not in use.
     Use,
+    /// Likewise, by a cluster that has a store: it must exist.
+    UseKnown,
     /// As a move's source; it must exist.
     MoveFrom,
     /// As a move's target; created if missing.
@@ -52,16 +55,26 @@ impl Access {
     pub(crate) fn new_state(self) -> Option<StoreState> {
         match self {
             Access::Use => Some(StoreState::InUse),
-            Access::MoveFrom => None,
+            Access::UseKnown | Access::MoveFrom => None,
             Access::MoveTo => Some(StoreState::Filling),
+        }
+    }
+
+    /// Why a place without a store cannot be opened for this purpose.
+    pub(crate) fn missing(self, place: String) -> OpenError {
+        if self == Access::UseKnown {
+            OpenError::OtherStore { place, fault: "holds no aggregates, and this cluster has a store of them" }
+        } else {
+            OpenError::Empty { place }
         }
     }
 
     /// Whether a store in this state may be opened.
     pub(crate) fn check(self, state: StoreState, place: impl FnOnce() -> String) -> Result<(), OpenError> {
+        let is_use = matches!(self, Access::Use | Access::UseKnown);
         match state {
-            StoreState::Filling if self == Access::Use => Err(OpenError::Filling { place: place() }),
-            StoreState::Closed if self == Access::Use => Err(OpenError::Closed { place: place() }),
+            StoreState::Filling if is_use => Err(OpenError::Filling { place: place() }),
+            StoreState::Closed if is_use => Err(OpenError::Closed { place: place() }),
             _ => Ok(()),
         }
     }
@@ -72,6 +85,9 @@ impl Access {
 pub trait Movable: AggregateStore {
     /// For messages.
     fn place(&self) -> String;
+
+    /// Tells it from other stores of the cluster. A store without one gets one, which it keeps.
+    async fn identity(&self) -> Result<Uuid>;
 
     /// Reads the current state from the store.
     async fn state(&self) -> Result<StoreState>;

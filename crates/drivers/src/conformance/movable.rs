@@ -23,6 +23,7 @@ pub trait MovableSetup: Send + Sync {
 pub async fn movable<P: MovableSetup>(make: impl AsyncFn() -> P) {
     states_are_kept(&make().await).await;
     metrics_are_listed(&make().await).await;
+    stores_have_identities(&make().await, &make().await).await;
 }
 
 async fn states_are_kept(place: &impl MovableSetup) {
@@ -60,6 +61,22 @@ async fn metrics_are_listed(place: &impl MovableSetup) {
     }
     apply(&*store, vec![write(9, "again", &[])]).await;
     assert_eq!(listed().await, [1, 3, 4, 6, 7, 8, 9].map(metric));
+}
+
+async fn stores_have_identities(place: &impl MovableSetup, other: &impl MovableSetup) {
+    // What must exist is not made.
+    for _ in 0..2 {
+        assert!(matches!(place.open(Access::UseKnown).await, Err(OpenError::OtherStore { .. })));
+    }
+    let store = place.open(Access::Use).await.unwrap();
+    let identity = store.identity().await.unwrap();
+    assert_eq!(store.identity().await.unwrap(), identity);
+    let again = place.open(Access::UseKnown).await.unwrap();
+    assert_eq!(again.identity().await.unwrap(), identity);
+    assert_ne!(other.open(Access::Use).await.unwrap().identity().await.unwrap(), identity);
+    store.set_state(StoreState::Closed).await.unwrap();
+    assert_eq!(store.identity().await.unwrap(), identity);
+    assert!(matches!(place.open(Access::UseKnown).await, Err(OpenError::Closed { .. })));
 }
 
 /// For any store: once closed, it refuses all writes.

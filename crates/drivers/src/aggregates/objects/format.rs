@@ -43,7 +43,7 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
         let version = match access {
             Access::Use => VERSION_USED,
             Access::MoveTo => VERSION_FILLED,
-            Access::MoveFrom => return Err(OpenError::Empty { place }),
+            Access::UseKnown | Access::MoveFrom => return Err(access.missing(place)),
         };
         let format = Format { version, shards: requests.options.shards.0, cluster: own };
         let text = serde_json::to_vec(&format).expect("plain data");
@@ -81,6 +81,23 @@ pub(super) async fn open(requests: &Requests, own: Uuid, access: Access) -> Resu
     let state = kept_state(requests, version).await.map_err(|error| engine(error.to_string()))?;
     access.check(state, || place.clone())?;
     Ok(SackCount(shards))
+}
+
+/// The store's identity, which is created if it has none.
+pub(super) async fn identity(requests: &Requests) -> Result<Uuid> {
+    let mut found = requests.get(names::IDENTITY).await?;
+    if found.is_none() {
+        let created = requests.create_object(names::IDENTITY, Uuid::new_v4().to_string().into()).await;
+        if let Err(error @ (ObjectError::NoSpace(_) | ObjectError::Refused(_))) = created {
+            return Err(requests.failure(error));
+        }
+        // Another process may have been first.
+        found = requests.get(names::IDENTITY).await?;
+    }
+    let place = || requests.damage.place(names::IDENTITY);
+    let found = found.ok_or_else(|| StoreError::Unavailable(format!("{}: is not there yet", place())))?;
+    Uuid::parse_str(&String::from_utf8_lossy(&found))
+        .map_err(|error| StoreError::Io(format!("{}: {error}", place())))
 }
 
 pub(super) async fn state(requests: &Requests) -> Result<StoreState> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use gnudi_model::MetricId;
+use uuid::Uuid;
 
 use super::{
     ObjectAggregates,
@@ -26,6 +27,10 @@ const LISTED_AT_ONCE: usize = 4;
 impl Movable for ObjectAggregates {
     fn place(&self) -> String {
         self.requests.objects.place()
+    }
+
+    async fn identity(&self) -> Result<Uuid> {
+        self.in_time(format::identity(&self.requests)).await
     }
 
     async fn state(&self) -> Result<StoreState> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! aggregates/format                                    what this is, and whose
+//! aggregates/identity                                  tells it from other stores of the cluster
 //! aggregates/state                                     whether it is in use, once a move had to do with it
 //! aggregates/shard/<shard>/hint                        where to begin to look for the newest manifest
 //! aggregates/shard/<shard>/manifest/<version>
@@ -14,6 +15,7 @@
 use uuid::Uuid;
 
 pub const FORMAT: &str = "aggregates/format";
+pub const IDENTITY: &str = "aggregates/identity";
 pub const STATE: &str = "aggregates/state";
 
 pub fn hint(shard: u16) -> String {

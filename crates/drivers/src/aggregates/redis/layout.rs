@@ -1,7 +1,7 @@
 //! The layout: names of keys, and the bytes of values.
 //!
 //! ```text
-//! {prefix:ag}:r           the cluster's id, the number of shards, the state
+//! {prefix:ag}:r           the cluster's id, the number of shards, the state, the store's identity
 //! {prefix:ag:S}:f, :c     of shard S: the fences, COUNT:SACK to token, and the counts of sacks among them
 //! {prefix:ag:S}:w         of each lease the write before which none is accepted, COUNT:SACK to TOKEN:NUMBER
 //! {prefix:ag:S}:h         the heads, by metric

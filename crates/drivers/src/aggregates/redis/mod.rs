@@ -116,7 +116,7 @@ impl RedisAggregates {
         let value = client.call(read::LANE, Confirm::Replicas, vec![call]).await.remove(0);
         let value = value.map_err(|error| failed(error.to_string()))?;
         if matches!(&value, Value::Array(items) if items.is_empty()) {
-            return Err(OpenError::Empty { place });
+            return Err(access.missing(place));
         }
         let not_ours = || failed(format!("the key {}:r has an unknown format", root.name));
         let (found, format, shards, state): (String, u32, u16, String) =

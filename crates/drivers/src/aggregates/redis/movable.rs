@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use gnudi_model::MetricId;
+use uuid::Uuid;
 
 use super::{RedisAggregates, layout, read, store_error};
 use crate::{
@@ -13,6 +14,17 @@ use crate::{
 impl Movable for RedisAggregates {
     fn place(&self) -> String {
         self.place.clone()
+    }
+
+    async fn identity(&self) -> Result<Uuid> {
+        let call = |command| Call::command(command, &self.root).key(self.root.key(":r")).arg("identity");
+        let create = call("HSETNX").arg(Uuid::new_v4().to_string());
+        let created = self.client.call(self.write_lane(), Confirm::Replicas, vec![create]).await.remove(0);
+        created.map_err(store_error)?;
+        let value = self.client.call(read::LANE, Confirm::Master, vec![call("HGET")]).await.remove(0);
+        let found: String =
+            redis::from_redis_value(value.map_err(store_error)?).map_err(|_| self.nonsense())?;
+        Uuid::parse_str(&found).map_err(|_| self.nonsense())
     }
 
     async fn state(&self) -> Result<StoreState> {
