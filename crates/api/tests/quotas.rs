@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use gated::Gated;
 use gnudi_access::{Caller, ProjectLimits, QuotaOptions, Quotas};
 use gnudi_app::ApiOptions;
-use gnudi_indexer::{ArchivePolicies as _, CachedIndexer, MemoryIndexer};
-use gnudi_model::Timestamp;
+use gnudi_indexer::{ArchivePolicies as _, ArchivePolicyRules as _, CachedIndexer, MemoryIndexer};
+use gnudi_model::{ArchivePolicyRule, Timestamp};
 use support::{NOW, POLICY, Request, Server, server_with_cache};
 
 /// A server whose projects may have this many metrics, with the policy `p`, and its cache. Its clock stands still, so that
@@ -40,9 +40,12 @@ async fn refused_creations_leave_room() {
     let metrics = r#"{"m": {"archive_policy_name": "p"}, "o": {"archive_policy_name": "p"}}"#;
     let unknown = r#"{"metrics": {"x": {"archive_policy_name": "q"}, "y": {"archive_policy_name": "q"}}}"#;
     let named = r#"{"archive_policy_name": "p", "resource_id": "a", "name": "m"}"#;
+    let backwards = r#"{"id": "b", "started_at": "2026-01-02", "ended_at": "2026-01-01", "#;
+    let backwards = backwards.to_owned() + r#""metrics": {"m": {"archive_policy_name": "p"}}}"#;
     for _ in 0..2 {
         assert_eq!(status(&server, "POST", "/v1/resource/generic", resource).await, 409);
         assert_eq!(status(&server, "POST", "/v1/resource/generic/a/metric", metrics).await, 409);
+        assert_eq!(status(&server, "POST", "/v1/resource/generic", &backwards).await, 400);
         assert_eq!(status(&server, "PATCH", "/v1/resource/generic/a", unknown).await, 400);
         assert_eq!(status(&server, "POST", "/v1/metric", named).await, 400);
     }
@@ -63,6 +66,26 @@ async fn a_refused_batch_leaves_room() {
     let batch = format!(r#"{{"{id}": {{"m": {{"archive_policy_name": "q", "measures": {measures}}}}}}}"#);
     let path = "/v1/batch/resources/metrics/measures?create_metrics=true";
     assert_eq!(status(&server, "POST", path, &batch).await, 400);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
+}
+
+/// Another process has deleted the policy and its rule, which this one has cached.
+#[tokio::test]
+async fn a_refused_delivery_leaves_room() {
+    let (server, cached) = server(2).await;
+    server.create("admin", "/v1/archive_policy", &POLICY.replace("\"p\"", "\"q\"")).await;
+    assert_eq!(status(&server, "POST", "/v1/influxdb/query?q=create+database+db", "").await, 204);
+    server.create("admin", "/v1/resource/db", r#"{"id": "known"}"#).await;
+    let others = cached.index();
+    others.create_archive_policy_rule(ArchivePolicyRule::new("former", "*", "q")).await.unwrap();
+    assert_eq!(cached.archive_policy_name_for_metric("m").await, Ok("q".to_owned()));
+    others.delete_archive_policy_rule("former").await.unwrap();
+    others.delete_archive_policy("q").await.unwrap();
+    for lines in ["m,host=known f=1", "m,host=new f=1", "m,host=known f=1\nm,host=new f=1"] {
+        assert_eq!(status(&server, "POST", "/v1/influxdb/write?db=db", lines).await, 503, "{lines}");
+    }
+    assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
     assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 201);
     assert_eq!(status(&server, "POST", "/v1/metric", METRIC).await, 429);
 }

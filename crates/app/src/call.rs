@@ -159,12 +159,7 @@ impl Call<'_> {
 
     /// [`Call::metrics_are_created`] for metrics that are created together or not at all.
     pub fn metrics_are_settled<T>(&self, made: &Result<T, IndexerError>) {
-        match made {
-            Ok(_) => self.metrics_are_created(0),
-            // A write without an answer may have been executed: its metrics count until they are counted again.
-            Err(IndexerError::Unavailable(_) | IndexerError::Database(_)) => {}
-            Err(_) => self.metrics_are_created(usize::MAX),
-        }
+        self.metrics_are_created(if may_be_made(made) { 0 } else { usize::MAX });
     }
 
     /// Records that the request reads this many metrics' series; they are part of its cost.
@@ -318,6 +313,12 @@ impl Call<'_> {
         }
         Err(ApiError::insufficient_privileges(Rule::GetMeasures))
     }
+}
+
+/// Whether metrics are in the index, or may be there: a write without an answer may have been executed. They count until
+/// they are counted again.
+pub fn may_be_made<T>(made: &Result<T, IndexerError>) -> bool {
+    matches!(made, Ok(_) | Err(IndexerError::Unavailable(_) | IndexerError::Database(_)))
 }
 
 /// The error for a metric for which the archive policy rules choose no policy.

@@ -30,7 +30,7 @@ mod shortened;
 pub use answer_budget::{AnswerBudget, Share};
 pub use app::App;
 pub use by_key::ByKey;
-pub use call::Call;
+pub use call::{Call, may_be_made};
 pub use error::{Answer, ApiError, Result};
 pub use figures::Figures;
 pub use limits::Limits;

@@ -30,7 +30,7 @@ pub use left_out::{LeftOut, LookedUp, named_metrics};
 pub use parcel::{Parcel, Parcels};
 
 use crate::{
-    call::{Call, no_policy},
+    call::{Call, may_be_made, no_policy},
     error::{ApiError, Result},
     json::Value,
 };
@@ -147,15 +147,21 @@ async fn make(
     let mut left_out = LeftOut::default();
     for attempt in 0..ATTEMPTS_MAX {
         let now = call.resource_now();
-        let steps = steps(call, to, parcels, &mut found, &mut left_out).await?;
+        let steps = steps(call, to, parcels, &mut found, &mut left_out).await;
+        let steps = steps.inspect_err(|_| call.metrics_are_created(usize::MAX))?;
         if let Some(resource_type) = type_to_create {
             match indexer.create_resource_type(resource_type.clone()).await {
                 Ok(()) | Err(IndexerError::ResourceTypeAlreadyExists(_)) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    call.metrics_are_created(usize::MAX);
+                    return Err(error.into());
+                }
             }
         }
-        let (lost, refused) = carry_out(call, to.resource_type, parcels, steps, now, &mut found).await?;
+        let mut lost = 0;
+        let refused = carry_out(call, to.resource_type, parcels, steps, now, &mut found, &mut lost).await;
         call.metrics_are_created(lost);
+        let refused = refused?;
         if found.iter().all(Option::is_some) {
             let metrics: Vec<Vec<_>> = found.into_iter().flatten().collect();
             for (parcel, metrics) in parcels.iter().zip(&metrics) {
@@ -368,7 +374,8 @@ async fn new_metrics(
 }
 
 /// Creates what is missing. A parcel that lost a race with another request gets no metrics and is tried
-/// again. Returns how many metrics were not created for that reason, and the parcels whose damaged resources get no more.
+/// again. Returns the parcels whose damaged resources get no more. `lost`: how many metrics were not created, also of a
+/// request that fails.
 async fn carry_out(
     call: &Call<'_>,
     resource_type: &str,
@@ -376,19 +383,24 @@ async fn carry_out(
     steps: Vec<(usize, Step)>,
     now: Timestamp,
     found: &mut [Option<Vec<Arc<Metric>>>],
-) -> Result<(usize, HashMap<usize, IndexerError>)> {
+    lost: &mut usize,
+) -> Result<HashMap<usize, IndexerError>> {
     let indexer = call.indexer();
     let (mut new, mut new_of, mut added) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut lost, mut refused) = (0, HashMap::new());
+    let mut refused = HashMap::new();
     for (index, step) in steps {
         let parcel = parcels.get(index);
         match step {
             Step::Nothing(metrics) => found[index] = Some(metrics),
             Step::Create(metrics) => {
+                *lost += metrics.len();
                 new_of.push((index, metrics.len()));
                 new.push(new_resource(call, resource_type, parcel, metrics, now));
             }
-            Step::AddMetrics(metrics) => added.push((index, metrics)),
+            Step::AddMetrics(metrics) => {
+                *lost += metrics.len();
+                added.push((index, metrics));
+            }
         }
     }
     while !added.is_empty() {
@@ -404,8 +416,10 @@ async fn carry_out(
             let updated = indexer.update_resource(resource_type, parcels.get(index).id, change).await;
             (index, count, updated.map(|updated| updated.resource))
         });
-        for (index, count, made) in future::join_all(changes).await {
-            lost += if made.is_err() { count } else { 0 };
+        let changed = future::join_all(changes).await;
+        let counted = changed.iter().filter(|(.., made)| may_be_made(made));
+        *lost -= counted.map(|(_, count, _)| count).sum::<usize>();
+        for (index, _, made) in changed {
             if let Err(error @ IndexerError::DamagedResource { .. }) = &made {
                 refused.insert(index, error.clone());
             } else {
@@ -413,11 +427,13 @@ async fn carry_out(
             }
         }
     }
-    for ((index, count), made) in new_of.into_iter().zip(indexer.create_resources(new).await) {
-        lost += if made.is_err() { count } else { 0 };
+    let created = indexer.create_resources(new).await;
+    let counted = new_of.iter().zip(&created).filter(|(_, made)| may_be_made(made));
+    *lost -= counted.map(|((_, count), _)| count).sum::<usize>();
+    for ((index, _), made) in new_of.into_iter().zip(created) {
         found[index] = metrics_of(parcels.get(index), made)?;
     }
-    Ok((lost, refused))
+    Ok(refused)
 }
 
 fn new_resource(

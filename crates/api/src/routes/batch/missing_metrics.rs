@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use gnudi_app::may_be_made;
 use gnudi_indexer::{IndexerError, NewMetric};
 use gnudi_model::Metric;
 use uuid::Uuid;
@@ -38,15 +39,14 @@ pub async fn create(
     let (mut again, mut gone) = (Vec::new(), HashSet::new());
     let (mut lost, mut refusal): (usize, Option<ApiError>) = (0, None);
     for (index, made) in missing.into_iter().zip(indexer.create_metrics(new).await) {
+        lost += usize::from(!may_be_made(&made));
         match made {
             Ok(metric) => found[index] = Some(metric),
             Err(IndexerError::NamedMetricAlreadyExists(_)) => again.push(index),
             Err(IndexerError::NoSuchResource(id)) => {
-                lost += 1;
                 gone.insert(id);
             }
             Err(IndexerError::NoSuchArchivePolicy(name)) => {
-                lost += 1;
                 refusal.get_or_insert_with(|| unknown_policy(&name, &named.metrics[index]));
             }
             Err(error) => {
@@ -54,7 +54,7 @@ pub async fn create(
             }
         }
     }
-    call.metrics_are_created(again.len() + lost);
+    call.metrics_are_created(lost);
     if let Some(refusal) = refusal {
         return Err(refusal);
     }

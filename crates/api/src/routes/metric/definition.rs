@@ -186,7 +186,6 @@ pub async fn complete_named(
     given: Vec<(String, GivenNamed)>,
 ) -> Result<Vec<(String, MetricsChange)>> {
     call.app.options().limits.check_metrics(given.len())?;
-    let new = given.iter().filter(|(_, given)| matches!(given, GivenNamed::Create(_))).count();
     let (mut changes, mut known) = (Vec::with_capacity(given.len()), HashSet::new());
     for (name, given) in given {
         storable(&name)?;
@@ -203,8 +202,13 @@ pub async fn complete_named(
         };
         changes.push((name, change));
     }
-    call.admit_metrics(new).await?;
     Ok(changes)
+}
+
+/// Refuses (429) new metrics that would exceed the project's quota. Behind all other checks: what is admitted counts.
+pub async fn admit_named(call: &Call<'_>, changes: &[(String, MetricsChange)]) -> Result<()> {
+    let new = changes.iter().filter(|(_, change)| matches!(change, MetricsChange::Create(_))).count();
+    call.admit_metrics(new).await
 }
 
 /// Refuses (403) a metric that the caller may not write to: attaching it to an own resource gives the right

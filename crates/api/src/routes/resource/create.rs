@@ -4,7 +4,7 @@ use gnudi_indexer::NewResource;
 use hyper::{StatusCode, header::LOCATION};
 
 use super::definition::{self, Writer};
-use crate::routes::metric::definition::{complete_named, first_reported_fault};
+use crate::routes::metric::definition::{admit_named, complete_named, first_reported_fault};
 use crate::routes::prelude::*;
 
 pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
@@ -37,6 +37,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     if given.ended_at.is_some_and(|ended_at| ended_at < started_at) {
         return Err(ApiError::bad_request("Start timestamp cannot be after end timestamp"));
     }
+    admit_named(call, &metrics).await?;
     let resource = NewResource {
         id,
         resource_type: resource_type.name.to_string(),

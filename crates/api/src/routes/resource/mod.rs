@@ -33,7 +33,7 @@ use super::{
     archive_policy,
     metric::{
         self,
-        definition::{check_named, complete_named, first_reported_fault},
+        definition::{admit_named, check_named, complete_named, first_reported_fault},
     },
     prelude::*,
     search::filter_of,
@@ -217,6 +217,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
         Err(fault) => return Err(first_reported_fault(call, Some(&document), fault).await),
     };
     let added = complete_named(call, given).await?;
+    admit_named(call, &added).await?;
     let names: HashMap<String, usize> =
         added.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
     let change = ResourceChange {

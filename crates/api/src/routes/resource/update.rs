@@ -8,7 +8,7 @@ use super::definition::{self, ResourceFields, Writer};
 use crate::{
     conditions::Version,
     routes::{
-        metric::definition::{complete_named, first_reported_fault},
+        metric::definition::{admit_named, complete_named, first_reported_fault},
         prelude::*,
     },
 };
@@ -56,6 +56,7 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         of_revision: Version::of(&resource).required_by(call.parts),
         now,
     };
+    admit_named(call, change.metrics.as_deref().unwrap_or_default()).await?;
     let indexer = call.indexer();
     let mut updated = indexer.update_resource(&resource_type.name, resource.id, change.clone()).await;
     if let Err(IndexerError::ResourceChanged(_)) = updated {
