@@ -42,14 +42,14 @@ pub(super) async fn answer(
             details.as_ref().map_or(Ok(()), |details| details.write(document))
         })
     };
-    match by_time {
-        Some(by_time) => {
-            document.text("[");
-            by_time.write(&mut document, &Value::Object(Vec::new()), &measures, write)?;
-            document.text("]");
-        }
-        None => write(&mut document, measures)?,
-    }
+    let Some(by_time) = by_time else {
+        write(&mut document, measures)?;
+        return Ok(document);
+    };
+    let groups = by_time.split(call.app.engine(), measures).await;
+    document.text("[");
+    by_time.write(&mut document, &Value::Object(Vec::new()), groups, write)?;
+    document.text("]");
     Ok(document)
 }
 

@@ -209,7 +209,8 @@ impl GroupPart for ResourceGroup {
     async fn write(&self, engine: &Engine, document: &mut Document) -> Result<()> {
         let measures = engine.cross_measures(self.query.clone()).await?;
         if let Some(by_time) = self.by_time {
-            return by_time.write(document, &self.key, &measures, |document, measures| {
+            let groups = by_time.split(engine, measures).await;
+            return by_time.write(document, &self.key, groups, |document, measures| {
                 write_measures(document, self.details, &self.references, measures)
             });
         }

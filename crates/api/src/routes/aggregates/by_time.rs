@@ -4,7 +4,10 @@
 //! The operations are computed first. Each bucket then belongs to the weekday and hour in which it begins, in
 //! UTC or at an offset. `reaggregation` aggregates the buckets of a series that belong to the same group.
 
+use std::collections::BTreeMap;
+
 use gnudi_app::query::Query;
+use gnudi_engine::Engine;
 use gnudi_series::{
     cross::{Clock, ClockTime, CrossMeasures},
     operations::{CrossStatistic, Reaggregation},
@@ -18,6 +21,9 @@ const HOUR: &str = "time:hour";
 const OFFSET_SECONDS_MAX: i64 = 14 * 3_600;
 /// The maximum number of series of all groups in a response.
 const SERIES_MAX: usize = 1_000_000;
+
+/// The measures by time, in order.
+pub(super) type TimeGroups = BTreeMap<ClockTime, Vec<CrossMeasures>>;
 
 /// The requested groups by time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,19 +86,28 @@ impl ByTime {
         Ok(())
     }
 
-    /// Appends a group for each time that has points; if there are none, one group without a time. `key` has
-    /// the group's other fields; `write` appends its measures.
+    /// The measures of each time that has points; if there are none, one group without a time. There may be many points,
+    /// so they are split outside the threads that serve requests.
+    pub async fn split(&self, engine: &Engine, measures: Vec<CrossMeasures>) -> TimeGroups {
+        let ByTime { clock, statistic } = *self;
+        let split = move || {
+            let mut groups = clock.split(&measures, statistic);
+            if groups.is_empty() {
+                groups.insert(ClockTime { weekday: None, hour: None }, measures);
+            }
+            groups
+        };
+        engine.compute(split).await
+    }
+
+    /// Appends the groups. `key` has a group's other fields; `write` appends its measures.
     pub fn write(
         &self,
         document: &mut Document,
         key: &Value,
-        measures: &[CrossMeasures],
+        groups: TimeGroups,
         mut write: impl FnMut(&mut Document, Vec<CrossMeasures>) -> Result<()>,
     ) -> Result<()> {
-        let mut groups = self.clock.split(measures, self.statistic);
-        if groups.is_empty() {
-            groups.insert(ClockTime { weekday: None, hour: None }, measures.to_vec());
-        }
         for (number, (time, measures)) in groups.into_iter().enumerate() {
             document.text(if number > 0 { ", " } else { "" });
             document.group(&self.key(key, time), |document| write(document, measures))?;
@@ -140,7 +155,48 @@ fn offset(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::pin,
+        sync::{Arc, mpsc},
+    };
+
+    use futures_util::FutureExt as _;
+    use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+    use gnudi_engine::Resample;
+    use gnudi_indexer::memory::MemoryIndexer;
+    use gnudi_model::{SackCount, Timespan, Timestamp};
+    use gnudi_series::cross::CrossSeries;
+
     use super::*;
+
+    /// The only thread for them is busy.
+    #[test]
+    fn points_are_split_by_the_threads_for_computations() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.max_blocking_threads(1).enable_all().build().unwrap().block_on(async {
+            let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));
+            let store = Arc::new(MemoryAggregates::default());
+            let engine =
+                Engine::new(Arc::new(MemoryIndexer::default()), incoming, store, || Timestamp::EPOCH);
+            let clock = Clock { by_hour: true, ..Clock::default() };
+            let by_time = ByTime { clock, statistic: None };
+            let timestamps = Arc::new([0, 3_600, 86_400].map(Timestamp::from_secs).to_vec());
+            let measures = CrossMeasures {
+                granularity: Resample::Span(Timespan::from_secs(3_600)),
+                aggregated: true,
+                columns: vec![CrossSeries { timestamps, values: vec![1.0; 3] }],
+            };
+            let (release, released) = mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let mut split = pin!(by_time.split(&engine, vec![measures]));
+            assert!(split.as_mut().now_or_never().is_none());
+            release.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            let points = |measures: Vec<CrossMeasures>| measures[0].columns[0].values.len();
+            let groups = split.await.into_iter().map(|(time, measures)| (time.hour, points(measures)));
+            assert_eq!(groups.collect::<Vec<_>>(), [(Some(0), 2), (Some(1), 1)]);
+        });
+    }
 
     #[test]
     fn offsets_are_read() {

@@ -61,9 +61,10 @@ pub(super) async fn grouped(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Resu
         if points.is_empty() {
             continue;
         }
+        let columns = call.app.engine().compute(move || columns(&points)).await;
         document.text(if written > 0 { ", " } else { "" });
         document.text("{\"measures\": {\"measures\": {\"aggregated\": ");
-        document.rows(columns(&points))?;
+        document.rows(columns)?;
         document.text("}");
         if let Some(last) = last.filter(|_| asked.details) {
             document.text(", \"references\": [");
@@ -85,20 +86,11 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
     let mut reader = Reader::of(call, asked)?;
     let mut table = None;
     for group in &groups {
-        let (mut points, _, _share) = reader.points(group).await?;
-        // The points of a granularity are one series, across all revisions.
-        points.sort_by(|a, b| {
-            let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
-            width(b).total_cmp(&width(a)).then(a.time.cmp(&b.time))
-        });
-        let parts = points.chunk_by(|a, b| a.granularity == b.granularity);
-        for points in parts {
-            table.get_or_insert_with(|| TableAnswer::new(call, asked.groupby, Keys::None)).push_one(
-                &group.key,
-                seconds(points[0].granularity),
-                points.iter().map(|point| point.time).collect(),
-                points.iter().map(|point| point.value).collect(),
-            )?;
+        let (points, _, _share) = reader.points(group).await?;
+        for (granularity, times, values) in call.app.engine().compute(move || series(points)).await {
+            table
+                .get_or_insert_with(|| TableAnswer::new(call, asked.groupby, Keys::None))
+                .push_one(&group.key, granularity, times, values)?;
         }
     }
     table.ok_or_else(|| asked.no_metrics())
@@ -261,8 +253,10 @@ impl<'a> Reader<'a> {
         Ok(Reader { call, asked, names, policies: Policies::default(), total: 0 })
     }
 
-    /// A group's points, its last revision with metrics, and the points' reservation in the budget of responses.
+    /// A group's points, its last revision with metrics, and the points' reservation in the budget of responses. There may
+    /// be many points, so they are handled outside the threads that serve requests.
     async fn points(&mut self, group: &Group) -> Result<(Vec<Point>, Option<Revision>, Share)> {
+        let engine = self.call.app.engine();
         let (mut points, mut last) = (Vec::new(), None);
         let mut share = Share::new(&self.call.answers());
         for revision in &group.revisions {
@@ -281,14 +275,22 @@ impl<'a> Reader<'a> {
                 return Err(CrossMeasuresError::TooManyPoints.into());
             }
             let before = points.len();
-            for measures in measures {
-                add_points(revision, measures, &mut points);
-            }
-            share.grow((points.len() - before) * size_of::<Point>())?;
+            let (revision, mut all) = (revision.clone(), points);
             last = Some(revision.clone());
+            let add = move || {
+                for measures in measures {
+                    add_points(&revision, measures, &mut all);
+                }
+                all
+            };
+            points = engine.compute(add).await;
+            share.grow((points.len() - before) * size_of::<Point>())?;
         }
-        add_up(&mut points);
-        Ok((points, last, share))
+        let add_up = move || {
+            add_up(&mut points);
+            points
+        };
+        Ok((engine.compute(add_up).await, last, share))
     }
 }
 
@@ -347,6 +349,19 @@ fn columns(points: &[Point]) -> Vec<Column> {
         Column::new(points[0].granularity, timestamps, values)
     };
     points.chunk_by(same).map(column).collect()
+}
+
+/// The points of each granularity are one series, across all revisions: the bucket's width in seconds, and its points.
+fn series(mut points: Vec<Point>) -> Vec<(Option<f64>, Vec<Timestamp>, Vec<f64>)> {
+    points.sort_by(|a, b| {
+        let width = |point: &Point| seconds(point.granularity).unwrap_or_default();
+        width(b).total_cmp(&width(a)).then(a.time.cmp(&b.time))
+    });
+    let of_granularity = |points: &[Point]| {
+        let times = points.iter().map(|point| point.time).collect();
+        (seconds(points[0].granularity), times, points.iter().map(|point| point.value).collect())
+    };
+    points.chunk_by(|a, b| a.granularity == b.granularity).map(of_granularity).collect()
 }
 
 #[cfg(test)]
