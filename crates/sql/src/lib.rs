@@ -12,6 +12,7 @@ mod error;
 mod idle;
 mod mysql;
 mod options;
+mod permits;
 mod pool;
 mod postgres;
 mod readers;

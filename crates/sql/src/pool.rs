@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     Connector, DatabaseOptions, Dialect, IdleConnections, Purpose, Row, Statement, connection::no_answer,
-    readers::SqliteReaders,
+    permits::Permits, readers::SqliteReaders,
 };
 
 #[derive(Debug)]
@@ -27,8 +27,7 @@ pub struct ServerPool {
     connector: Connector,
     dialect: Dialect,
     limit: Duration,
-    /// Limits open connections.
-    permits: Arc<Semaphore>,
+    permits: Permits,
     idle: IdleConnections,
 }
 
@@ -42,7 +41,7 @@ impl Pool {
             connector: Connector::new(options),
             dialect: server.server.into(),
             limit: server.timeout,
-            permits: Arc::new(Semaphore::new(server.readers_max.max(1) as usize)),
+            permits: Permits::new(server.readers_max),
             idle: IdleConnections::default(),
         })))
     }
@@ -102,7 +101,7 @@ impl ServerPool {
     async fn fetch_all(self: &Arc<Self>, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
         let (pool, limit, begun) = (Arc::clone(self), self.limit, Instant::now());
         let closed = |_| sqlx::Error::Io(io::Error::other("the index was closed"));
-        let permit = timeout(limit, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = timeout(limit, self.permits.acquire(statement.is_search)).await;
         let permit = permit.map_err(|_| no_answer(limit))?.map_err(closed)?;
         let fetched = tokio::spawn(async move {
             let rest = limit.saturating_sub(begun.elapsed());
@@ -148,7 +147,7 @@ mod tests {
             connector,
             dialect: Dialect::Sqlite,
             limit: Duration::from_secs(10),
-            permits: Arc::new(Semaphore::new(1)),
+            permits: Permits::new(1),
             idle: IdleConnections::default(),
         });
         let since = start.checked_sub(CONNECTION_AGE_MAX).unwrap();

@@ -17,7 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
 use sqlx::error::{DatabaseError, ErrorKind};
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     Row, Statement, Value,
@@ -25,6 +25,7 @@ use crate::{
     connection::{STATEMENTS_MAX, no_answer},
     error::is_interrupted,
     options::SqliteOptions,
+    permits::Permits,
     sqlite,
 };
 
@@ -35,24 +36,24 @@ const STEPS_UNTIMED: c_int = 10_000;
 const SHORT_MAX: Duration = Duration::from_micros(300);
 const STEPS_UNTIMED_SHORT: c_int = 20;
 
-/// Limits open connections.
+/// The connections to the file, each opened when it is first needed.
 #[derive(Debug)]
 pub struct SqliteReaders {
     options: Arc<SqliteOptions>,
-    permits: Arc<Semaphore>,
+    permits: Permits,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl SqliteReaders {
     /// Opens the first connection, so that an unreadable file is reported at once.
     pub async fn open(options: &SqliteOptions) -> Result<Self, sqlx::Error> {
-        let options = Arc::new(SqliteOptions { readers_max: options.readers_max.max(1), ..options.clone() });
+        let options = Arc::new(options.clone());
         let first = {
             let options = options.clone();
             blocking(move || connect(&options)).await?
         };
         Ok(SqliteReaders {
-            permits: Arc::new(Semaphore::new(options.readers_max as usize)),
+            permits: Permits::new(options.readers_max),
             idle: Arc::new(Mutex::new(vec![first])),
             options,
         })
@@ -62,7 +63,7 @@ impl SqliteReaders {
     pub async fn fetch(&self, statement: Statement, rows_max: usize) -> Result<Vec<Row>, sqlx::Error> {
         let limit = self.options.timeout;
         let deadline = Instant::now().checked_add(limit);
-        let permit = timeout(self.options.busy_timeout, self.permits.clone().acquire_owned()).await;
+        let permit = timeout(self.options.busy_timeout, self.permits.acquire(statement.is_search)).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         let known = self.idle.lock().pop();
         if let Some(connection) = &known {
@@ -88,9 +89,7 @@ impl SqliteReaders {
 
     /// Waits for running reads, and rejects new ones.
     pub async fn close(&self) {
-        let all = self.permits.acquire_many(self.options.readers_max).await;
-        self.permits.close();
-        drop(all);
+        self.permits.close_when_free().await;
         let idle = std::mem::take(&mut *self.idle.lock());
         // Closing the last connection to a file checkpoints its log.
         let closed = blocking(move || {
@@ -342,10 +341,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn searches_leave_a_connection_to_look_ups() {
+        let folder = TempDir::new().unwrap();
+        let readers = readers(&folder, 2).await;
+        let permit = readers.permits.acquire(true).await.unwrap();
+        let refused = readers.fetch(statement("SELECT 1").for_search(), 1).await;
+        assert!(matches!(refused, Err(sqlx::Error::PoolTimedOut)));
+        readers.fetch(statement("SELECT 1"), 1).await.unwrap();
+        drop(permit);
+        readers.fetch(statement("SELECT 1").for_search(), 1).await.unwrap();
+        readers.close().await;
+        let closed = readers.fetch(statement("SELECT 1").for_search(), 1).await;
+        assert!(matches!(closed, Err(sqlx::Error::PoolClosed)));
+    }
+
+    #[tokio::test]
     async fn a_reader_waits_for_its_turn_and_not_for_ever() {
         let folder = TempDir::new().unwrap();
         let readers = readers(&folder, 1).await;
-        let permit = readers.permits.clone().acquire_owned().await.unwrap();
+        let permit = readers.permits.acquire(false).await.unwrap();
         let refused = readers.fetch(statement("SELECT 1"), 1).await;
         assert!(matches!(refused, Err(sqlx::Error::PoolTimedOut)));
         drop(permit);

@@ -62,6 +62,8 @@ pub struct Statement {
     pub values: Vec<Value>,
     /// Whether connections cache it as prepared.
     pub(crate) is_kept: bool,
+    /// Whether it may read many rows, and so must leave a connection to look-ups.
+    pub(crate) is_search: bool,
 }
 
 impl Statement {
@@ -72,17 +74,26 @@ impl Statement {
 
     /// An extensible statement.
     pub fn new(dialect: Dialect, sql: impl Into<String>) -> Self {
-        Statement { dialect, sql: Sql::Owned(sql.into()), values: Vec::new(), is_kept: true }
+        Self::of(dialect, Sql::Owned(sql.into()))
     }
 
     /// A complete statement, without values.
     pub fn whole(dialect: Dialect, sql: &'static str) -> Self {
-        Statement { dialect, sql: Sql::Static(sql), values: Vec::new(), is_kept: true }
+        Self::of(dialect, Sql::Static(sql))
     }
 
     /// A complete statement, without values.
     pub fn shared(dialect: Dialect, sql: Arc<str>) -> Self {
-        Statement { dialect, sql: Sql::Shared(sql), values: Vec::new(), is_kept: true }
+        Self::of(dialect, Sql::Shared(sql))
+    }
+
+    fn of(dialect: Dialect, sql: Sql) -> Self {
+        Statement { dialect, sql, values: Vec::new(), is_kept: true, is_search: false }
+    }
+
+    /// For one that may read many rows: as many at once as there are connections would let look-ups wait.
+    pub fn for_search(self) -> Self {
+        Statement { is_search: true, ..self }
     }
 
     pub fn push(&mut self, sql: impl Display) -> &mut Self {

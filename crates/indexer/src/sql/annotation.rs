@@ -33,7 +33,8 @@ impl Annotations for SqlIndexer {
 
     async fn list_annotations(&self, listing: &AnnotationListing) -> Result<Vec<Annotation>> {
         let marker = marker_of(self, listing).await?;
-        let rows = self.readers.fetch_all(list(self.readers.dialect(), listing, marker.as_ref())).await?;
+        let listed = list(self.readers.dialect(), listing, marker.as_ref()).for_search();
+        let rows = self.readers.fetch_all(listed).await?;
         rows.iter().map(decode).collect()
     }
 

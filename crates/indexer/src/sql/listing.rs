@@ -42,7 +42,7 @@ pub(super) async fn list(indexer: &SqlIndexer, listing: &MetricListing) -> Resul
 
 /// The metrics, and how many damaged rows are left out.
 async fn fetch(indexer: &SqlIndexer, query: Statement) -> Result<(Vec<Arc<Metric>>, usize)> {
-    let rows = indexer.readers.fetch_all(query).await?;
+    let rows = indexer.readers.fetch_all(query.for_search()).await?;
     let metrics = decode_listed(&rows, &indexer.texts, &indexer.damage)?;
     let left_out = rows.len() - metrics.len();
     Ok((metrics, left_out))

@@ -103,7 +103,8 @@ impl Metrics for SqlIndexer {
     }
 
     async fn count_metrics(&self, creators: Option<&Creators>) -> Result<u64> {
-        let counted = self.readers.fetch_all(count_statement(self.readers.dialect(), creators)).await?;
+        let count = count_statement(self.readers.dialect(), creators).for_search();
+        let counted = self.readers.fetch_all(count).await?;
         Ok(counted.first().map_or(Ok(0), |row| row.try_get::<i64>(0))?.cast_unsigned())
     }
 

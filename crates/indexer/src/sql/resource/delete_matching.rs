@@ -43,7 +43,7 @@ pub(super) async fn delete_matching(
     query.push(" AND ");
     push_condition(&mut query, columns, &condition, false);
     check_values(&query)?;
-    let rows = indexer.readers.fetch_all(query).await?;
+    let rows = indexer.readers.fetch_all(query.for_search()).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| id_at(row, 0)).collect::<Result<_, _>>()?;
     let mut deleted = DeletedResources::default();
     for ids in ids.chunks(DELETED_AT_ONCE_MAX) {

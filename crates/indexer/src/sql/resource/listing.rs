@@ -139,7 +139,7 @@ impl Search<'_> {
     /// The resources, and how many rows are left out: damaged ones, and those of types created since `types` was read.
     async fn fetch(&self, query: Statement, shown: Attributes) -> Result<(Vec<Arc<Resource>>, usize)> {
         check_values(&query)?;
-        let rows = self.indexer.readers.fetch_all(query).await?;
+        let rows = self.indexer.readers.fetch_all(query.for_search()).await?;
         let count = rows.len();
         let (types, texts) = (self.types.clone(), self.indexer.texts.clone());
         let damage = self.indexer.damage.clone();
@@ -276,7 +276,7 @@ pub(super) async fn common_tests<'c>(
     let rare_max = indexer.rows_rare_max;
     let dialect = indexer.readers.dialect();
     let query = measuring(dialect, columns(rows, stored, &[]), &tests, rare_max.saturating_add(1));
-    let row = indexer.readers.fetch_one(query).await?;
+    let row = indexer.readers.fetch_one(query.for_search()).await?;
     let mut common = Common { types_version: Some(row.try_get(tests.len())?), ..Common::default() };
     for (at, measured) in tests.iter().enumerate() {
         if row.try_get::<i64>(at)? > i64::from(rare_max) {

@@ -85,6 +85,7 @@ impl SqlIndexer {
         let (readers, texts, damage) = (&self.readers, &self.texts, &self.damage);
         let are_many = resources.len() > IDS_NAMED_MAX;
         let read = statements.into_iter().map(|statement| async move {
+            let statement = if are_many { statement.for_search() } else { statement };
             let rows = readers.fetch_all(statement).await?;
             let (texts, damage) = (texts.clone(), damage.clone());
             let decode = move || metric::decode_listed(&rows, &texts, &damage);
