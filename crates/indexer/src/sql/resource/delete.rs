@@ -7,7 +7,7 @@ use gnudi_model::{MetricId, Timestamp};
 use gnudi_sql::Value;
 use uuid::Uuid;
 
-use super::value::sortable;
+use super::{revision, value::sortable};
 use crate::{
     IndexerError, Result, Touched,
     resource::check_revision,
@@ -22,6 +22,9 @@ use crate::{
 
 /// Maximum values in a statement; shorter lists are padded to a power of two by repetition.
 const VALUES_NAMED_MAX: usize = 256;
+
+/// Maximum former revisions in memory: a resource may have any number of them.
+const REVISIONS_READ_MAX: usize = 8_192;
 
 /// Deletes resources with their history, and marks their metrics as deleted; returns these metrics, per resource. Fails
 /// only if the transaction is lost.
@@ -60,12 +63,7 @@ pub(super) async fn delete_some(
         return Ok(deleted);
     }
     delete_values(connection, "resource_value", "resource_number", values_of(&rows, types)?).await?;
-    let revisions = "SELECT id, revision, type_number, attributes FROM resource_history WHERE id";
-    let rows = connection.fetch_all(naming(revisions)).await?;
-    delete_values(connection, "resource_history_value", "revision", values_of(&rows, types)?).await?;
-    if !rows.is_empty() {
-        connection.execute(naming("DELETE FROM resource_history WHERE id")).await?;
-    }
+    delete_history(connection, types, ids, REVISIONS_READ_MAX).await?;
     connection.execute(naming("DELETE FROM resource_annotation WHERE resource_id")).await?;
     let metrics = "SELECT resource_id, id FROM metric WHERE status = 0 AND resource_id";
     for row in connection.fetch_all(naming(metrics)).await? {
@@ -78,6 +76,34 @@ pub(super) async fn delete_some(
     connection.execute(naming(mark)).await?;
     connection.execute(naming("DELETE FROM resource WHERE id")).await?;
     Ok(deleted)
+}
+
+/// Deletes the former revisions of resources with their values, so many at a time.
+async fn delete_history(
+    connection: &mut Connection,
+    types: &Types,
+    ids: &[Uuid],
+    read_max: usize,
+) -> Result<(), gnudi_sql::Error> {
+    let dialect = connection.dialect();
+    let naming = |statement: &str| among(dialect, statement, ids.iter().copied());
+    loop {
+        let mut select =
+            naming("SELECT id, revision, type_number, attributes FROM resource_history WHERE id");
+        select.push(" LIMIT ").push_bind(read_max as i64);
+        let rows = connection.fetch_all(select).await?;
+        delete_values(connection, "resource_history_value", "revision", values_of(&rows, types)?).await?;
+        if rows.len() < read_max {
+            if !rows.is_empty() {
+                connection.execute(naming("DELETE FROM resource_history WHERE id")).await?;
+            }
+            return Ok(());
+        }
+        let revisions = rows.iter().map(|row| row.try_get(1)).collect::<Result<Vec<i64>, _>>()?;
+        for revisions in revisions.chunks(IDS_NAMED_MAX) {
+            connection.execute(revision::delete(dialect, revisions)).await?;
+        }
+    }
 }
 
 /// Attribute, value and owner of the stored values of rows (id, owner, type, attributes). Values of a damaged row stay:
@@ -245,11 +271,54 @@ async fn sweep(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use gnudi_model::{Attribute, AttributeKind, AttributeValue, ResourceType};
+    use gnudi_sql::{Connector, DatabaseOptions, Purpose};
+
     use super::*;
     use crate::{
-        SqlIndexer, SqliteOptions,
+        NewResource, NewRevision, ResourceChange, ResourceTypes as _, Resources as _, SqlIndexer,
+        SqliteOptions,
         sql::{metric::named_statement, resource::row},
     };
+
+    #[tokio::test]
+    async fn a_long_history_is_deleted_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::new(folder.path().join("index"));
+        let indexer = SqlIndexer::open(&options).await.unwrap();
+        let kind = AttributeKind::String { min_length: 0, max_length: 255 };
+        let attributes = BTreeMap::from([("host".into(), Attribute { kind, required: false, fill: None })]);
+        indexer.create_resource_type(ResourceType { name: "instance".into(), attributes }).await.unwrap();
+        let ids = [Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3)];
+        for id in ids {
+            let new = NewResource::new(id, "instance", "me", Timestamp::EPOCH);
+            assert!(indexer.create_resources(vec![new]).await[0].is_ok());
+            for second in 1..=4 {
+                let host = AttributeValue::String(format!("h{second}").into());
+                let change = ResourceChange {
+                    attributes: BTreeMap::from([("host".into(), host)]),
+                    revision: NewRevision::IfChanged,
+                    now: Timestamp::from_secs(second),
+                    ..ResourceChange::default()
+                };
+                indexer.update_resource("instance", id, change).await.unwrap();
+            }
+        }
+        let connector = Connector::new(&DatabaseOptions::from(&options));
+        let mut connection = connector.connect(Purpose::Write).await.unwrap();
+        let types = indexer.types().await.unwrap();
+        // Of the first two, parts that do and do not fill up the last one; the third one keeps what it has.
+        for (ids, read_max, expected) in [(&ids[..1], 3, (8, 6)), (&ids[1..2], 2, (4, 3))] {
+            delete_history(&mut connection, &types, ids, read_max).await.unwrap();
+            let counts = "SELECT (SELECT COUNT(*) FROM resource_history), \
+                (SELECT COUNT(*) FROM resource_history_value)";
+            let counts = connection.fetch_one(connection.statement(counts)).await.unwrap();
+            let counts: (i64, i64) = (counts.try_get(0).unwrap(), counts.try_get(1).unwrap());
+            assert_eq!(counts, expected, "{read_max}");
+        }
+    }
 
     /// Each uses an index with all its key columns.
     #[tokio::test]

@@ -49,7 +49,7 @@ fn select(dialect: Dialect, before: Timestamp, limit: usize) -> Statement {
     query
 }
 
-fn delete(dialect: Dialect, revisions: &[i64]) -> Statement {
+pub(super) fn delete(dialect: Dialect, revisions: &[i64]) -> Statement {
     let mut query = Statement::new(dialect, "DELETE FROM resource_history WHERE revision");
     push_among(&mut query, revisions);
     query
