@@ -1,16 +1,23 @@
 //! A request as its handler gets it: caller, path parameters and policy checks. The checks are recorded.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    future::pending,
+    panic::resume_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use gnudi_access::{Caller, MetricsAdmission, Rule, Target};
 use gnudi_drivers::incoming::Batch;
 use gnudi_engine::{Measured, Project};
-use gnudi_indexer::{Filter, Indexer, IndexerError, MetricScope};
+use gnudi_indexer::{
+    Filter, Indexer, IndexerError, MetricScope, NewMetric, NewResource, ResourceChange, UpdatedResource,
+};
 use gnudi_model::{
-    ArchivePolicy, Metric, MetricId, ResourceType, Timestamp, python::unquote, resource_type::GENERIC,
+    ArchivePolicy, Metric, MetricId, Resource, ResourceType, Timestamp, python::unquote,
+    resource_type::GENERIC,
 };
 use hyper::http::request::Parts;
 use parking_lot::Mutex;
@@ -38,7 +45,7 @@ pub struct Call<'a> {
     /// The rules that were checked, as a bit set.
     rules_checked: AtomicU64,
     /// The new metrics that were admitted and are not created yet.
-    admissions: Mutex<Vec<MetricsAdmission>>,
+    admissions: Arc<Mutex<Vec<MetricsAdmission>>>,
 }
 
 const _: () = assert!(Rule::ALL.len() <= u64::BITS as usize);
@@ -145,6 +152,56 @@ impl Call<'_> {
         let admitted = app.quotas.admit_metrics(quotas, &self.caller, app.now(), new as u64, indexer).await?;
         self.admissions.lock().extend(admitted);
         Ok(())
+    }
+
+    /// Creates admitted metrics.
+    pub async fn create_metrics(&self, metrics: Vec<NewMetric>) -> Vec<Result<Arc<Metric>, IndexerError>> {
+        let engine = self.app.shared_engine();
+        self.to_its_end(async move { engine.indexer().create_metrics(metrics).await }).await
+    }
+
+    /// Creates resources with their admitted metrics.
+    pub async fn create_resources(
+        &self,
+        resources: Vec<NewResource>,
+    ) -> Vec<Result<Arc<Resource>, IndexerError>> {
+        let engine = self.app.shared_engine();
+        self.to_its_end(async move { engine.indexer().create_resources(resources).await }).await
+    }
+
+    /// Changes a resource, which may get admitted metrics.
+    pub async fn update_resource(
+        &self,
+        resource_type: &str,
+        id: Uuid,
+        change: ResourceChange,
+    ) -> Result<UpdatedResource, IndexerError> {
+        let (engine, resource_type) = (self.app.shared_engine(), resource_type.to_owned());
+        let write = async move { engine.indexer().update_resource(&resource_type, id, change).await };
+        self.to_its_end(write).await
+    }
+
+    /// Runs a write that creates admitted metrics. The index executes it even if the client is gone, and they count until
+    /// then: a count of the index may be too low by them.
+    async fn to_its_end<T: Send + 'static>(&self, write: impl Future<Output = T> + Send + 'static) -> T {
+        let is_unlimited = self.admissions.lock().is_empty();
+        if is_unlimited {
+            return write.await;
+        }
+        let admissions = self.admissions.clone();
+        let task = tokio::spawn(async move {
+            let done = write.await;
+            drop(admissions);
+            done
+        });
+        match task.await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime is shutting down, and drops the caller as well.
+                Err(_) => pending().await,
+            },
+        }
     }
 
     /// Ends the admission of new metrics once they are created: from then on the index counts them. `lost` were not
@@ -334,4 +391,54 @@ pub(crate) fn no_policy(error: IndexerError, metric_name: Option<&str>) -> ApiEr
 
 fn bit(rule: Rule) -> u64 {
     1 << rule as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use futures_util::FutureExt as _;
+    use gnudi_access::{ProjectLimits, QuotaOptions};
+    use gnudi_drivers::{aggregates::memory::MemoryAggregates, incoming::memory::MemoryIncoming};
+    use gnudi_engine::Engine;
+    use gnudi_indexer::memory::MemoryIndexer;
+    use gnudi_model::SackCount;
+    use hyper::Request;
+    use prometheus_client::registry::Registry;
+    use tokio::{sync::oneshot, task::yield_now};
+
+    use super::*;
+    use crate::ApiOptions;
+
+    /// Each call is later: whatever was counted is too old.
+    fn clock() -> Timestamp {
+        static SECONDS: AtomicI64 = AtomicI64::new(0);
+        Timestamp::from_secs(SECONDS.fetch_add(100, Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_creation_whose_client_is_gone_counts_until_its_end() {
+        let incoming = Arc::new(MemoryIncoming::new(SackCount::DEFAULT, 1 << 20));
+        let store = Arc::new(MemoryAggregates::default());
+        let engine = Engine::new(Arc::new(MemoryIndexer::default()), incoming, store, clock);
+        let limits = ProjectLimits { metrics_max: Some(1), ..ProjectLimits::default() };
+        let quotas = QuotaOptions { limits, ..QuotaOptions::default() };
+        let options = ApiOptions { quotas, ..ApiOptions::default() };
+        let app = App::new(Arc::new(engine), options, Registry::default(), clock, Vec::new());
+        let (parts, ()) = Request::new(()).into_parts();
+        let caller = Caller { user: "a".to_owned(), ..Caller::default() };
+        let call = || Call::new(&app, &parts, caller.clone(), "", &[]);
+
+        let gone = call();
+        gone.admit_metrics(1).await.unwrap();
+        let (release, released) = oneshot::channel::<()>();
+        assert!(gone.to_its_end(released).now_or_never().is_none());
+        drop(gone);
+        assert_eq!(call().admit_metrics(1).await.unwrap_err().status.as_u16(), 429);
+        // It creates nothing.
+        release.send(()).unwrap();
+        while call().admit_metrics(1).await.is_err() {
+            yield_now().await;
+        }
+    }
 }

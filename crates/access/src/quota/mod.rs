@@ -7,7 +7,7 @@
 //!
 //! Guarantees of one process, whatever runs at the same time: a project never has more metrics than its
 //! limit, plus those that other processes create within the age of a count, or that the index was still writing
-//! during a count after their client had gone ([`creating`]); over any time, no
+//! during a count though it had not answered in time ([`creating`]); over any time, no
 //! more requests and measures are admitted than the burst, the refill and the last request. What a request
 //! reads and answers is known at its end only: requests in progress may bring the project into debt, for which
 //! later ones wait.

@@ -385,7 +385,6 @@ async fn carry_out(
     found: &mut [Option<Vec<Arc<Metric>>>],
     lost: &mut usize,
 ) -> Result<HashMap<usize, IndexerError>> {
-    let indexer = call.indexer();
     let (mut new, mut new_of, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let mut refused = HashMap::new();
     for (index, step) in steps {
@@ -413,7 +412,7 @@ async fn carry_out(
                 now,
                 ..ResourceChange::default()
             };
-            let updated = indexer.update_resource(resource_type, parcels.get(index).id, change).await;
+            let updated = call.update_resource(resource_type, parcels.get(index).id, change).await;
             (index, count, updated.map(|updated| updated.resource))
         });
         let changed = future::join_all(changes).await;
@@ -427,7 +426,7 @@ async fn carry_out(
             }
         }
     }
-    let created = indexer.create_resources(new).await;
+    let created = call.create_resources(new).await;
     let counted = new_of.iter().zip(&created).filter(|(_, made)| may_be_made(made));
     *lost -= counted.map(|((_, count), _)| count).sum::<usize>();
     for ((index, _), made) in new_of.into_iter().zip(created) {

@@ -35,10 +35,9 @@ pub async fn create(
     let new = definitions(call, named, &missing).await?;
     call.enforce_all(Rule::PostMeasures, found.iter().flatten()).await?;
     call.admit_metrics(new.len()).await?;
-    let indexer = call.indexer();
     let (mut again, mut gone) = (Vec::new(), HashSet::new());
     let (mut lost, mut refusal): (usize, Option<ApiError>) = (0, None);
-    for (index, made) in missing.into_iter().zip(indexer.create_metrics(new).await) {
+    for (index, made) in missing.into_iter().zip(call.create_metrics(new).await) {
         lost += usize::from(!may_be_made(&made));
         match made {
             Ok(metric) => found[index] = Some(metric),
@@ -63,7 +62,7 @@ pub async fn create(
     }
     // A concurrent request has created these.
     let keys: Vec<(Uuid, &str)> = again.iter().map(|index| named.key(*index)).collect();
-    for (index, metric) in again.into_iter().zip(indexer.named_metrics(&keys).await?) {
+    for (index, metric) in again.into_iter().zip(call.indexer().named_metrics(&keys).await?) {
         found[index] = metric;
     }
     let all = found.into_iter().collect::<Option<Vec<_>>>();

@@ -150,7 +150,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
     let given = definition::check(&request::json(call.parts, body).await?, creator, None)?;
     let metric = definition::complete(call, given, &mut HashSet::new()).await?;
     call.admit_metrics(1).await?;
-    let created = call.indexer().create_metrics(vec![metric]).await.pop().expect("one answer per metric");
+    let created = call.create_metrics(vec![metric]).await.pop().expect("one answer per metric");
     call.metrics_are_settled(&created);
     let metric = created.map_err(|error| match error {
         IndexerError::NoSuchArchivePolicy(name) => archive_policy::missing(&name),

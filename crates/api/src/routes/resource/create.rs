@@ -51,7 +51,7 @@ pub async fn create(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         metrics,
         now,
     };
-    let created = call.indexer().create_resources(vec![resource]).await.pop();
+    let created = call.create_resources(vec![resource]).await.pop();
     let created = created.expect("one answer per resource");
     call.metrics_are_settled(&created);
     let resource = created.map_err(super::refusal)?;

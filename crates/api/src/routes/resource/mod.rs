@@ -226,8 +226,7 @@ pub async fn create_metrics(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answ
         now: call.resource_now(),
         ..ResourceChange::default()
     };
-    let indexer = call.indexer();
-    let updated = indexer.update_resource(&call.resource_type().name, resource.id, change).await;
+    let updated = call.update_resource(&call.resource_type().name, resource.id, change).await;
     call.metrics_are_settled(&updated);
     let updated = updated.map_err(|error| match error {
         IndexerError::NamedMetricAlreadyExists(_) => ApiError::new(StatusCode::CONFLICT, error.to_string()),

@@ -57,14 +57,13 @@ pub async fn update(call: &Call<'_>, body: &mut RequestBody<'_>) -> Answer {
         now,
     };
     admit_named(call, change.metrics.as_deref().unwrap_or_default()).await?;
-    let indexer = call.indexer();
-    let mut updated = indexer.update_resource(&resource_type.name, resource.id, change.clone()).await;
+    let mut updated = call.update_resource(&resource_type.name, resource.id, change.clone()).await;
     if let Err(IndexerError::ResourceChanged(_)) = updated {
         // What was cached is outdated. The conditions may hold all the same.
         let (current, _) = super::find_past_cache(call, Rule::UpdateResource).await?;
         enforce_move(call, &current, &given)?;
         change.of_revision = Some(current.revision_start);
-        updated = indexer.update_resource(&resource_type.name, current.id, change).await;
+        updated = call.update_resource(&resource_type.name, current.id, change).await;
     }
     call.metrics_are_settled(&updated);
     Ok(super::versioned_answer(StatusCode::OK, &updated.map_err(super::refusal)?.resource))
