@@ -398,3 +398,59 @@ fn texts_that_are_not_utf_8_cost_no_data_point() {
     assert_eq!((samples.len(), rejected.data_points), (1, 0));
     assert!(samples[0].contains("x\u{fffd}"), "{samples:?}");
 }
+
+#[test]
+fn surrogates_without_their_pair_cost_no_data_point() {
+    for (escaped, text) in [
+        (r"\ud83d", "\u{fffd}"),
+        (r"\ude00x", "\u{fffd}x"),
+        (r"\ud83d\n", "\u{fffd}\n"),
+        (r"\ud83d\u0041", "\u{fffd}A"),
+        (r"\ud83d\ude00", "\u{1f600}"),
+        (r"\ud7ff\ue000", "\u{d7ff}\u{e000}"),
+    ] {
+        let point = json!({
+            "timeUnixNano": "1700000000000000000", "asDouble": 1.0,
+            "attributes": [{"key": "a", "value": {"stringValue": "ESCAPED"}}],
+        });
+        let body = request_of(&json!([]), &json!([{"name": "m", "gauge": {"dataPoints": [point]}}]));
+        let body = body.replace("ESCAPED", escaped);
+        let (samples, rejected) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+        assert_eq!((samples.len(), rejected.data_points), (1, 0), "{escaped}");
+        assert!(samples[0].contains(&format!("{text:?}")), "{escaped}: {samples:?}");
+    }
+}
+
+#[test]
+fn texts_of_json_are_strings_of_utf_8() {
+    for name in [&b"\"\xff\""[..], b"\"\\n\xff\"", b"\"a\x01\"", b"1", b"[109]", b"\"\\ud83\""] {
+        let before = br#"{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "#;
+        let body = [&before[..], name, b"}]}]}]}"].concat();
+        assert!(read(&body, Encoding::Json, ROOMY).is_err(), "{}", name.escape_ascii());
+    }
+}
+
+#[test]
+fn a_resource_that_comes_twice_has_one_sample_of_target_info_at_a_time() {
+    const FIRST: u64 = 1_700_000_000_000_000_000;
+    const NEXT: u64 = FIRST + 150_000_000_000;
+    let resource = |version: &str, times: &[u64]| {
+        let points: Vec<Value> =
+            times.iter().map(|time| json!({"timeUnixNano": time.to_string(), "asDouble": 1.0})).collect();
+        let attribute = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+        json!({
+            "resource": {"attributes": [attribute("service.name", "a"), attribute("version", version)]},
+            "scopeMetrics": [{"metrics": [{"name": "m", "gauge": {"dataPoints": points}}]}],
+        })
+    };
+    let same = resource("1", &[FIRST]);
+    let all = json!([same, same, resource("2", &[FIRST]), resource("1", &[FIRST, NEXT])]);
+    let body = json!({"resourceMetrics": all}).to_string();
+    let (samples, _) = translated(body.as_bytes(), Encoding::Json, ROOMY).unwrap();
+    let is_info = |sample: &&String| sample.contains("target_info");
+    assert_eq!(samples.iter().filter(is_info).count(), 3, "{samples:?}");
+    // Each counts nevertheless: it was work.
+    let narrow = Limits { samples_max: 9, ..ROOMY };
+    let refused = translated(body.as_bytes(), Encoding::Json, narrow);
+    assert!(matches!(refused, Err(OtlpError::TooManySamples(9))), "{refused:?}");
+}

@@ -1,5 +1,6 @@
 //! Decodes a request from JSON, by protobuf's JSON mapping: 64-bit integers may be strings, NaN and infinities are
-//! strings, bytes are base64, null is the default. Unknown fields are ignored.
+//! strings, bytes are base64, null is the default. Unknown fields are ignored. A surrogate without its pair is U+FFFD, as in
+//! Go.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, str::FromStr};
 
@@ -32,9 +33,45 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// `Cow` itself does not borrow where it is within another type.
-#[derive(Default, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A text, which may have surrogates without their pairs: one of them may not cost the request.
+#[derive(Default)]
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // As bytes: for `str`, serde_json refuses such surrogates.
+        deserializer.deserialize_bytes(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a string")
+    }
+
+    /// A text without escapes.
+    fn visit_borrowed_bytes<E: de::Error>(self, bytes: &'de [u8]) -> Result<Text<'de>, E> {
+        if bytes.iter().any(|byte| *byte < b' ') {
+            return Err(E::custom("a control character in a string"));
+        }
+        str::from_utf8(bytes).map(|text| Text(text.into())).map_err(E::custom)
+    }
+
+    /// A text with escapes. Lone surrogates are in it like other characters, in three bytes, as U+FFFD has.
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Text<'de>, E> {
+        let mut bytes = bytes.to_vec();
+        for at in 0..bytes.len().saturating_sub(2) {
+            if let [0xED, 0xA0..=0xBF, 0x80..=0xBF] = bytes[at..at + 3] {
+                bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+            }
+        }
+        String::from_utf8(bytes).map(|text| Text(text.into())).map_err(E::custom)
+    }
+}
 
 /// Deserializes a text, which borrows from the body if possible.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {

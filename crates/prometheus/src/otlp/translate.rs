@@ -4,7 +4,11 @@
 //! histograms are rejected. Sums and histograms must be cumulative: delta temporality is rejected, as Prometheus does
 //! by default, since it would need the previous values.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Display};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt::Display,
+};
 
 use gnudi_promql::{METRIC_NAME, STALE_NAN_BITS};
 
@@ -94,6 +98,7 @@ pub fn translate(
         point: None,
         samples: 0,
         labels_bytes: 0,
+        target_info: HashMap::new(),
         rejected: Rejected::default(),
     };
     for resource in &request.resource_metrics {
@@ -115,10 +120,20 @@ struct Output<'p> {
     point: Option<usize>,
     samples: usize,
     labels_bytes: usize,
+    /// The times of the samples of `target_info`, by their labels: the same resource may come again.
+    target_info: HashMap<Vec<(String, String)>, HashSet<i64>>,
     rejected: Rejected,
 }
 
 impl Output<'_> {
+    fn count_sample(&mut self) -> Result<(), OtlpError> {
+        self.samples += 1;
+        if self.samples > self.limits.samples_max {
+            return Err(OtlpError::TooManySamples(self.limits.samples_max));
+        }
+        Ok(())
+    }
+
     /// Adds a sample. Its labels are `base`, the metric name, and `extra`, like the bound of a bucket. The latter two
     /// replace labels of `base` with the same name.
     fn sample(
@@ -129,10 +144,7 @@ impl Output<'_> {
         sample: Sample,
         metadata: &Metadata<'_>,
     ) -> Result<(), OtlpError> {
-        self.samples += 1;
-        if self.samples > self.limits.samples_max {
-            return Err(OtlpError::TooManySamples(self.limits.samples_max));
-        }
+        self.count_sample()?;
         let own = [Some((METRIC_NAME, name)), extra].into_iter().flatten();
         let is_own = |label: &str| label == METRIC_NAME || extra.is_some_and(|(own, _)| own == label);
         let rest = base.iter().map(|(label, value)| (label.as_ref(), value.as_ref()));
@@ -373,7 +385,7 @@ fn decimal(number: f64) -> String {
 }
 
 /// Adds `target_info`: a series with the attributes of a resource as labels, if it has job or instance, and any besides.
-/// Its samples cover the times of the resource's data points.
+/// Its samples cover the times of the resource's data points. Those that the request had before are left out.
 fn target_info(
     resource: &Resource<'_>,
     target: &Target<'_>,
@@ -398,11 +410,24 @@ fn target_info(
     out.point = None;
     let metadata = Metadata { kind: MetricKind::Gauge, help: "Target metadata".into(), unit: "".into() };
     let mut time = first.max(last.saturating_sub(TARGET_INFO_INTERVAL_MS * (TARGET_INFO_SAMPLES_MAX - 1)));
-    while time < last {
-        out.sample(&labels, TARGET_INFO, None, sample(time, 1.0, 0), &metadata)?;
+    let key: Vec<(String, String)> =
+        labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let mut known = out.target_info.remove(&key).unwrap_or_default();
+    loop {
+        let at = time.min(last);
+        if known.insert(at) {
+            out.sample(&labels, TARGET_INFO, None, sample(at, 1.0, 0), &metadata)?;
+        } else {
+            // It was work nevertheless.
+            out.count_sample()?;
+        }
+        if at == last {
+            break;
+        }
         time += TARGET_INFO_INTERVAL_MS;
     }
-    out.sample(&labels, TARGET_INFO, None, sample(last, 1.0, 0), &metadata)
+    out.target_info.insert(key, known);
+    Ok(())
 }
 
 /// A sample, which is a staleness marker if the flags say that there is no value.
