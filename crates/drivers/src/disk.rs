@@ -50,6 +50,10 @@ pub trait Disk: Send + Sync + 'static {
     /// Creates a file, or empties one that exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file that is only read: the file system may be mounted read-only.
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(path)
+    }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
@@ -296,6 +300,10 @@ impl Disk for LocalDisk {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(LocalFile(fs::OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(LocalFile(fs::File::open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -440,6 +440,34 @@ async fn a_journal_is_read_while_it_is_written() {
     assert_eq!(reader.next().unwrap(), None);
 }
 
+/// The file system of a broken host, or a snapshot, may be mounted read-only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_opens_no_file_to_write() {
+    let root = tempfile::tempdir().unwrap();
+    let journal = Journal::open(root.path(), &options()).unwrap();
+    for id in 1..=2 {
+        journal.append(&batch(id, 1, 9000)).await.unwrap();
+    }
+    drop(journal);
+    let dir = root.path().canonicalize().unwrap();
+    let mut reader = JournalReader::open(&dir, STORE, JournalPosition::default()).unwrap();
+    assert!(reader.bytes_left().unwrap() > 0);
+    assert!(matches!(reader.next().unwrap(), Some(Found::Entry(_))));
+    let mut modes = Vec::new();
+    for link in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let link = link.unwrap();
+        // Other tests open and close theirs.
+        let Ok(file) = std::fs::read_link(link.path()) else { continue };
+        if file.starts_with(&dir) {
+            let about = Path::new("/proc/self/fdinfo").join(link.file_name());
+            let about = std::fs::read_to_string(about).unwrap();
+            let flags = about.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+            modes.push(u32::from_str_radix(flags.trim(), 8).unwrap() & 0o3);
+        }
+    }
+    assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0), "0 is O_RDONLY: {modes:?}");
+}
+
 #[test]
 fn a_directory_without_a_journal_is_not_an_empty_one() {
     let root = tempfile::tempdir().unwrap();

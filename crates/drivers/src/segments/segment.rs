@@ -132,6 +132,12 @@ impl Segment {
         Ok(Self::new(number, disk.open(&path)?, path))
     }
 
+    /// Like [`Segment::open`], for a file of another process or a file system that is mounted read-only.
+    pub fn open_to_read(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Self> {
+        let path = dir.join(file_name(number));
+        Ok(Self::new(number, disk.open_to_read(&path)?, path))
+    }
+
     /// Reads an item's bytes, header included, without checking them.
     pub fn read_item(&self, offset: u32, payload_length: u32) -> io::Result<Vec<u8>> {
         self.read(offset, ITEM_HEADER_BYTES + payload_length as usize)

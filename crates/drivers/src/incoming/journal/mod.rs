@@ -254,7 +254,7 @@ fn store_of(tag: u64) -> u64 {
 /// Refuses a journal of a newer program or of another store. Ignores a damaged header.
 fn check_owner(disk: &dyn Disk, dir: &Path, number: u32, store: Uuid) -> Result<(), OpenError> {
     let path = dir.join(file_name(number));
-    let segment = Segment::open(disk, dir, number).map_err(OpenError::io(&path))?;
+    let segment = Segment::open_to_read(disk, dir, number).map_err(OpenError::io(&path))?;
     let tag = match SegmentHeader::read(&*segment.file, number).map_err(OpenError::io(&path))? {
         Ok(header) => header.owner_tag,
         Err(HeaderError::TooNew(found)) => {

@@ -3,6 +3,8 @@
 //! Bytes that are no whole frame are the end, or damage if frames follow. Damage is reported with its place,
 //! and reading continues behind it. A device may recover from a read error: the reader waits for that before the
 //! place counts as damaged. If no frame follows an unreadable place, reading fails: the end is unknown.
+//!
+//! Nothing is written, and no file is opened for it: the journal may be on a file system that is mounted read-only.
 
 use std::{
     fmt, io,
@@ -145,7 +147,7 @@ impl JournalReader {
         for number in numbers_on(&*self.disk, &self.dir).map_err(OpenError::io(&self.dir))? {
             if number >= self.at.segment {
                 let path = self.dir.join(file_name(number));
-                left += self.disk.open(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
+                left += self.disk.open_to_read(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
             }
         }
         Ok(left.saturating_sub(self.at.offset.into()))
@@ -202,14 +204,14 @@ impl JournalReader {
         }
         self.at.offset = self.at.offset.max(SEGMENT_HEADER_BYTES);
         let path = dir.join(file_name(number));
-        let segment = Arc::new(Segment::open(disk, dir, number).map_err(OpenError::io(&path))?);
+        let segment = Arc::new(Segment::open_to_read(disk, dir, number).map_err(OpenError::io(&path))?);
         let length = segment.file.len().map_err(OpenError::io(&path))?;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let (mut limit, mut next, mut short) = (length, None, None);
         if let Some(following) = from_here.next() {
             next = Some(number + 1);
             let path = dir.join(file_name(following));
-            let behind = Segment::open(disk, dir, following).map_err(OpenError::io(&path))?;
+            let behind = Segment::open_to_read(disk, dir, following).map_err(OpenError::io(&path))?;
             let header = SegmentHeader::read(&*behind.file, following).map_err(OpenError::io(&path))?;
             if let Some(header) = header.ok().filter(|header| header.previous == number) {
                 limit = header.previous_end.min(length);
