@@ -4,7 +4,11 @@
 //! Drivers and workers do the work: if this command is interrupted, the split continues, and a later call shows the
 //! rest of it.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::{
+    fmt::Display,
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use gnudi_engine::{ClusterStatus, process_status::ProcessKind};
@@ -106,12 +110,32 @@ async fn split(store: &Store, has_begun: bool) -> Result<()> {
                 ));
                 return Ok(());
             }
-            (_, Ok(status)) => progress.show(&status),
             // The split continues without this program; this program continues once the store responds.
+            (settled, Ok(status)) => {
+                if let Some(line) = line_of(&status, settled.err()) {
+                    progress.print(&line);
+                }
+            }
             (_, Err(error)) => progress.print(&format!("no answer, trying again: {error}")),
         }
         tokio::time::sleep(POLL_DELAY).await;
     }
+}
+
+/// How far a split is. `failure`: why it cannot be ended.
+fn line_of(status: &ClusterStatus, failure: Option<impl Display>) -> Option<String> {
+    let failure = failure.map(|error| format!("it cannot end, trying again: {error}"));
+    let Some(split) = status.split else { return failure };
+    let mut line =
+        format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
+    if !status.processes.iter().any(|process| process.status.kind == ProcessKind::Metricd) {
+        line += "; no metricd is running: start one";
+    }
+    if let Some(failure) = failure {
+        line += "; ";
+        line += &failure;
+    }
+    Some(line)
 }
 
 fn backlog_text(status: &ClusterStatus) -> String {
@@ -122,31 +146,30 @@ fn backlog_text(status: &ClusterStatus) -> String {
 #[derive(Default)]
 struct ProgressLine {
     last: String,
-    since: Option<tokio::time::Instant>,
+    since: Option<Instant>,
 }
 
 impl ProgressLine {
-    fn show(&mut self, status: &ClusterStatus) {
-        let Some(split) = status.split else { return };
-        let mut line =
-            format!("{} of {} old sacks are empty, {}", split.drained, split.old_sacks, backlog_text(status));
-        if !status.processes.iter().any(|process| process.status.kind == ProcessKind::Metricd) {
-            line += "; no metricd is running: start one";
+    fn print(&mut self, line: &str) {
+        let is_terminal = std::io::stdout().is_terminal();
+        if self.takes(line, is_terminal, Instant::now()) {
+            if is_terminal {
+                say_part(format_args!("\r\x1b[K{line}"));
+            } else {
+                say(line);
+            }
         }
-        self.print(&line);
     }
 
-    fn print(&mut self, line: &str) {
-        if line == self.last {
-            return;
+    /// Whether to print a line now; then it is the last one. Another is offered soon.
+    fn takes(&mut self, line: &str, is_terminal: bool, now: Instant) -> bool {
+        let is_early = self.since.is_some_and(|since| now.duration_since(since) < LINE_DELAY);
+        if line == self.last || (is_early && !is_terminal) {
+            return false;
         }
-        if std::io::stdout().is_terminal() {
-            say_part(format_args!("\r\x1b[K{line}"));
-        } else if self.since.is_none_or(|since| since.elapsed() >= LINE_DELAY) {
-            say(line);
-            self.since = Some(tokio::time::Instant::now());
-        }
+        self.since = Some(now);
         line.clone_into(&mut self.last);
+        true
     }
 
     fn end(&self) {
@@ -175,5 +198,27 @@ mod tests {
             assert!(error.contains(&present.to_string()) && error.contains(&wanted.to_string()), "{error}");
         }
         assert_eq!(reachable(20_000), "40000");
+    }
+
+    #[test]
+    fn a_split_that_cannot_end_says_why() {
+        let status = r#"{"sacks": 16, "split": {"old_sacks": 8, "drained": 8}, "processes": [], "units": [],
+            "backlog_measures": 0, "backlog_bytes": 0}"#;
+        let mut status = ClusterStatus::from_json(status.as_bytes()).unwrap();
+        let line = line_of(&status, Some("read-only")).unwrap();
+        assert!(line.starts_with("8 of 8 old sacks are empty") && line.ends_with("again: read-only"), "{line}");
+        status.split = None;
+        assert_eq!(line_of(&status, Some("read-only")).unwrap(), "it cannot end, trying again: read-only");
+        assert_eq!(line_of(&status, None::<&str>), None);
+    }
+
+    #[test]
+    fn a_line_that_came_too_early_is_printed_later() {
+        let (mut progress, start) = (ProgressLine::default(), Instant::now());
+        let mut takes = |line, seconds| progress.takes(line, false, start + Duration::from_secs(seconds));
+        assert!(takes("a", 0));
+        assert!(!takes("b", 1));
+        assert!(takes("b", 5));
+        assert!(!takes("b", 20), "it is printed already");
     }
 }
