@@ -121,6 +121,12 @@ test("only values as measured may be those of a counter, and each aggregate has 
   assert.deepEqual(units(["mean", true], ["count", true], ["rate:count", true]), ["B/s", "/s", "/s"]);
 });
 
+test("axes of bytes have steps for all values", () => {
+  for (const most of [1, 2 ** 40, 2 ** 63, 1e300, Number.MAX_VALUE]) {
+    assert.ok(labels.BYTE_STEPS.some((step) => step >= most / 8 && step <= most / 2), String(most));
+  }
+});
+
 test("labels of an axis are distinct", () => {
   for (const [splits, unit, expected] of [
     [[0, 20, 40], "%", ["0 %", "20 %", "40 %"]],

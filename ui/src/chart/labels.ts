@@ -5,6 +5,9 @@ import { format, isBytes, two } from "../series/format";
 /** Axis labels show short units only; the value above the chart shows all. */
 export const axisUnit = (unit: string | null): string | null => (unit && (isBytes(unit) || unit.length <= 3) ? unit : null);
 
+/** Axis steps for bytes are powers of two, up to the largest double: without a fitting one there are no labels. */
+export const BYTE_STEPS = Array.from({ length: 1044 }, (_, at) => 2 ** (at - 20));
+
 const DIGITS_MIN = 3;
 /** Of a double. */
 const DIGITS_MAX = 15;

@@ -5,7 +5,7 @@ import { isBytes } from "../series/format";
 import { change } from "../state/address";
 import { colour } from "../state/theme";
 import { show, turn } from "../state/time";
-import { axisUnit, labelsOf, timesOf } from "./labels";
+import { BYTE_STEPS, axisUnit, labelsOf, timesOf } from "./labels";
 import type { Line, PlotProps } from "./plot";
 import { markChange } from "./settings";
 
@@ -53,7 +53,7 @@ export function optionsOf(shape: Shape, width: number, height: number, props: ()
         stroke: axis, font, grid, ticks: { show: false }, gap: 5, space: shape.isSmall ? 30 : 40,
         size: (_, values) => widthOf(values, fontSize),
         values: (_, splits) => labelsOf(splits, axisUnit(shape.unit)),
-        ...(isBytes(shape.unit) && { incrs: POWERS }),
+        ...(isBytes(shape.unit) && { incrs: BYTE_STEPS }),
       },
     ],
     series: [{}, ...shape.lines.map((line) => seriesOf(line, shape.isSmall))],
@@ -158,9 +158,6 @@ function rangeOfValues(shape: Shape): uPlot.Scale.Range {
     return [low, high];
   };
 }
-
-/** Axis steps for bytes are powers of two. */
-const POWERS = Array.from({ length: 80 }, (_, at) => 2 ** (at - 20));
 
 /** Digits have a constant width; measuring each text is slower than drawing it. */
 const CHARACTER_WIDTH = 0.6;
