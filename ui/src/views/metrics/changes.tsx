@@ -9,6 +9,7 @@ import type { Settings } from "../../chart/settings";
 import type { Page } from "../../http/client";
 import { HttpError, explain, isAborted } from "../../http/errors";
 import { useReturn } from "../../http/loading";
+import { pagesOf } from "../../http/pages";
 import { Problem } from "../../parts/problem";
 import { isLevel, mainMethod } from "../../series/aggregation";
 import { BASELINE_LENGTHS, type Change, baselineOf, changeOf } from "../../series/change";
@@ -89,9 +90,9 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
       setState({ ranked: [...ranked], compared: compared - unread, isDone, isCut: compared >= COMPARED_MAX, error });
     };
     const work = async () => {
-      let marker: string | null = null;
-      do {
-        const page: Page<Metric> = given ? { items: given, marker: null } : await listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
+      const list = async (marker: string | null): Promise<Page<Metric>> =>
+        given ? { items: given, marker: null } : listMetrics({ text, marker, limit: PAGE_METRICS }, controller.signal);
+      for await (const page of pagesOf(list)) {
         const failed = (error: unknown) => {
           // Deleted meanwhile.
           if (error instanceof HttpError && [400, 404].includes(error.status)) return;
@@ -101,9 +102,10 @@ function useRanking(mark: Range, text: string, given: Metric[] | undefined, meth
         await Promise.all(page.items.map((metric) => compare(metric, mark, method).then((found) => found && ranked.push(found), failed)));
         controller.signal.throwIfAborted();
         compared += page.items.length;
-        marker = page.marker;
-        report(marker === null || compared >= COMPARED_MAX, problem);
-      } while (marker !== null && compared < COMPARED_MAX);
+        const isDone = page.marker === null || compared >= COMPARED_MAX;
+        report(isDone, problem);
+        if (isDone) break;
+      }
     };
     setState(NOTHING_YET);
     work().catch((error: unknown) => {

@@ -1,7 +1,8 @@
 // Counts metrics by policy and resources by type, and finds silent metrics, by listing all of them.
 
-import { type Page, get, pageOf } from "../../http/client";
+import { get, pageOf } from "../../http/client";
 import { ifStatus } from "../../http/errors";
+import { pagesOf } from "../../http/pages";
 import { listMetrics } from "../../api/metrics";
 import { measuresOf } from "../../api/measures";
 import { type Metric, grainsOf } from "../../api/types";
@@ -47,9 +48,7 @@ const LOOKED_AT_S = 86400;
 export async function takeCensus(most: number, signal: AbortSignal, report: (census: Census) => void): Promise<void> {
   const census: Census = { metrics: 0, byPolicy: noCounts(), byType: noCounts(), silentCount: 0, silent: [], unread: 0, isDone: false, isCut: false };
   const publish = () => !signal.aborted && report({ ...census, silent: [...census.silent] });
-  let marker: string | null = null;
-  do {
-    const page = await listMetrics({ marker, limit: PAGE }, signal);
+  for await (const page of pagesOf((marker) => listMetrics({ marker, limit: PAGE }, signal))) {
     for (const metric of page.items) count(census.byPolicy, metric.archive_policy.name);
     census.metrics += page.items.length;
     const failed = () => {
@@ -62,25 +61,28 @@ export async function takeCensus(most: number, signal: AbortSignal, report: (cen
     census.silentCount += silent.length;
     census.silent.push(...silent.slice(0, SILENT_LISTED_MAX - census.silent.length));
     publish();
-    marker = page.marker;
-  } while (marker !== null && census.metrics < most);
-  census.isCut = marker !== null;
+    if (census.metrics < most) continue;
+    census.isCut = page.marker !== null;
+    break;
+  }
   await countTypes(census, most, signal);
   census.isDone = true;
   publish();
 }
 
 async function countTypes(census: Census, most: number, signal: AbortSignal): Promise<void> {
-  let marker: string | null = null;
-  let resources = 0;
-  do {
+  const list = async (marker: string | null) => {
     const query = { limit: PAGE, marker, attrs: ["id", "type"] };
-    const page: Page<{ id: string; type: string }> = pageOf(await get("v1/resource/generic", { query, signal }));
+    return pageOf(await get<{ id: string; type: string }[]>("v1/resource/generic", { query, signal }));
+  };
+  let resources = 0;
+  for await (const page of pagesOf(list)) {
     for (const { type } of page.items) count(census.byType, type);
     resources += page.items.length;
-    marker = page.marker;
-  } while (marker !== null && resources < most);
-  if (marker !== null) census.isCut = true;
+    if (resources < most) continue;
+    if (page.marker !== null) census.isCut = true;
+    break;
+  }
 }
 
 async function silence(metric: Metric): Promise<Silent | null> {
