@@ -20,6 +20,8 @@ export interface Wanted {
   to: number;
   /** Whether the chart is shown already, and only has new points to draw: that is spread over frames. */
   isUpdate?: boolean;
+  /** Aborted once the answer is no longer of use. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Columns by method. */
@@ -139,8 +141,25 @@ async function sendInTurn(): Promise<void> {
   isInTurn = false;
 }
 
+/** Rejects what nobody wants any more, and returns the others. */
+function stillWanted(all: PendingRequest[]): PendingRequest[] {
+  return all.filter(({ signal, reject }) => {
+    if (signal?.aborted) reject(signal.reason);
+    return !signal?.aborted;
+  });
+}
+
+/** Aborted once all of these are: one that is still wanted needs the request that they share. */
+function commonSignal(all: PendingRequest[]): AbortSignal {
+  const controller = new AbortController();
+  const check = () => all.every(({ signal }) => signal?.aborted) && controller.abort();
+  for (const { signal } of all) signal?.addEventListener("abort", check);
+  return controller.signal;
+}
+
 /** `pauses`: how often a busy server was asked before. */
-async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
+async function sendBatch(asked: PendingRequest[], pauses = 0): Promise<void> {
+  const all = stillWanted(asked);
   const [first] = all;
   if (!first) return;
   const references = new Map<string, [string, string]>();
@@ -152,6 +171,7 @@ async function sendBatch(all: PendingRequest[], pauses = 0): Promise<void> {
       query: { form: "wide", granularity: grain, start: queryTime(from), stop: queryTime(to + step) },
       body: { operations: step > grain ? ["resample", resamplingOf(method), step, metrics] : metrics },
       isUrgent: true,
+      signal: commonSignal(all),
     });
     const table = new WideTable(reply.value);
     for (const [at, pending] of all.entries()) {

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { measuresOf, type Found } from "../api/measures";
-import { GoneError, explain } from "../http/errors";
+import { GoneError, explain, isAborted } from "../http/errors";
 import { appended } from "./columns";
 import { resampledTo } from "./grain";
 import { returns } from "../http/client";
@@ -26,6 +26,7 @@ interface Work {
   key: string;
   found: Found | null;
   isBusy: boolean;
+  request: AbortController;
 }
 
 interface WantedColumns {
@@ -43,7 +44,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   const live = useCell(isLive);
   const returned = useCell(returns);
   const [loaded, setLoaded] = useState<Omit<Loaded, "answered"> & { key: string }>({ key: "", found: null, grain, range: shown, error: null, isLoading: true });
-  const work = useRef<Work>({ key: "", found: null, isBusy: false });
+  const work = useRef<Work>({ key: "", found: null, isBusy: false, request: new AbortController() });
   const key = `${id}|${methods.join(",")}|${grain}|${pastSeconds}|${spanKey(shown, live)}`;
 
   const step = resampledTo(grain, shown);
@@ -56,11 +57,11 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
     const isSame = live && state.key === key;
     if (isSame && state.isBusy) return; // The next tick loads these points, too.
     const isTail = isSame && state.found !== null;
-    const own: Work = { key, found: isTail ? state.found : null, isBusy: true };
+    const own: Work = { key, found: isTail ? state.found : null, isBusy: true, request: new AbortController() };
     work.current = own;
     const from = isTail ? tailFrom(own.found as Found, range, step) : range.from - step;
     if (!isTail) setLoaded((before) => (before.isLoading ? before : { ...before, isLoading: true }));
-    measuresOf({ id, methods, grain, step, from, to: range.to, isUpdate: isTail }).then(
+    measuresOf({ id, methods, grain, step, from, to: range.to, isUpdate: isTail, signal: own.request.signal }).then(
       (next) => {
         own.isBusy = false;
         if (work.current !== own) return;
@@ -69,6 +70,7 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
       },
       (error: unknown) => {
         own.isBusy = false;
+        if (isAborted(error)) return;
         // Keep the old points: the banner already says that the server is unreachable.
         if (error instanceof GoneError && isTail) return;
         if (work.current === own) setLoaded((before) => ({ ...before, error: explain(error), isLoading: false }));
@@ -79,7 +81,13 @@ export function useColumns({ id, methods, grain, pastSeconds = 0, isWanted = tru
   useLayoutEffect(() => {
     if (!isUsed) return;
     load();
-    return live ? ticks.follow(load) : undefined;
+    const stop = live ? ticks.follow(load) : undefined;
+    return () => {
+      stop?.();
+      // Of a range that is no longer shown: it would keep those of the present one waiting.
+      work.current.request.abort();
+      work.current.isBusy = false;
+    };
   }, [key, isWanted, returned]);
   const isAnswered = loaded.key === key;
   return { ...loaded, range: isAnswered ? loaded.range : shown, answered: isAnswered ? key : null, error: isUsed ? loaded.error : null };
