@@ -243,7 +243,7 @@ def test_a_gnocchi_that_goes_on_is_followed(gnocchi, gnudi, seed, tmp_path, requ
 
 
 def test_a_server_that_opens_the_store_ends_the_import(gnocchi, cloud, seed, tmp_path, request):
-    """Shared engines have no lock that keeps it out, and a later round would replace resources that it has changed."""
+    """Shared engines have no lock that keeps it out, and a later round would replace resources that it has changed. A second import is refused."""
     theirs = gnocchi(databases=request.getfixturevalue("postgres"))
     world = World(theirs.client(), random.Random(f"opened {seed}"))
     world.make(3, 1)
@@ -251,6 +251,10 @@ def test_a_server_that_opens_the_store_ends_the_import(gnocchi, cloud, seed, tmp
     target.write_text(sections(request, "postgresql+redis+redis"), encoding="utf-8")
     followed = Followed(theirs, target, option="--target")
     try:
+        second = program.run("import", "gnocchi", "--config-file", theirs.directory / "gnocchi.conf", "--target", target, timeout_s=TIMEOUT_S)
+        assert (second.returncode, second.stdout) == (1, ""), second.stdout
+        assert "another import into this store is running" in second.stderr, second.stderr
+        assert followed.process.poll() is None, followed.told()
         cloud(target.read_text(encoding="utf-8"), workers=0, upgrade=["--skip-archive-policies-creation"])
         assert followed.process.wait(TIMEOUT_S) == 1, followed.told()
         assert "a server of gnudi has opened the store during the import" in followed.told()

@@ -121,6 +121,11 @@ impl Engine {
         Self::with(indexer, incoming, store, Some(coordinator), clock)
     }
 
+    /// Of shared stores.
+    pub fn coordinator(&self) -> Option<&Arc<dyn Coordinator>> {
+        self.coordinator.as_ref()
+    }
+
     /// Sets how damaged metrics are read.
     #[must_use]
     pub fn on_damage(mut self, on_damage: OnDamage) -> Self {

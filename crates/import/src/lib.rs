@@ -111,6 +111,8 @@ pub enum ImportError {
          into an empty store"
     )]
     TargetOpened,
+    #[error("another import into this store is running: wait for its end, or end it")]
+    TargetTaken,
     #[error("writing the index: {0}")]
     Indexer(#[from] IndexerError),
     #[error("writing the aggregates: {0}")]

@@ -1,12 +1,13 @@
 //! `gnudi import gnocchi`: imports a Gnocchi's data into a store that nothing else has written to.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
 use gnudi_import::{Import, ImportError, Report, Source, Target, is_place_of};
 use tokio::sync::watch;
 
 use super::{
+    import_lock::ImportLock,
     messages::{note, say},
     progress::{Progress, metrics_done},
 };
@@ -29,13 +30,24 @@ pub fn run(args: &ImportGnocchiArgs) -> Result<()> {
         let source = store::gnocchi::open(&gnocchis).await?;
         // After all checks of the source: a refused import leaves no directory behind.
         let store = Store::open(&store_args, &own, RetryPolicy::for_command(), Journaling::Off).await?;
-        let imported = import(&source, &store, args.follow).await;
+        let imported = import_alone(&source, &store, args.follow).await;
         store.close().await;
         imported
     })
 }
 
-async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
+/// Refuses a second import into the same store: both would write the same metrics.
+async fn import_alone(source: &Source, store: &Store, follow: bool) -> Result<()> {
+    let Some(coordinator) = store.engine.coordinator() else {
+        return import(source, store, None, follow).await;
+    };
+    let lock = ImportLock::take(Arc::clone(coordinator)).await?.ok_or(ImportError::TargetTaken)?;
+    let imported = import(source, store, Some(&lock), follow).await;
+    lock.release().await;
+    imported
+}
+
+async fn import(source: &Source, store: &Store, lock: Option<&ImportLock>, follow: bool) -> Result<()> {
     let target = Target { indexer: &*store.indexer, aggregates: &*store.aggregates, now: super::now() };
     claim(source, store, target).await?;
     let mut import = Import::new(source, target).await?;
@@ -46,7 +58,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
         ));
     }
     let (report, elapsed) = loop {
-        match round(&mut import, store, !follow).await {
+        match round(&mut import, store, lock, !follow).await {
             Err(error) if follow && error.is_outage() => {
                 note_outage(&error);
                 tokio::time::sleep(PAUSE).await;
@@ -69,7 +81,7 @@ async fn import(source: &Source, store: &Store, follow: bool) -> Result<()> {
             _ = stop.changed(), if !is_last => is_last = true,
             () = tokio::time::sleep(PAUSE) => {}
         }
-        match round(&mut import, store, is_last).await {
+        match round(&mut import, store, lock, is_last).await {
             Ok((report, elapsed)) if is_last => {
                 print(&report, elapsed);
                 return Ok(());
@@ -90,18 +102,23 @@ fn note_outage(error: &ImportError) {
 async fn round(
     import: &mut Import<'_>,
     store: &Store,
+    lock: Option<&ImportLock>,
     is_last: bool,
 ) -> Result<(Report, Duration), ImportError> {
-    refuse_opened(store).await?;
+    refuse_others(store, lock).await?;
     let mut progress = Progress::steady("import");
     let report =
         import.round(is_last, &mut |report: &Report| progress.tell(|elapsed| line(report, elapsed))).await?;
-    refuse_opened(store).await?;
+    refuse_others(store, lock).await?;
     Ok((report, progress.elapsed()))
 }
 
-/// Refuses a store that a server has opened since it was claimed: shared engines have no lock that keeps servers out.
-async fn refuse_opened(store: &Store) -> Result<(), ImportError> {
+/// Refuses a store that a server has opened since it was claimed: shared engines have no lock that keeps servers out. And
+/// one that another import may write to.
+async fn refuse_others(store: &Store, lock: Option<&ImportLock>) -> Result<(), ImportError> {
+    if lock.is_some_and(ImportLock::is_lost) {
+        return Err(ImportError::TargetTaken);
+    }
     match store.indexer.index().imported_from().await? {
         Some(_) => Ok(()),
         None => Err(ImportError::TargetOpened),

@@ -9,6 +9,7 @@ pub mod config;
 pub mod export;
 pub mod export_post;
 pub mod import;
+mod import_lock;
 pub mod import_verify;
 pub mod inject;
 pub mod man;
