@@ -145,8 +145,10 @@ def test_random_paths_find_the_same(ours, ceilometer, seed, rounds):
         tasks.append({"do": "path", "path": path, "document": document})
 
     def normalise(task, answer):
-        # DIFFERS: an expression that is none is refused at once, and not only where a text comes to be matched.
-        return {"values": []} if "Parsing error" in answer.get("refused", "") else answer
+        # DIFFERS: an expression that is none is refused at once, and not only where a text comes to be matched. Python's errors of
+        # expressions are called `error`.
+        refused = answer.get("refused", "")
+        return {"values": []} if "Parsing error" in refused or refused.startswith("error(") else answer
     answers = assert_same(ours, ceilometer, tasks, normalise)
     found = sum(bool(answer.get("values")) for answer in answers)
     refused = sum("refused" in answer for answer in answers)
