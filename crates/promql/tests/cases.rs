@@ -82,9 +82,8 @@ fn selectors_are_those_of_the_text() {
         ("info(a, {b='1'})", vec![r#"__name__="a""#, r#"b="1""#]),
     ] {
         let found = parse_selectors_of(query, &Limits::default()).unwrap();
-        let text = |matchers: &Vec<Matcher>| {
-            matchers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        };
+        let text =
+            |matchers: &Vec<Matcher>| matchers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let mut found: Vec<String> = found.iter().map(text).collect();
         found.sort();
         assert_eq!(found, expected, "{query}");

@@ -206,7 +206,10 @@ mod tests {
             "backlog_measures": 0, "backlog_bytes": 0}"#;
         let mut status = ClusterStatus::from_json(status.as_bytes()).unwrap();
         let line = line_of(&status, Some("read-only")).unwrap();
-        assert!(line.starts_with("8 of 8 old sacks are empty") && line.ends_with("again: read-only"), "{line}");
+        assert!(
+            line.starts_with("8 of 8 old sacks are empty") && line.ends_with("again: read-only"),
+            "{line}"
+        );
         status.split = None;
         assert_eq!(line_of(&status, Some("read-only")).unwrap(), "it cannot end, trying again: read-only");
         assert_eq!(line_of(&status, None::<&str>), None);

@@ -23,7 +23,8 @@ pub fn run(args: &UpgradeArgs) -> Result<()> {
         // Opening upgrades the store. The embedded store has one format, so its parts are upgraded together.
         let retry = RetryPolicy::configured(&config);
         if args.replace_aggregates {
-            let Deployment::Shared(engines) = Deployment::of(&config, args.store.data_dir.as_deref())?.0 else {
+            let Deployment::Shared(engines) = Deployment::of(&config, args.store.data_dir.as_deref())?.0
+            else {
                 bail!("--replace-aggregates is for engines that processes share");
             };
             shared::replace_aggregates(&engines, &config, retry).await?;

@@ -63,7 +63,10 @@ impl Access {
     /// Why a place without a store cannot be opened for this purpose.
     pub(crate) fn missing(self, place: String) -> OpenError {
         if self == Access::UseKnown {
-            OpenError::OtherStore { place, fault: "holds no aggregates, and this cluster has a store of them" }
+            OpenError::OtherStore {
+                place,
+                fault: "holds no aggregates, and this cluster has a store of them",
+            }
         } else {
             OpenError::Empty { place }
         }

@@ -88,9 +88,12 @@ pub(super) async fn table(call: &Call<'_>, asked: &ResourcesQuery<'_>) -> Result
     for group in &groups {
         let (points, _, _share) = reader.points(group).await?;
         for (granularity, times, values) in call.app.engine().compute(move || series(points)).await {
-            table
-                .get_or_insert_with(|| TableAnswer::new(call, asked.groupby, Keys::None))
-                .push_one(&group.key, granularity, times, values)?;
+            table.get_or_insert_with(|| TableAnswer::new(call, asked.groupby, Keys::None)).push_one(
+                &group.key,
+                granularity,
+                times,
+                values,
+            )?;
         }
     }
     table.ok_or_else(|| asked.no_metrics())

@@ -147,7 +147,11 @@ impl JournalReader {
         for number in numbers_on(&*self.disk, &self.dir).map_err(OpenError::io(&self.dir))? {
             if number >= self.at.segment {
                 let path = self.dir.join(file_name(number));
-                left += self.disk.open_to_read(&path).and_then(|file| file.len()).map_err(OpenError::io(&path))?;
+                left += self
+                    .disk
+                    .open_to_read(&path)
+                    .and_then(|file| file.len())
+                    .map_err(OpenError::io(&path))?;
             }
         }
         Ok(left.saturating_sub(self.at.offset.into()))
