@@ -450,7 +450,10 @@ fn a_resource_that_comes_twice_has_one_sample_of_target_info_at_a_time() {
     let is_info = |sample: &&String| sample.contains("target_info");
     assert_eq!(samples.iter().filter(is_info).count(), 3, "{samples:?}");
     // Each counts nevertheless: it was work.
-    let narrow = Limits { samples_max: 9, ..ROOMY };
-    let refused = translated(body.as_bytes(), Encoding::Json, narrow);
-    assert!(matches!(refused, Err(OtlpError::TooManySamples(9))), "{refused:?}");
+    let long = resource("1", &[FIRST, FIRST + 100 * (NEXT - FIRST)]);
+    let body = json!({"resourceMetrics": [long, long]}).to_string();
+    let of = |samples_max| translated(body.as_bytes(), Encoding::Json, Limits { samples_max, ..ROOMY });
+    assert_eq!(of(206).unwrap().0.len(), 105);
+    let refused = of(205);
+    assert!(matches!(refused, Err(OtlpError::TooManySamples(205))), "{refused:?}");
 }

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 32;
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_field_names, reason = "names of OTLP")]
 struct AnyValue<'a> {
-    #[serde(borrow, alias = "string_value")]
+    #[serde(borrow, alias = "string_value", deserialize_with = "json::optional_text")]
     string_value: Option<Cow<'a, str>>,
     #[serde(alias = "bool_value")]
     bool_value: Option<bool>,

@@ -78,6 +78,13 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de
     or_default(deserializer).map(|text: Text<'de>| text.0)
 }
 
+/// Deserializes a text, or null.
+pub(super) fn optional_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Cow<'de, str>>, D::Error> {
+    Ok(Option::<Text<'de>>::deserialize(deserializer)?.map(|text| text.0))
+}
+
 /// Deserializes a number, a string with a number, or null.
 struct Flexible<T>(PhantomData<T>);
 
