@@ -49,7 +49,7 @@ export function Contents({ workers, requests }: { workers: ComponentChildren; re
       <section class="box" aria-label="Silent metrics">
         <h2>Silent metrics {census && <small>{formatCount(census.silentCount, "metric")} without a point for an hour, or for ten of their finest granularity</small>}</h2>
         {census && census.silent.length > 0 && (
-          <MetricTable label="Silent metrics" last="Last point" rows={census.silent.map(({ metric, last }) => [metric, last === null ? "none in a day" : formatTime(last)])} />
+          <MetricTable label="List of silent metrics" last="Last point" rows={census.silent.map(({ metric, last }) => [metric, last === null ? "none in a day" : formatTime(last)])} />
         )}
         {census && census.silentCount > census.silent.length && <p class="note">The first {census.silent.length} are listed.</p>}
         {census && census.unread > 0 && <p class="problem" role="alert">{formatCount(census.unread, "metric")} could not be read.</p>}

@@ -17,7 +17,7 @@ export function Late() {
       <h2>Late measures dropped <small>the {SHOWN_MAX} metrics that lost most of them</small></h2>
       {error && <p class="note">{error}</p>}
       {metrics && metrics.length > 0 && (
-        <MetricTable label="Late measures dropped" last="Dropped" rows={metrics.map((metric) => [metric, (metric.late_dropped ?? 0).toLocaleString("en")])} />
+        <MetricTable label="List of metrics with late measures" last="Dropped" rows={metrics.map((metric) => [metric, (metric.late_dropped ?? 0).toLocaleString("en")])} />
       )}
       {metrics?.length === 0 && <p class="note">None.</p>}
     </section>
