@@ -98,7 +98,7 @@ def _of_annotations():
 
 
 def _of_who_may_delete(method, good, suffix="", query="", body=None):
-    """Rows for what gnudi has and Gnocchi has not, and whoever may delete a metric may do to it."""
+    """Rows for requests that gnudi has and Gnocchi lacks, with the rights that a deletion of the metric needs."""
     metric, named = "/v1/metric/{id}", "/v1/resource/{type}/{id}/metric/{name}"
     return [Row(method, route + suffix, path + suffix + query, body, what=what, own=(401, 401, 401, *statuses), why="gnudi's own")
             for route, path, what, statuses in [

@@ -1,12 +1,8 @@
 //! A request as its handler gets it: caller, path parameters and policy checks. The checks are recorded.
 
-use std::{
-    future::pending,
-    panic::resume_unwind,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use gnudi_access::{Caller, MetricsAdmission, Rule, Target};
@@ -14,6 +10,7 @@ use gnudi_drivers::incoming::Batch;
 use gnudi_engine::{Measured, Project};
 use gnudi_indexer::{
     Filter, Indexer, IndexerError, MetricScope, NewMetric, NewResource, ResourceChange, UpdatedResource,
+    outcome_of,
 };
 use gnudi_model::{
     ArchivePolicy, Metric, MetricId, Resource, ResourceType, Timestamp, python::unquote,
@@ -194,14 +191,7 @@ impl Call<'_> {
             drop(admissions);
             done
         });
-        match task.await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down, and drops the caller as well.
-                Err(_) => pending().await,
-            },
-        }
+        outcome_of(task).await
     }
 
     /// Ends the admission of new metrics once they are created: from then on the index counts them. `lost` were not

@@ -206,7 +206,7 @@ fn check_version(disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Refuses a data directory that a newer program wrote; changes nothing. Whoever does not open the store calls it before
+/// Refuses a data directory that a newer program wrote; changes nothing. Commands that do not open the store call it before
 /// anything else: only that program knows what belongs to the store.
 pub fn refuse_newer(dir: &Path) -> Result<(), OpenError> {
     known_version(&LocalDisk, dir).map(drop)

@@ -1,9 +1,9 @@
 //! Errors of the index, with Gnocchi's texts, since clients show them.
 
-use std::panic::resume_unwind;
+use std::{future::pending, panic::resume_unwind};
 
 use gnudi_model::MetricId;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 use uuid::Uuid;
 
 pub type Result<T, E = IndexerError> = std::result::Result<T, E>;
@@ -105,11 +105,23 @@ impl IndexerError {
     }
 }
 
+/// What a task that nobody aborts returns, for a caller on the same runtime: if that shuts down it drops the caller as well.
+///
+/// # Panics
+/// As the task did, if it has panicked.
+pub async fn outcome_of<T>(task: JoinHandle<T>) -> T {
+    match task.await {
+        Ok(outcome) => outcome,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => pending().await,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use tokio::task::JoinHandle;
 
     use super::*;
 

@@ -31,7 +31,7 @@ pub use archive_policy_rule::ArchivePolicyRules;
 pub use cache::{CacheFigures, CacheOptions, CachedIndexer, FollowOptions};
 pub use change_log::{ChangeLog, Changes, Subscription};
 pub use defaults::{create_default_archive_policies, has_no_archive_policies};
-pub use error::{IndexerError, Result};
+pub use error::{IndexerError, Result, outcome_of};
 pub use filter::{Comparison, Filter, FilterValue, Pattern};
 /// The location of an index.
 pub use gnudi_sql::{DatabaseOptions, InvalidUrl, ServerOptions, SqliteOptions};

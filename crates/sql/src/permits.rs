@@ -28,7 +28,7 @@ impl Permits {
         Ok((self.connections.clone().acquire_owned().await?, of_search))
     }
 
-    /// Rejects what waits, and what comes.
+    /// Fails all waiting and later requests for a permit.
     pub fn close(&self) {
         self.searches.close();
         self.connections.close();

@@ -1,12 +1,13 @@
 //! Reads many metrics in chunks, each with one call to the store for heads and one for blocks, decoded in
 //! parallel.
 
-use std::{collections::HashMap, future::pending, ops::Range, panic::resume_unwind, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use gnudi_drivers::{
     aggregates::{BlockRange, StoreError},
     stopping,
 };
+use gnudi_indexer::outcome_of;
 use gnudi_model::{Aggregation, ArchivePolicy, MetricId, SackCount, Timestamp};
 use gnudi_series::{
     cross::CrossSeries,
@@ -128,18 +129,11 @@ impl Engine {
     /// Runs CPU-bound work outside the threads that serve requests.
     pub async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let permit = self.bulk.free_processors.one().await;
-        let done = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             work()
         });
-        match done.await {
-            Ok(output) => output,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down, and drops the caller as well.
-                Err(_) => pending().await,
-            },
-        }
+        outcome_of(task).await
     }
 }
 

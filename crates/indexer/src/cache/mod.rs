@@ -28,7 +28,7 @@ mod resource_table;
 mod resources;
 mod shards;
 
-use std::{future::pending, panic::resume_unwind, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use gnudi_model::{ArchivePolicy, ArchivePolicyRule, Fault, Metric, MetricId};
@@ -38,7 +38,7 @@ use uuid::Uuid;
 use crate::{
     ArchivePolicies, ArchivePolicyRules, ChangeLog, Creators, Indexer, IndexerError, MetricListing,
     MetricMove, MetricPages, Metrics, NewMetric, PolicyChange, PolicyConversion, Result, Touched,
-    archive_policy_rule::first_match,
+    archive_policy_rule::first_match, outcome_of,
 };
 use caches::{ALL_RULES, Caches};
 pub use follower::FollowOptions;
@@ -143,14 +143,7 @@ impl<I: Indexer> CachedIndexer<I> {
             forget(&caches, &outcome);
             outcome
         });
-        match task.await {
-            Ok(outcome) => outcome,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down, and drops the caller as well.
-                Err(_) => pending().await,
-            },
-        }
+        outcome_of(task).await
     }
 }
 

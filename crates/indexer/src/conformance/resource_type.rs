@@ -183,7 +183,7 @@ pub(in crate::conformance) async fn an_attribute_begins_afresh(indexer: &dyn Ind
     let flag = attribute(AttributeKind::Bool);
     indexer.update_resource_type("instance", add("host", flag)).await.unwrap();
     assert_eq!(in_revisions(indexer, 1, "host").await, vec![AttributeValue::Null; 2]);
-    // Whoever has not seen the change yet has validated values against the former attribute.
+    // A process that has not seen the change yet has validated values against the former attribute.
     let refused = IndexerError::InvalidAttributeValue {
         resource_type: "instance".to_owned(),
         attribute: "host".to_owned(),

@@ -311,7 +311,7 @@ mod tests {
         fs::remove_dir(&trimmed).unwrap();
         log.trim(&[(SACK, newest)]).await.unwrap();
         drop(log);
-        // Whoever begins to follow a log begins with what is trimmed.
+        // A store that begins to follow a log begins at the trimmed position.
         fs::remove_file(place.join(FILE_NAME)).unwrap();
         drop(open(root.path()));
         assert_eq!(followed().position, newest);
