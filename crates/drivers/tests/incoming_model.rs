@@ -5,7 +5,7 @@ mod support;
 use std::{collections::HashMap, sync::Arc};
 
 use gnudi_drivers::incoming::{
-    Append as _, Batch, Consume as _, Position, Record,
+    Append as _, Batch, Consume as _, Position, Record, TrimNeed,
     log::{LocalIncoming, LocalIncomingOptions},
     memory::MemoryIncoming,
 };
@@ -177,16 +177,16 @@ fn a_trim_is_wanted_when_it_frees_files() {
             log.append(batch(&[(0, 1, 30_000)], number)).await.unwrap();
         }
         assert!(log.figures().segments >= 4);
-        assert!(!log.wants_trim(), "unacknowledged measures cannot be trimmed");
+        assert_eq!(log.trim_need(), TrimNeed::None, "unacknowledged measures cannot be trimmed");
         let sacks: Vec<Sack> = (0..SACKS).map(sack).collect();
         let newest: Vec<Position> =
             log.positions(&sacks).await.unwrap().iter().map(|position| position.newest).collect();
         for (sack, newest) in sacks.iter().zip(&newest) {
             log.acknowledge(*sack, *newest).await.unwrap();
         }
-        assert!(log.wants_trim());
+        assert_eq!(log.trim_need(), TrimNeed::Useful);
         let trimmed: Vec<_> = sacks.into_iter().zip(newest).collect();
         log.trim(&trimmed).await.unwrap();
-        assert!(!log.wants_trim(), "nothing is left to free");
+        assert_eq!(log.trim_need(), TrimNeed::None, "nothing is left to free");
     });
 }

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::{
     EngineError, Result,
-    deferred::{Deferred, MEASURES_A_METRIC},
+    deferred::Deferred,
     figures::Figures,
     folding::panic_text,
     processor::{PASS_HEADS_MAX, Processor, ranges},
@@ -37,6 +37,9 @@ const READER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long readers wait soon after one has waited in vain. A query across many metrics has many readers, whose waits
 /// would add up.
 const READER_WAIT_SHORT: Duration = Duration::from_millis(100);
+
+/// So many measures of a metric in one pass are folded at once.
+const FOLDED_AT_ONCE: u64 = 4;
 
 /// Remembers when a reader last waited in vain.
 #[derive(Debug, Default)]
@@ -72,7 +75,7 @@ impl Processor {
         unit: &'a Arc<Unit>,
     ) -> Result<Option<MutexGuard<'a, Progress>>> {
         let Some(progress) = unit.lock().await else { return Ok(None) };
-        if !progress.deferred.is_full(self.units.len(), self.units.deferred_bytes()) {
+        if !progress.deferred.is_full(self.units.len(), self.units.deferred_size().bytes) {
             return Ok(Some(progress));
         }
         drop(progress);
@@ -172,7 +175,7 @@ impl Processor {
     /// What is not folded stays deferred.
     pub(crate) async fn fold_deferred(&self, unit: &Unit) -> Result<()> {
         let mut is_sealed = false;
-        while unit.deferred_bytes.get() > 0 {
+        while unit.deferred_size.get().bytes > 0 {
             let Some(mut progress) = unit.lock().await else { return Ok(()) };
             if !is_sealed {
                 progress.deferred.seal();
@@ -200,7 +203,7 @@ impl Processor {
         let mut outcome = Ok(());
         for of_unit in metrics.chunk_by(|(a, _), (b, _)| a == b) {
             let unit = self.units.get(Sack { count: units, id: of_unit[0].0 });
-            let Some(unit) = unit.filter(|unit| unit.deferred_bytes.get() > 0) else { continue };
+            let Some(unit) = unit.filter(|unit| unit.deferred_size.get().bytes > 0) else { continue };
             let Some(mut progress) = unit.lock().await else { continue };
             let metrics: Vec<MetricId> = of_unit.iter().map(|(_, metric)| *metric).collect();
             let records = progress.deferred.of(&metrics);
@@ -212,7 +215,7 @@ impl Processor {
     /// Like [`Processor::fold_deferred_of`], for a reader, who goes on without the latest measures while passes or the
     /// store stop it for long, as on a full disk.
     pub(crate) async fn fold_for_reader(&self, metrics: &[MetricId]) {
-        if self.units.deferred_bytes() == 0 {
+        if self.units.deferred_size().bytes == 0 {
             return;
         }
         let now = Instant::now();
@@ -246,5 +249,5 @@ impl Processor {
 /// Whether records of one metric may be deferred: requests for few points.
 fn may_wait(records: &[Record]) -> bool {
     let measures: u64 = records.iter().map(|record| u64::from(record.measures)).sum();
-    measures < u64::from(MEASURES_A_METRIC) && records.iter().all(|record| record.measures > 0)
+    measures < FOLDED_AT_ONCE && records.iter().all(|record| record.measures > 0)
 }

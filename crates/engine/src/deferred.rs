@@ -6,20 +6,19 @@
 //!
 //! The log keeps deferred measures as it keeps those in heads that are in no file: until a checkpoint.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::{iter::Sum, sync::Arc};
 
 use bytes::Bytes;
 use gnudi_drivers::incoming::{Position, Record};
 use gnudi_model::MetricId;
 use gnudi_series::packing::{Reader, put_varint};
+use parking_lot::Mutex;
 
 /// The memory of all units' deferred measures, in bytes: each unit has a share.
 const BYTES_MAX: usize = 64 << 20;
-/// A unit may exceed its share while its metrics have fewer measures than this on average: folding would save little.
-pub const MEASURES_A_METRIC: u32 = 4;
+/// While metrics have fewer records than this on average, folding them is not worth it: a unit may exceed its share, and
+/// the log may keep more.
+const RECORDS_A_METRIC: usize = 6;
 /// A unit may take up to this many times its share, and all units up to this many times [`BYTES_MAX`]. (Passes that
 /// already run may add to that.)
 const EXCESS_MAX: usize = 8;
@@ -31,22 +30,48 @@ pub struct Deferred {
     sealed: Chunk,
     /// Later ones, oldest first; each chunk has more records than the next.
     chunks: Vec<Chunk>,
-    memory: Gauge,
+    gauge: Gauge,
 }
 
-/// The memory of a unit's deferred records, for callers without its lock.
+/// The size of a unit's deferred records, for callers without its lock.
 #[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicUsize>);
+pub struct Gauge(Arc<Mutex<Size>>);
 
 impl Gauge {
-    pub fn get(&self) -> usize {
-        self.0.load(Relaxed)
+    pub fn get(&self) -> Size {
+        *self.0.lock()
+    }
+}
+
+/// The size of deferred records.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Size {
+    /// In memory.
+    pub bytes: usize,
+    metrics: usize,
+    records: usize,
+}
+
+impl Size {
+    /// Whether a head is changed for enough records at once. It is if there are none.
+    pub fn is_worth_folding(self) -> bool {
+        self.records >= RECORDS_A_METRIC * self.metrics
+    }
+}
+
+impl Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), |all, size| Size {
+            bytes: all.bytes + size.bytes,
+            metrics: all.metrics + size.metrics,
+            records: all.records + size.records,
+        })
     }
 }
 
 impl Deferred {
     pub fn gauge(&self) -> Gauge {
-        self.memory.clone()
+        self.gauge.clone()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -57,11 +82,10 @@ impl Deferred {
     /// records.
     pub fn is_full(&self, units: usize, all_bytes: usize) -> bool {
         let share = BYTES_MAX / units.max(1);
-        let metrics = self.all().map(|chunk| chunk.metrics.len()).max().unwrap_or(0);
-        let records: usize = self.all().map(|chunk| chunk.records).sum();
-        let bytes = self.bytes();
-        let is_worth_it = records >= MEASURES_A_METRIC as usize * metrics;
-        bytes >= share && (is_worth_it || bytes >= EXCESS_MAX * share) || all_bytes >= EXCESS_MAX * BYTES_MAX
+        let size = self.size();
+        let exceeds = |bytes_max: usize| size.bytes >= bytes_max;
+        exceeds(share) && (size.is_worth_folding() || exceeds(EXCESS_MAX * share))
+            || all_bytes >= EXCESS_MAX * BYTES_MAX
     }
 
     /// Adds records, sorted by metric, that are newer than all added before.
@@ -134,12 +158,16 @@ impl Deferred {
         [&self.sealed].into_iter().chain(&self.chunks)
     }
 
-    fn bytes(&self) -> usize {
-        self.all().map(Chunk::memory_bytes).sum()
+    fn size(&self) -> Size {
+        Size {
+            bytes: self.all().map(Chunk::memory_bytes).sum(),
+            metrics: self.all().map(|chunk| chunk.metrics.len()).max().unwrap_or(0),
+            records: self.all().map(|chunk| chunk.records).sum(),
+        }
     }
 
     fn update_gauge(&self) {
-        self.memory.0.store(self.bytes(), Relaxed);
+        *self.gauge.0.lock() = self.size();
     }
 }
 
@@ -365,7 +393,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(deferred.is_empty(), model.is_empty());
-                prop_assert_eq!(deferred.gauge().get() == 0, model.is_empty());
+                prop_assert_eq!(deferred.gauge().get().bytes == 0, model.is_empty());
             }
             deferred.seal();
             let left: Vec<Record> = model.into_values().flatten().collect();
@@ -383,8 +411,8 @@ mod tests {
             deferred.add(&all);
             rounds += 1;
         }
-        // Beyond 4 KiB from two on, but with four measures each.
-        assert_eq!(rounds, MEASURES_A_METRIC);
+        // Beyond 4 KiB from two on, but with six records each.
+        assert_eq!(rounds, RECORDS_A_METRIC);
         assert!(!deferred.is_full(1, 0) && deferred.is_full(1, EXCESS_MAX * BYTES_MAX));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use gnudi_drivers::{
     aggregates::{AggregateStore, Fence, StoreError},
     coordination::{CoordinationError, Coordinator},
-    incoming::{Batch, Incoming, IncomingError},
+    incoming::{Batch, Incoming, IncomingError, TrimNeed},
 };
 use gnudi_indexer::{Indexer, IndexerError};
 use gnudi_model::{Fault, MetricId, Numbering, Sack, SackId, Timestamp};
@@ -218,7 +218,17 @@ impl Engine {
 
     /// The memory of measures that are folded later.
     pub fn deferred_bytes(&self) -> usize {
-        self.units.deferred_bytes()
+        self.units.deferred_size().bytes
+    }
+
+    /// Whether a checkpoint is due before its time: it would free space in the incoming store, and folding what is
+    /// deferred now is worth it, or the space is needed.
+    pub(crate) fn needs_checkpoint(&self) -> bool {
+        match self.incoming.trim_need() {
+            TrimNeed::None => false,
+            TrimNeed::Useful => self.units.deferred_size().is_worth_folding(),
+            TrimNeed::Urgent => true,
+        }
     }
 
     /// Triggers the conversion of metrics whose policy is another one, or has other methods, which measures would trigger

@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::deferred::{Deferred, Gauge};
+use crate::deferred::{Deferred, Gauge, Size};
 
 /// The progress of a unit's sacks.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ pub struct Unit {
     pub fence: Fence,
     closed: AtomicBool,
     progress: Mutex<Progress>,
-    /// The memory of what is deferred.
-    pub deferred_bytes: Gauge,
+    /// The size of what is deferred.
+    pub deferred_size: Gauge,
     /// Consecutive failed passes.
     failures: AtomicU32,
 }
@@ -49,9 +49,9 @@ pub struct Unit {
 impl Unit {
     fn new(fence: Fence) -> Arc<Self> {
         let progress = Progress::default();
-        let deferred_bytes = progress.deferred.gauge();
+        let deferred_size = progress.deferred.gauge();
         let (closed, failures) = Default::default();
-        Arc::new(Unit { fence, closed, progress: Mutex::new(progress), deferred_bytes, failures })
+        Arc::new(Unit { fence, closed, progress: Mutex::new(progress), deferred_size, failures })
     }
 
     /// Waits until no other pass runs; `None` if the unit was closed meanwhile.
@@ -145,9 +145,9 @@ impl Units {
         self.table.read().valid_until.is_some()
     }
 
-    /// The memory of what the open units have deferred.
-    pub fn deferred_bytes(&self) -> usize {
-        self.table.read().open.iter().flatten().map(|unit| unit.deferred_bytes.get()).sum()
+    /// The size of what the open units have deferred.
+    pub fn deferred_size(&self) -> Size {
+        self.table.read().open.iter().flatten().map(|unit| unit.deferred_size.get()).sum()
     }
 
     /// The number of open units.

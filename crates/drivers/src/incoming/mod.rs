@@ -89,6 +89,17 @@ pub struct Pending {
     pub more: bool,
 }
 
+/// How much a trim would free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimNeed {
+    /// Too little.
+    None,
+    /// Enough for a trim, which may wait.
+    Useful,
+    /// So much that a trim must not wait, or space is short.
+    Urgent,
+}
+
 /// How far a sack has been processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
@@ -175,9 +186,9 @@ pub trait Consume: Send + Sync + 'static {
     /// to time for all sacks of this process's workers; positions must not exceed those acknowledged.
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()>;
 
-    /// Whether a trim should not wait: the store keeps much that a trim would free, or space is short.
-    fn wants_trim(&self) -> bool {
-        true
+    /// How much a trim would free.
+    fn trim_need(&self) -> TrimNeed {
+        TrimNeed::Urgent
     }
 
     /// The positions of each sack, in one round trip to the store or to each of its servers.

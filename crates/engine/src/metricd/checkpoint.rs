@@ -12,19 +12,19 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{Engine, EngineError};
 
-/// How often the incoming store is asked whether it wants a trim.
+/// How often the incoming store is asked whether it needs a trim.
 const POLL: Duration = Duration::from_secs(2);
 
 /// How long a checkpoint waits after one that could not fold some sacks: their files would be wanted again at once, and
 /// the other sacks' measures would be folded before they are many.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// A checkpoint every `delay`, or earlier if the incoming store wants one.
+/// A checkpoint every `delay`, or earlier if it is needed.
 pub(super) async fn run(engine: Arc<Engine>, delay: Duration, mut stopped: watch::Receiver<bool>) {
     let mut last = Instant::now();
     let mut pause = Duration::ZERO;
     while super::sleep(delay.min(POLL), &mut stopped).await {
-        if last.elapsed() >= delay || last.elapsed() >= pause && engine.incoming.wants_trim() {
+        if last.elapsed() >= delay || last.elapsed() >= pause && engine.needs_checkpoint() {
             pause = if checkpoint(&engine).await { Duration::ZERO } else { RETRY.min(delay) };
             last = Instant::now();
         }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use gnudi_drivers::incoming::{
-    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Record,
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, Record, TrimNeed,
     memory::MemoryIncoming,
 };
 use gnudi_model::{MetricId, Numbering, Sack};
@@ -90,8 +90,8 @@ impl<T: Tap> Consume for TappedIncoming<T> {
         self.driver.trim(up_to).await
     }
 
-    fn wants_trim(&self) -> bool {
-        false
+    fn trim_need(&self) -> TrimNeed {
+        TrimNeed::None
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {

@@ -14,7 +14,7 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack};
 use super::{Journal, JournalFigures};
 use crate::{
     Figure,
-    incoming::{Append, Backlog, Batch, Consume, Incoming, Pending, Position, Positions, Result, Topology},
+    incoming::{Append, Backlog, Batch, Consume, Incoming, Pending, Position, Positions, Result, Topology, TrimNeed},
 };
 
 /// So many batches in a row must the store accept before the journal is written first again.
@@ -97,8 +97,8 @@ impl Consume for Journaled {
         self.store.trim(up_to).await
     }
 
-    fn wants_trim(&self) -> bool {
-        self.store.wants_trim()
+    fn trim_need(&self) -> TrimNeed {
+        self.store.trim_need()
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
@@ -244,8 +244,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = LocalIncoming::open(&root.path().join("log"), &LocalIncomingOptions::default()).unwrap();
         let journal = Journal::open(&root.path().join("journal"), &options()).unwrap();
-        assert!(!store.wants_trim());
-        assert!(!Journaled::new(journal, store).wants_trim());
+        assert_eq!(store.trim_need(), TrimNeed::None);
+        assert_eq!(Journaled::new(journal, store).trim_need(), TrimNeed::None);
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ use self::{
     queue::{Gate, WriteQueue},
     read::RecordsRead,
 };
-use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions};
+use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, TrimNeed};
 use crate::{
     OpenError,
     disk::{Disk, LocalDisk, remove_all},
@@ -392,12 +392,17 @@ impl Consume for LocalIncoming {
         trimmed.unwrap_or_else(|error| Err(IncomingError::Unavailable(stopping(error))))
     }
 
-    fn wants_trim(&self) -> bool {
+    fn trim_need(&self) -> TrimNeed {
         /// Segments that a trim would free.
-        const WANTED: usize = 2;
+        const USEFUL: usize = 2;
+        const URGENT: usize = 8;
         let shared = &self.shared;
-        let full = shared.full_segments();
-        shared.index.count_acknowledged(full.into_iter()) >= WANTED || shared.reserve.is_short()
+        match shared.index.count_acknowledged(shared.full_segments().into_iter()) {
+            _ if shared.reserve.is_short() => TrimNeed::Urgent,
+            URGENT.. => TrimNeed::Urgent,
+            USEFUL.. => TrimNeed::Useful,
+            _ => TrimNeed::None,
+        }
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
