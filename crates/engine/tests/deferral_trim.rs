@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use gnudi_drivers::{
     aggregates::AggregateStore as _,
-    incoming::{Consume as _, Position, Record},
+    incoming::{Consume as _, Position, Record, TrimNeed},
 };
 use gnudi_engine::{Engine, Metricd};
 use gnudi_model::{MetricId, Sack, SackId, Timestamp};
@@ -37,12 +37,13 @@ struct Watched {
     lost: Mutex<Option<String>>,
     /// A sack whose server does not respond.
     down: Option<Sack>,
+    trim_need: TrimNeed,
 }
 
 impl Watched {
-    fn log(store: Arc<Tapped>, down: Option<Sack>) -> Arc<TappedIncoming<Self>> {
+    fn log(store: Arc<Tapped>, down: Option<Sack>, trim_need: TrimNeed) -> Arc<TappedIncoming<Self>> {
         let (read, trimmed, lost) = Default::default();
-        TappedIncoming::new(2, Watched { store, read, trimmed, lost, down })
+        TappedIncoming::new(2, Watched { store, read, trimmed, lost, down, trim_need })
     }
 }
 
@@ -63,6 +64,10 @@ impl Tap for Watched {
 
     fn is_down(&self, sack: Sack) -> bool {
         self.down == Some(sack)
+    }
+
+    fn trim_need(&self) -> TrimNeed {
+        self.trim_need
     }
 
     async fn trimming(&self, up_to: &[(Sack, Position)]) {
@@ -91,7 +96,7 @@ impl Tap for Watched {
 async fn a_checkpoint_trims_only_what_is_folded() {
     let failures = (0..200).map(|write| write % 3 != 0).collect();
     let store = Arc::new(Tapped::failing(failures).deferring(true));
-    let incoming = Watched::log(store.clone(), None);
+    let incoming = Watched::log(store.clone(), None, TrimNeed::None);
     let indexer = indexer(METRICS, "medium").await;
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
@@ -112,7 +117,7 @@ async fn a_checkpoint_trims_only_what_is_folded() {
 async fn a_server_that_is_down_does_not_keep_the_logs_of_others() {
     let [other, down] = [0, 1].map(|id| Sack { count: sacks(2), id: SackId(id) });
     let store = Arc::new(Tapped::new(|_, writes| writes.len()));
-    let incoming = Watched::log(store.clone(), Some(down));
+    let incoming = Watched::log(store.clone(), Some(down), TrimNeed::None);
     let indexer = indexer(METRICS, "medium").await;
     let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
     let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_millis(2)));
@@ -121,4 +126,24 @@ async fn a_server_that_is_down_does_not_keep_the_logs_of_others() {
     until("it is trimmed", async || incoming.tap.trimmed.lock().get(&other) == Some(&newest)).await;
     metricd.stop().await;
     assert_eq!(*incoming.tap.lost.lock(), None);
+}
+
+/// Heads are written less often if more of the log is kept.
+#[tokio::test(start_paused = true)]
+async fn a_useful_trim_waits_until_folding_is_worth_it_and_an_urgent_one_does_not() {
+    for (need, rounds) in [(TrimNeed::Useful, 6), (TrimNeed::Urgent, 1)] {
+        let store = Arc::new(Tapped::new(|_, writes| writes.len()).deferring(true));
+        let incoming = Watched::log(store.clone(), None, need);
+        let indexer = indexer(METRICS, "medium").await;
+        let engine = Arc::new(Engine::new(indexer, incoming.clone(), store, || Timestamp::EPOCH));
+        let metricd = Metricd::start(engine.clone(), &options("test", Duration::from_hours(1)));
+        for round in 0..rounds {
+            assert!(!is_empty(&incoming).await || round == 0, "{need:?}: trimmed after {round} rounds");
+            engine.append(batch(0..METRICS, round)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        assert!(is_empty(&incoming).await, "{need:?}");
+        metricd.stop().await;
+        assert_eq!(*incoming.tap.lost.lock(), None);
+    }
 }

@@ -29,6 +29,11 @@ pub trait Tap: Send + Sync + 'static {
         false
     }
 
+    /// How much a trim would free.
+    fn trim_need(&self) -> TrimNeed {
+        TrimNeed::None
+    }
+
     /// Changes the positions of sacks.
     fn positions(&self, _sacks: &[Sack], _found: &mut [Positions]) {}
 }
@@ -91,7 +96,7 @@ impl<T: Tap> Consume for TappedIncoming<T> {
     }
 
     fn trim_need(&self) -> TrimNeed {
-        TrimNeed::None
+        self.tap.trim_need()
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>, IncomingError> {
