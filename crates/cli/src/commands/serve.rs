@@ -48,7 +48,7 @@ enum Worker {
 
 impl Worker {
     fn start(role: Role, store: &Store, config: &Config) -> Self {
-        if role == Role::Everything || !store.is_shared() {
+        if has_workers(role, store) {
             return Worker::Workers(super::start_metricd(store, config));
         }
         let name = super::process_name(store);
@@ -61,6 +61,10 @@ impl Worker {
             Worker::Presence(presence) => presence.stop().await,
         }
     }
+}
+
+fn has_workers(role: Role, store: &Store) -> bool {
+    role == Role::Everything || !store.is_shared()
 }
 
 pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
@@ -113,11 +117,6 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let socket = socket.listen(BACKLOG).with_context(|| format!("listening on {address}"))?;
     let address = socket.local_addr()?;
 
-    let part = {
-        let _on_workers = workers.enter();
-        Worker::start(role, &store, config)
-    };
-    super::exit_on_lost_tasks(store.engine.clone());
     // The certificate is for the server's public name, not for this address. Connections to our own socket need no
     // verification.
     let endpoint = endpoint(args, address, tls.is_some());
@@ -131,11 +130,14 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     let listener = Listener { socket, tls };
     let mut registry = Registry::default();
     // One of several APIs leaves the machine's figures to the process that collects them for all.
-    let host = match &part {
-        Worker::Workers(_) => host_collector(args, config, &sink)?,
-        Worker::Presence(_) => None,
-    };
+    let host = if has_workers(role, &store) { host_collector(args, config, &sink)? } else { None };
     let collectors = Collectors::start(args, config, &sink, host, &mut registry).await?;
+    // Once nothing else can fail: the other processes leave sacks to this one, and would wait for the end of its lease.
+    let part = {
+        let _on_workers = workers.enter();
+        Worker::start(role, &store, config)
+    };
+    super::exit_on_lost_tasks(store.engine.clone());
     let stopped = starting.finish();
     // Collectors post their last measures while requests are still served.
     let stop = async {
