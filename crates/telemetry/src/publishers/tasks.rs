@@ -1,7 +1,7 @@
 //! The tasks and threads that publishers start for themselves.
 //!
-//! They outlive their publisher, to publish what is still queued. So nobody waits for them; [`PublisherPanics`] reports
-//! their panics.
+//! They outlive their publisher, to publish what is still queued. [`PublisherPanics`] reports their panics, and waits for
+//! their end.
 
 use std::{
     io,
@@ -63,6 +63,12 @@ impl PublisherPanics {
             None => std::future::pending().await,
         }
     }
+
+    /// Waits until all tasks and threads have ended. Their publishers, and whatever starts others, must be dropped before.
+    pub async fn ended(mut self) {
+        // Each of them holds a sender.
+        while self.0.recv().await.is_some() {}
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +84,24 @@ mod tests {
         assert_eq!(panics.recv().await, "two");
         tokio::task::yield_now().await;
         assert!(panics.recv().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_all_can_be_waited_for() {
+        let (tasks, panics) = PublisherTasks::watched();
+        let (end, ending) = tokio::sync::oneshot::channel::<()>();
+        tasks.spawn("one", async move {
+            let _ = ending.await;
+        });
+        tasks.spawn("two", async { panic!("a defect") });
+        drop(tasks);
+        let mut ended = std::pin::pin!(panics.ended());
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+            assert!(ended.as_mut().now_or_never().is_none());
+        }
+        end.send(()).unwrap();
+        ended.await;
     }
 
     #[tokio::test]

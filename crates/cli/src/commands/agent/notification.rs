@@ -1,6 +1,6 @@
 //! `gnudi agent notification`, and the same within `gnudi serve --with notification`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use futures_util::future::try_join_all;
@@ -32,6 +32,10 @@ use crate::{
     },
     config::Config,
 };
+
+/// Timeout for what publishers have accepted and not sent yet. Where they retry for longer, the broker has the messages, except
+/// those in the queues of `notifier://` with `policy=queue`.
+const QUEUED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// `gnudi agent notification`
 pub fn run(args: &AgentArgs) -> Result<()> {
@@ -124,6 +128,11 @@ impl NotificationService {
             name = self.panics.recv() => Err(anyhow!("{name} has failed")),
         };
         keeping.abort();
+        // Its publishers end with it.
+        drop(self.agent);
+        if tokio::time::timeout(QUEUED_TIMEOUT, self.panics.ended()).await.is_err() {
+            tracing::warn!("publishers were still sending: what is only in their queues is lost");
+        }
         self.outbox.close().await;
         outcome
     }
