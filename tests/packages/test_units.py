@@ -60,6 +60,19 @@ def test_units_in_the_place_of_others_log_where_these_do(unpacked, names):
     assert rotated.startswith("/var/log/gnocchi/gnocchi-*.log /var/log/ceilometer/ceilometer-*.log {\n")
 
 
+def test_what_posts_to_the_server_stops_before_it(unpacked):
+    """systemd stops units in the reverse order of their start; without one it stops all at once."""
+    for name, servers in [
+        ("gnudi-statsd", ["gnudi-serve.service", "gnudi-api.service"]),
+        ("gnudi-amqpd", ["gnudi-serve.service", "gnudi-api.service"]),
+        ("gnudi-agent-notification", ["gnudi-serve.service", "gnudi-api.service", "rabbitmq-server.service"]),
+        ("gnocchi-statsd", ["gnocchi-api.service"]),
+        ("ceilometer-agent-notification", ["gnocchi-api.service", "rabbitmq-server.service"]),
+    ]:
+        unit = units.read((unpacked / UNITS.lstrip("/") / f"{name}.service").read_text())
+        assert unit["Unit"]["After"][-1].split() == servers, name
+
+
 def filtered_calls(filters):
     """The calls that `SystemCallFilter=` lines let through, and all others that systemd knows."""
     listed = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager"], capture_output=True, text=True, check=True).stdout
