@@ -92,7 +92,7 @@ fn run(
         password: password(),
         trust: args.trust.trust(),
     };
-    super::runtime(&config, command, Some(1))?.block_on(async {
+    super::run_service(super::runtime(&config, command, Some(1))?, async {
         super::ignore_hangup()?;
         collect(&config, &sink).await
     })

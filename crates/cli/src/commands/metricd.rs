@@ -20,7 +20,8 @@ const POLL_DELAY: Duration = Duration::from_millis(100);
 pub fn run(args: &MetricdArgs) -> Result<()> {
     let config = Config::load(&args.store.program)?;
     logging::start_service(&config, "metricd")?;
-    super::runtime(&config, "metricd", config.int("metricd", "workers"))?.block_on(async {
+    let runtime = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
+    super::run_service(runtime, async {
         super::ignore_hangup()?;
         let starting = super::Starting::begin()?;
         let metrics_listener = metrics::bind(args.metrics_listen.as_deref(), &config, "metricd")?;

@@ -64,6 +64,21 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
         .context("starting threads")
 }
 
+/// How long calls that block, such as looking up a host's address, may hold up the end of a service.
+const BLOCKED_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Runs a service to its end, and the runtime.
+fn run_service<T>(runtime: Runtime, service: impl Future<Output = T>) -> T {
+    let outcome = runtime.block_on(service);
+    end(runtime);
+    outcome
+}
+
+/// Ends a service's runtime; if it were dropped, it would wait for calls that block, however long they take.
+fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(BLOCKED_TIMEOUT);
+}
+
 /// The runtime of a command that only makes requests: this thread.
 fn own_thread() -> Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("starting threads")
@@ -354,6 +369,27 @@ mod tests {
             let stopped = starting.finish();
             tokio::time::timeout(Duration::from_secs(10), stopped).await.expect("the signal is lost");
         });
+    }
+
+    #[test]
+    fn a_call_that_blocks_does_not_hold_up_the_end() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (ended, end) = std::sync::mpsc::channel();
+        let service = std::thread::spawn(move || {
+            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            run_service(runtime, async move {
+                let (began, begun) = tokio::sync::oneshot::channel();
+                drop(tokio::task::spawn_blocking(move || {
+                    began.send(()).unwrap();
+                    released.recv()
+                }));
+                begun.await.unwrap();
+            });
+            ended.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(30)).expect("it ends");
+        drop(release);
+        service.join().unwrap();
     }
 
     #[tokio::test]

@@ -76,7 +76,9 @@ pub fn run(args: &ServeArgs, role: Role) -> Result<()> {
     let workers = super::runtime(&config, "metricd", config.int("metricd", "workers"))?;
     let requests = super::runtime(&config, "api", None)?;
     let metricd = workers.handle().clone();
-    requests.block_on(serve(args, role, &config, &metricd))
+    let served = super::run_service(requests, serve(args, role, &config, &metricd));
+    super::end(workers);
+    served
 }
 
 /// Raises the soft limit of open files, often 1,024, so that connections leave some for the store.

@@ -28,7 +28,7 @@ use crate::{
     commands::{
         beside,
         collectors::{Sink, until_stopped},
-        metrics,
+        metrics, run_service, runtime,
     },
     config::Config,
 };
@@ -42,7 +42,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
     let config = super::prepare(&args.program, "agent-notification")?;
     let threads = config.int("notification", "workers");
     let threads = threads.unwrap_or_else(|| crate::commands::processors() as i64);
-    crate::commands::runtime(&config, "notification", Some(threads))?.block_on(async {
+    run_service(runtime(&config, "notification", Some(threads))?, async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = NotificationService::new(&config, None, &mut registry)?;

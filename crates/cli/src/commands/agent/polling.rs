@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     args::PollingArgs,
-    commands::{beside, collectors::until_stopped, metrics},
+    commands::{beside, collectors::until_stopped, metrics, run_service, runtime},
     config::Config,
     keystone::trust,
 };
@@ -59,7 +59,7 @@ sources:
 /// `gnudi agent polling`
 pub fn run(args: &PollingArgs) -> Result<()> {
     let config = super::prepare(&args.agent.program, "agent-polling")?;
-    crate::commands::runtime(&config, "polling", Some(2))?.block_on(async {
+    run_service(runtime(&config, "polling", Some(2))?, async {
         crate::commands::ignore_hangup()?;
         let mut registry = Registry::default();
         let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
