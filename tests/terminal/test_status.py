@@ -3,7 +3,7 @@
 import json
 
 from support import gnudi as program
-from support.process import wait_until
+from support.process import free_port, wait_until
 
 
 def test_it_says_how_the_store_is(gnudi_prints):
@@ -59,6 +59,15 @@ def test_a_folder_is_asked_for_its_own_server_and_no_other(gnudi, tmp_path):
     (tmp_path / "none").mkdir()
     done = ask("--config-file", config)
     assert done.returncode == 3 and "no store was prepared here: run `gnudi upgrade`" in done.stderr
+
+
+def test_a_server_with_its_figures_elsewhere_is_well(gnudi):
+    server = gnudi(config=f"[api]\nmetrics_listen = 127.0.0.1:{free_port()}\n")
+    asked = ["status", "--endpoint", f"http://127.0.0.1:{server.port}"]
+    done = program.run(*asked)
+    assert done.returncode == 0 and "128 sacks, 0 measures wait" in done.stdout and "? measures/s accepted" in done.stdout, done.stderr
+    figures = json.loads(program.run(*asked, "-f", "json").stdout)["server"]
+    assert figures["requests_per_second"] is figures["disk_free_bytes"] is None and len(figures["processors"]) == 1
 
 
 def test_rates_are_of_now(server, gnudi_prints):

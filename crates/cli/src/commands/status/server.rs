@@ -11,7 +11,8 @@ use serde::Serialize;
 /// Time between the two reads of a single report.
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
-/// One server's figures; `None` if not available, as the disk with shared engines.
+/// One server's figures; `None` if not available, as the disk with shared engines, or all of `/metrics` where
+/// the server shows it at another address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServerFigures {
     pub version: Option<String>,
@@ -53,11 +54,11 @@ impl Observer {
         let (before, before_at) = if let Some(seen) = self.seen {
             seen
         } else {
-            let seen = (counters(&client.figures().await?), Instant::now());
+            let seen = (counters(&figures(client).await?), Instant::now());
             tokio::time::sleep(RATE_SPAN).await;
             seen
         };
-        let text = client.figures().await?;
+        let text = figures(client).await?;
         let status = client.status().await?;
         let (now, at) = (counters(&text), Instant::now());
         self.seen = Some((now, at));
@@ -80,6 +81,14 @@ impl Observer {
             processors: status.processors,
             metrics_waiting: status.backlog.metrics,
         })
+    }
+}
+
+/// The server's `/metrics`; empty if they are at another address (`[api] metrics_listen`).
+async fn figures(client: &Client) -> Result<String> {
+    match client.figures().await {
+        Err(error) if error.status() == Some(404) => Ok(String::new()),
+        answer => Ok(answer?),
     }
 }
 
