@@ -1,7 +1,7 @@
 //! The API as a value: takes a request, returns a response. `gnudi_server` binds it to sockets; tests call it
 //! directly.
 
-use std::{io, panic::AssertUnwindSafe, sync::Arc};
+use std::{io, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use gnudi_access::{Audit, Caller, Peer, QuotaFigures, Quotas};
@@ -38,6 +38,9 @@ use crate::{
 
 /// A body that is longer than this is not drained after a 401.
 const UNKNOWN_DRAINED_BYTES_MAX: u64 = 64 << 10;
+
+/// How long `/metrics` waits for the size of the backlog: less than a scrape of Prometheus may take (10 seconds).
+const BACKLOG_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How caches treat a response without directives of its own. It is for its caller only, and caches do not know the header that
 /// names the caller: `X-Auth-Token`, or a proxy's.
@@ -137,14 +140,20 @@ impl App {
 
     /// All metrics in Prometheus' text format.
     pub async fn figures_text(&self) -> String {
-        // On an error the other metrics are still shown: they are needed most when a store fails.
-        match self.engine.backlog().await {
-            Ok(backlog) => {
-                self.figures.backlog_measures.set(backlog.measures as i64);
-                self.figures.backlog_bytes.set(backlog.bytes as i64);
+        // On an error, or without an answer, the other metrics are still shown: they are needed most when a store fails.
+        let asked = tokio::time::timeout(BACKLOG_TIMEOUT, self.engine.backlog()).await;
+        let backlog = match asked {
+            Ok(Ok(backlog)) => Some(backlog),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the backlog is not known");
+                None
             }
-            Err(error) => tracing::warn!(%error, "the backlog is not known"),
-        }
+            Err(_) => {
+                tracing::warn!("the backlog is not known: no answer in time");
+                None
+            }
+        };
+        self.figures.backlog.set(backlog);
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry.lock());
