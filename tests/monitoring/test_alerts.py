@@ -58,8 +58,8 @@ CASES = {
     "GnudiAgentDisconnected": ({"gnudi_notification_connected": level(1)}, {"gnudi_notification_connected": level(0)}),
     "GnudiAgentBehind": ({"gnudi_notification_oldest_seconds": level(500)}, {"gnudi_notification_oldest_seconds": level(700)}),
     "GnudiAgentSetsAside": ({"gnudi_notification_set_aside_total": STILL}, {"gnudi_notification_set_aside_total": stepping(1)}),
-    "GnudiAgentDrops": ({"gnudi_notification_undecodable_total": STILL, "gnudi_gnocchi_rejected_total": STILL,
-                         'gnudi_publisher_lost_total publisher="udp"': STILL}, {'gnudi_publisher_lost_total publisher="udp"': stepping(1)}),
+    "GnudiAgentDrops": ({"gnudi_notification_aside_dropped_total": STILL, 'gnudi_publisher_lost_total publisher="udp"': STILL},
+                        {"gnudi_notification_aside_dropped_total": stepping(1)}),
     "GnudiAgentStoreFails": ({"gnudi_gnocchi_retries_total": growing(1), "gnudi_gnocchi_samples_total": growing(1)},
                              {"gnudi_gnocchi_samples_total": STILL}),
     "GnudiPollingFails": ({"gnudi_polling_failures_total": STILL, "gnudi_polling_discovery_failures_total": STILL},
@@ -73,7 +73,7 @@ ALONE = {
     "GnudiFaultOfTheProgram": ["gnudi_api_panics_total", "gnudi_metricd_measures_set_aside_total"],
     "GnudiDamaged": ["gnudi_incoming_damaged_total", "gnudi_aggregates_damaged_total", "gnudi_metricd_damaged_total",
                      "gnudi_index_damaged_total"],
-    "GnudiAgentDrops": ['gnudi_publisher_lost_total publisher="udp"'],
+    "GnudiAgentDrops": ["gnudi_notification_aside_dropped_total", 'gnudi_publisher_lost_total publisher="udp"'],
 }
 
 
