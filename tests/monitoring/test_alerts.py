@@ -55,7 +55,7 @@ CASES = {
     "GnudiPassesFail": ({"gnudi_metricd_passes_failed_total": STILL}, {"gnudi_metricd_passes_failed_total": growing(1)}),
     "GnudiDropsLateMeasures": ({"gnudi_metricd_measures_late_total": growing(9), "gnudi_metricd_measures_folded_total": growing(100)},
                                {"gnudi_metricd_measures_late_total": growing(11)}),
-    "GnudiAgentDisconnected": ({"gnudi_notification_connected": level(1)}, {"gnudi_notification_connected": level(0)}),
+    "GnudiAgentDisconnected": ({"gnudi_notification_connected": level(2), "gnudi_notification_brokers": level(2)}, {"gnudi_notification_connected": level(1)}),
     "GnudiAgentBehind": ({"gnudi_notification_oldest_seconds": level(500)}, {"gnudi_notification_oldest_seconds": level(700)}),
     "GnudiAgentSetsAside": ({"gnudi_notification_set_aside_total": STILL}, {"gnudi_notification_set_aside_total": stepping(1)}),
     "GnudiAgentDrops": ({"gnudi_notification_aside_dropped_total": STILL, 'gnudi_publisher_lost_total publisher="udp"': STILL},

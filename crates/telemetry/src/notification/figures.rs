@@ -138,6 +138,7 @@ impl Collector for NotificationFiguresCollector {
             ("oldest_seconds", "Age of the oldest notification in flight", self.0.oldest_seconds()),
             ("in_flight", "Notifications received and not yet acknowledged", in_flight),
             ("in_flight_bytes", "Their bytes", in_flight_bytes),
+            ("brokers", "Brokers to consume from", consumers.len() as f64),
             ("connected", "Brokers that are connected", connected),
             ("aside", "Notifications that wait in the queue for what cannot be published", aside),
         ] {
