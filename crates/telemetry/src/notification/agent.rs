@@ -154,8 +154,10 @@ impl InFlightMessage {
         let first = self.attempt();
         async move {
             let settled = AssertUnwindSafe(self.settle(first)).catch_unwind().await;
-            self.settler.settle(self.delivery.ticket, settled.unwrap_or(Outcome::Returned));
-            self.shared.handler.figures.ended(self.number);
+            let (settled, figures) = (settled.unwrap_or(Outcome::Returned), &self.shared.handler.figures);
+            figures.acknowledged.inc_by(u64::from(settled == Outcome::Done));
+            self.settler.settle(self.delivery.ticket, settled);
+            figures.ended(self.number);
         }
     }
 
@@ -211,18 +213,13 @@ impl InFlightMessage {
         tries: u32,
     ) -> Outcome {
         // If it is requeued or set aside, its next delivery is not a duplicate: its bad part was stored nowhere.
-        let outcome = if let Some(reason) = bad {
-            self.set_aside(&reason, tries).await
-        } else {
-            if let Some((id, turn)) = turn {
-                self.shared.handler.duplicates.lock().acknowledged(id, &turn);
-            }
-            Outcome::Done
-        };
-        if outcome == Outcome::Done {
-            self.shared.handler.figures.acknowledged.inc();
+        if let Some(reason) = bad {
+            return self.set_aside(&reason, tries).await;
         }
-        outcome
+        if let Some((id, turn)) = turn {
+            self.shared.handler.duplicates.lock().acknowledged(id, &turn);
+        }
+        Outcome::Done
     }
 
     /// Settles the message once it is in the aside queue.
@@ -443,6 +440,24 @@ mod tests {
         agent.receive_until(&mut inbox, &mut JoinSet::new(), settle).await;
         assert_eq!(outcomes, [Outcome::Done; 2]);
         assert_eq!(*taking.messages.lock(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whatever_is_acknowledged_is_counted() {
+        let agent = agent(&Arc::default(), &Arc::default());
+        let (mut inbox, deliveries, mut settled) = Inbox::new();
+        // One that is set aside, one that is published, and its duplicate.
+        let bodies = [Bytes::from_static(b"\xff"), body(&[good()]), body(&[good()])];
+        for (body, tag) in bodies.iter().zip(1..) {
+            assert!(deliveries.send(delivery(body, tag)).is_ok());
+        }
+        let settle = async {
+            for _ in &bodies {
+                assert_eq!(settled.recv().await.expect("it is settled").1, Outcome::Done);
+            }
+        };
+        agent.receive_until(&mut inbox, &mut JoinSet::new(), settle).await;
+        assert_eq!(agent.shared.handler.figures.acknowledged.get(), 3);
     }
 
     #[tokio::test(start_paused = true)]
