@@ -42,6 +42,11 @@ def test_metrics_page(gnudi):
     assert any(value == 7 for name, value in moved.items() if "measures" in name), moved
 
 
+def test_the_disks_free_space_is_known_without_a_reserve(gnudi):
+    figures = scrape(gnudi(config="[storage]\ndisk_reserve_bytes = 0\n").client())
+    assert figures["gnudi_disk_free_bytes"] > 0 and figures["gnudi_disk_reserve_bytes"] == 0
+
+
 def test_figures_have_an_address_of_their_own(gnudi):
     port = free_port()
     client = gnudi(config=f"[api]\nmetrics_listen = 127.0.0.1:{port}\n").client()

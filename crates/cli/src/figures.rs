@@ -1,10 +1,11 @@
 //! Metrics of the engine and the drivers, for `/metrics`.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use gnudi_drivers::{
     Figure, FigureValue,
     aggregates::{AggregateStore, local::LocalAggregates},
+    disk::{Disk as _, LocalDisk},
     incoming::{Incoming, journal::JournalFigures, log::LocalIncoming},
     reserve::Reserve,
 };
@@ -22,8 +23,15 @@ struct StoreFigures {
     indexer: Arc<CachedIndexer<SqlIndexer>>,
     incoming: Arc<dyn Incoming>,
     aggregates: Arc<dyn AggregateStore>,
-    /// Set for the embedded store.
-    local: Option<(Arc<LocalIncoming>, Arc<LocalAggregates>, Reserve)>,
+    local: Option<LocalParts>,
+}
+
+/// Of an embedded store.
+struct LocalParts {
+    incoming: Arc<LocalIncoming>,
+    aggregates: Arc<LocalAggregates>,
+    reserve: Reserve,
+    data_dir: PathBuf,
 }
 
 impl StoreFigures {
@@ -33,10 +41,12 @@ impl StoreFigures {
             indexer: store.indexer.clone(),
             incoming: store.incoming.clone(),
             aggregates: store.aggregates.clone(),
-            local: store
-                .local
-                .as_ref()
-                .map(|local| (local.incoming.clone(), local.aggregates.clone(), local.reserve.clone())),
+            local: store.local.as_ref().map(|local| LocalParts {
+                incoming: local.incoming.clone(),
+                aggregates: local.aggregates.clone(),
+                reserve: local.reserve.clone(),
+                data_dir: local.dir.path().to_owned(),
+            }),
         }
     }
 }
@@ -74,8 +84,13 @@ impl Collector for StoreFigures {
         }
         encode_shared(&mut encoder, "incoming", self.incoming.shared_figures())?;
         encode_shared(&mut encoder, "aggregates", self.aggregates.shared_figures())?;
-        let Some((incoming, aggregates, reserve)) = &self.local else { return Ok(()) };
+        let Some(LocalParts { incoming, aggregates, reserve, data_dir }) = &self.local else { return Ok(()) };
         encode_log(&mut encoder, incoming)?;
+        // Also without a reserve.
+        if let Ok(space) = LocalDisk.space(data_dir) {
+            let help = "Free bytes on the disk of the data directory, without the reserve";
+            gauge(&mut encoder, "gnudi_disk_free_bytes", help, space.free_bytes as f64)?;
+        }
         encode_reserve(&mut encoder, reserve)?;
         encode_aggregates(&mut encoder, aggregates)
     }
@@ -118,8 +133,6 @@ fn encode_log(encoder: &mut DescriptorEncoder, incoming: &LocalIncoming) -> fmt:
 
 fn encode_reserve(encoder: &mut DescriptorEncoder, reserve: &Reserve) -> fmt::Result {
     let space = reserve.figures();
-    let help = "Free bytes on the disk of the data directory, without the reserve";
-    gauge(encoder, "gnudi_disk_free_bytes", help, space.free_bytes as f64)?;
     let help = "Bytes to reserve on that disk for deletions, the index and acknowledgements";
     gauge(encoder, "gnudi_disk_reserve_bytes", help, space.wanted_bytes as f64)?;
     let help = "Bytes of the reserve that exist now: 0 while the disk is full";
