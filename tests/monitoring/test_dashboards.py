@@ -197,6 +197,13 @@ def test_every_figure_that_a_page_names_exists(scraped):
     wait_for_none(missing)
 
 
+def test_every_process_shows_its_restarts(scraped):
+    """GnudiRestartsOften is for all of them."""
+    _, prometheus = scraped
+    for _, port in prometheus.targets:
+        assert b"\ngnudi_process_cpu_seconds_total " in http(port, "GET", "/metrics")[1]
+
+
 def test_variables_have_values(scraped):
     server, prometheus = scraped
     for name in BOARDS:

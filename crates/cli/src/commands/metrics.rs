@@ -10,11 +10,12 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpListener,
+    runtime::Handle,
     sync::Semaphore,
     task::JoinSet,
 };
 
-use crate::{args::host_and_port, config::Config};
+use crate::{args::host_and_port, config::Config, process_figures::ProcessFigures};
 
 /// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -84,15 +85,16 @@ pub fn bind(argument: Option<&str>, config: &Config, section: &str) -> Result<Op
     Ok(Some(listener))
 }
 
-/// Serves an agent's metrics if the command line or ceilometer.conf names an address, until the returned
-/// tasks are dropped.
+/// Serves an agent's metrics, and those of its process, if the command line or ceilometer.conf names an address, until
+/// the returned tasks are dropped.
 pub fn serve_if_configured(
     argument: Option<&str>,
     config: &Config,
-    registry: Registry,
+    mut registry: Registry,
 ) -> Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
     if let Some(listener) = bind(argument, config, "agent")? {
+        registry.register_collector(Box::new(ProcessFigures::of(vec![("agent", Handle::current())])));
         tasks.spawn(serve(listener, None, Arc::new(registry)));
     }
     Ok(tasks)
