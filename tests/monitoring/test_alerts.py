@@ -117,6 +117,13 @@ def test_it_fires_by_each_figure_of_a_process_that_lacks_the_others(tmp_path, al
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("store", ["incoming", "aggregates"])
+def test_damage_that_a_start_finds_is_told(tmp_path, store):
+    """Hours after the last process: there is no sample before the damage."""
+    done = promtool(tmp_path, unit_test({f"gnudi_{store}_damaged_total": f"_x{MINUTES - 4} 3+0x4"}, ["GnudiDamaged"]))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_promtool_tells_an_alert_that_stays_silent(tmp_path):
     done = promtool(tmp_path, unit_test(CASES["GnudiDown"][0], ["GnudiDown"]))
     assert done.returncode != 0 and "GnudiDown" in done.stdout + done.stderr
