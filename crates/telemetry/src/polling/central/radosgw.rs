@@ -86,13 +86,15 @@ pub(super) fn pollsters(cloud: &Cloud, options: &RadosgwOptions) -> Vec<Arc<dyn 
 }
 
 impl RadosgwAccount {
-    /// The response to `GET /admin/WHAT` for a project; `None` for an unknown project.
-    async fn admin_get(
+    /// The response to `GET /admin/WHAT` for a project, read; `None` for an unknown project. `kind` is what it should be.
+    async fn admin_get<T>(
         &self,
         what: &str,
         project: &str,
         query: &[(&str, &str)],
-    ) -> Result<Option<Value>, CloudError> {
+        read: fn(&Value) -> Option<T>,
+        kind: &str,
+    ) -> Result<Option<T>, CloudError> {
         let RadosgwOptions { service_type, service_name, keys, implicit_tenants, http } = &*self.options;
         let endpoint = self.cloud.endpoint_named(service_type.as_deref(), service_name.as_deref()).await?;
         let failed = |error: String| CloudError::Failed(format!("{endpoint}: {error}"));
@@ -115,42 +117,27 @@ impl RadosgwAccount {
         let request = request.body(Bytes::new()).map_err(|error| failed(error.to_string()))?;
         let _place = self.cloud.place().await;
         let answer = http.send(request).await.map_err(|error| failed(error.to_string()))?;
-        match answer.status {
-            StatusCode::OK if answer.body.is_empty() => Ok(Some(Value::Object(Map::new()))),
-            StatusCode::OK => {
-                let read = serde_json::from_slice(&answer.body);
-                read.map(Some).map_err(|error| CloudError::Failed(format!("{url}: {error}")))
+        let answer = match answer.status {
+            StatusCode::OK if answer.body.is_empty() => Value::Object(Map::new()),
+            StatusCode::OK => serde_json::from_slice(&answer.body)
+                .map_err(|error| CloudError::Failed(format!("{url}: {error}")))?,
+            StatusCode::NOT_FOUND => return Ok(None),
+            status => {
+                return Err(CloudError::Refused { url, status: status.as_u16(), text: answer.text() });
             }
-            StatusCode::NOT_FOUND => Ok(None),
-            status => Err(CloudError::Refused { url, status: status.as_u16(), text: answer.text() }),
-        }
-    }
-
-    /// The same, read; `kind` is what it should be.
-    async fn admin_read<T>(
-        &self,
-        what: &str,
-        project: &str,
-        query: &[(&str, &str)],
-        read: fn(&Value) -> Option<T>,
-        kind: &str,
-    ) -> Result<Option<T>, CloudError> {
-        let Some(answer) = self.admin_get(what, project, query).await? else { return Ok(None) };
+        };
         read(&answer).map(Some).ok_or_else(|| CloudError::Failed(format!("{project}: not a {kind}")))
-    }
-
-    async fn buckets(&self, project: &str) -> Result<Option<Buckets>, CloudError> {
-        self.admin_read("bucket", project, &[("stats", "true")], buckets, "list of buckets").await
     }
 
     /// Resources with their volumes; `None` for an unknown project.
     async fn volumes(&self, cycle: &Cycle, project: &str) -> Result<Option<Vec<(String, i64)>>, CloudError> {
         let own = |volume: i64| vec![(project.to_owned(), volume)];
         if let RadosgwFigure::Requests = self.figure {
-            let requests = self.admin_read("usage", project, &[], requests, "summary of requests");
+            let requests = self.admin_get("usage", project, &[], requests, "summary of requests");
             return Ok(requests.await?.map(own));
         }
-        let found = cycle.shared(format!("radosgw buckets {project}"), || self.buckets(project)).await;
+        let ask = || self.admin_get("bucket", project, &[("stats", "true")], buckets, "list of buckets");
+        let found = cycle.shared(format!("radosgw buckets {project}"), ask).await;
         let Some(buckets) = found.as_ref().as_ref().map_err(Clone::clone)? else { return Ok(None) };
         let sum = |of: fn(&Bucket) -> i64| buckets.parts.iter().map(of).fold(0, i64::saturating_add);
         let each = |of: fn(&Bucket) -> i64| {
