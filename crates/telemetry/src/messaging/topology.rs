@@ -59,8 +59,6 @@ enum Variant {
     Passive,
 }
 
-const WAYS: [Variant; 3] = [Variant::AsWanted, Variant::NotDurable, Variant::Passive];
-
 impl Variant {
     /// Which variant succeeded, for the log; `None`: the requested one.
     fn description(self) -> Option<&'static str> {
@@ -87,21 +85,17 @@ impl<'a> Declarer<'a> {
 
     /// A topic exchange.
     pub async fn exchange(&mut self, name: &str) -> Result<()> {
-        for way in WAYS {
+        let wanted = self.options;
+        let declare = |channel: Channel, variant: Variant| async move {
             let options = ExchangeDeclareOptions {
-                passive: matches!(way, Variant::Passive),
-                durable: self.options.is_durable() && !matches!(way, Variant::NotDurable),
-                auto_delete: self.options.auto_delete,
+                passive: matches!(variant, Variant::Passive),
+                durable: wanted.is_durable() && !matches!(variant, Variant::NotDurable),
+                auto_delete: wanted.auto_delete,
                 ..ExchangeDeclareOptions::default()
             };
-            let kind = ExchangeKind::Topic;
-            let declared =
-                self.channel.exchange_declare(name.into(), kind, options, FieldTable::default()).await;
-            if self.is_settled(declared, "exchange", name, way).await? {
-                return Ok(());
-            }
-        }
-        Err(MessagingError(format!("exchange {name} exists with other properties")))
+            channel.exchange_declare(name.into(), ExchangeKind::Topic, options, FieldTable::default()).await
+        };
+        self.declare("exchange", name, declare).await
     }
 
     pub async fn queue(&mut self, name: &str) -> Result<()> {
@@ -109,23 +103,20 @@ impl<'a> Declarer<'a> {
     }
 
     pub async fn queue_of(&mut self, name: &str, wanted: QueueOptions) -> Result<()> {
-        for way in WAYS {
+        let declare = |channel: Channel, variant: Variant| async move {
             let options = QueueDeclareOptions {
-                passive: matches!(way, Variant::Passive),
-                durable: wanted.is_durable() && !matches!(way, Variant::NotDurable),
+                passive: matches!(variant, Variant::Passive),
+                durable: wanted.is_durable() && !matches!(variant, Variant::NotDurable),
                 auto_delete: wanted.auto_delete,
                 ..QueueDeclareOptions::default()
             };
-            let arguments = match way {
+            let arguments = match variant {
                 Variant::AsWanted => wanted.arguments(),
                 Variant::NotDurable | Variant::Passive => FieldTable::default(),
             };
-            let declared = self.channel.queue_declare(name.into(), options, arguments).await.map(drop);
-            if self.is_settled(declared, "queue", name, way).await? {
-                return Ok(());
-            }
-        }
-        Err(MessagingError(format!("queue {name} exists with other properties")))
+            channel.queue_declare(name.into(), options, arguments).await.map(drop)
+        };
+        self.declare("queue", name, declare).await
     }
 
     pub async fn bind(&self, queue: &str, exchange: &str, routing_key: &str) -> Result<()> {
@@ -140,30 +131,28 @@ impl<'a> Declarer<'a> {
         self.channel
     }
 
-    /// Whether the declaration succeeded; otherwise the channel is ready for the next variant.
-    async fn is_settled(
+    /// Tries the variants of a declaration, after each refusal on a new channel.
+    async fn declare<F: Future<Output = Result<(), lapin::Error>>>(
         &mut self,
-        declared: Result<(), lapin::Error>,
         what: &str,
         name: &str,
-        way: Variant,
-    ) -> Result<bool> {
-        let failure = match declared {
-            Ok(()) => {
-                if let Some(taken) = way.description() {
+        declare: impl Fn(Channel, Variant) -> F,
+    ) -> Result<()> {
+        for variant in [Variant::AsWanted, Variant::NotDurable, Variant::Passive] {
+            let Err(failure) = declare(self.channel.clone(), variant).await else {
+                if let Some(taken) = variant.description() {
                     tracing::info!(what, name, taken, "exists with other properties");
                 }
-                return Ok(true);
+                return Ok(());
+            };
+            let is_other = matches!(failure.kind(), ErrorKind::ProtocolError(reason) if reason.get_id() == PRECONDITION_FAILED);
+            if !is_other {
+                return Err(MessagingError(format!("{what} {name}: {failure}")));
             }
-            Err(failure) => failure,
-        };
-        let is_other = matches!(failure.kind(), ErrorKind::ProtocolError(reason) if reason.get_id() == PRECONDITION_FAILED);
-        if !is_other {
-            return Err(MessagingError(format!("{what} {name}: {failure}")));
+            tracing::debug!(what, name, way = ?variant, %failure, "declared with other properties by another program");
+            self.channel = self.connection.create_channel().await.map_err(error)?;
         }
-        tracing::debug!(what, name, ?way, %failure, "declared with other properties by another program");
-        self.channel = self.connection.create_channel().await.map_err(error)?;
-        Ok(false)
+        Err(MessagingError(format!("{what} {name} exists with other properties")))
     }
 }
 
