@@ -93,7 +93,7 @@ async fn main() {
         if line["wait"] == true {
             let mut outcomes = Vec::new();
             for receipt in receipts.drain(..) {
-                outcomes.push(receipt.await.map_or_else(|error| json!(error.reason), |()| Value::Null));
+                outcomes.push(receipt.await.map_or_else(|error| json!(error.0), |()| Value::Null));
             }
             println!("{}", Value::Array(outcomes));
         }

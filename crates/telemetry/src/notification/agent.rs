@@ -189,7 +189,7 @@ impl InFlightMessage {
                             return self.published(turn, bad.map(|bad| bad.reason), tries).await;
                         }
                         // Another try would repeat the message to the publishers that have it.
-                        Ok(Err(error)) => return self.set_aside(&error.reason, tries).await,
+                        Ok(Err(error)) => return self.set_aside(&error.0, tries).await,
                         Err(_) => PANIC.to_owned(),
                     }
                 }
@@ -520,7 +520,7 @@ mod tests {
     async fn what_is_refused_for_good_is_set_aside_at_once() {
         let refused = |error| Arc::new(Taking { error: Some(error), ..Taking::default() });
         let body = body(&[good()]);
-        let taking = refused(PublishError::new("attributes of instance r: no".to_owned()));
+        let taking = refused(PublishError("attributes of instance r: no".to_owned()));
         let aside = Arc::<Aside>::default();
         assert_eq!(outcomes(&taking, &aside, &body, 1).await, [Outcome::Done]);
         // Not again: other publishers may have it.

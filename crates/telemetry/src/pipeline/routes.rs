@@ -154,7 +154,7 @@ mod tests {
 
     impl Publisher for Seen {
         fn samples(&self, _: &[Sample<'_>]) -> Receipt {
-            Receipt::failed(PublishError::new("no samples".to_owned()))
+            Receipt::failed(PublishError("no samples".to_owned()))
         }
 
         fn events(&self, events: &[Event]) -> Receipt {

@@ -78,7 +78,7 @@ impl FilePublisher {
         let (done, written) = oneshot::channel();
         // If the thread has ended, the job is dropped, and the receipt fails.
         self.jobs.send(Job { lines, done }).ok();
-        let ended = |_| PublishError::new("the thread that writes the file has ended".to_owned());
+        let ended = |_| PublishError("the thread that writes the file has ended".to_owned());
         Receipt::of(async move { written.await.map_err(ended) })
     }
 }

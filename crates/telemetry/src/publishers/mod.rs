@@ -45,16 +45,8 @@ pub use zaqar::ZaqarPublisher;
 
 /// Why a part of a message was not published, in spite of retries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct PublishError {
-    pub reason: String,
-}
-
-impl PublishError {
-    pub fn new(reason: String) -> Self {
-        PublishError { reason }
-    }
-}
+#[error("{0}")]
+pub struct PublishError(pub String);
 
 /// Resolves when the data is safe: acknowledged by the store, or as safe as the publisher promises (a datagram was
 /// sent).
@@ -94,7 +86,7 @@ pub trait Publisher: Send + Sync {
 
     /// Publishers of samples only are opened for nothing else.
     fn events(&self, _events: &[Event]) -> Receipt {
-        Receipt::failed(PublishError::new("publishes samples only".to_owned()))
+        Receipt::failed(PublishError("publishes samples only".to_owned()))
     }
 }
 

@@ -262,7 +262,7 @@ impl NotifierState {
         if let Policy::Default { failures_max } = self.policy {
             let failed = self.deliver(message, failures_max.map(|max| max - 1)).await;
             return failed.zip(failures_max).map_or(Ok(()), |(error, max)| {
-                Err(PublishError::new(format!("the broker did not take it in {max} tries: {error}")))
+                Err(PublishError(format!("the broker did not take it in {max} tries: {error}")))
             });
         }
         if self.deliver(message, Some(0)).await.is_some() {

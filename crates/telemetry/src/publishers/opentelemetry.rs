@@ -144,7 +144,7 @@ mod tests {
         for _ in 0..2 {
             publisher.samples(&samples).await.unwrap();
         }
-        let reason = publisher.samples(&samples).await.unwrap_err().reason;
+        let reason = publisher.samples(&samples).await.unwrap_err().0;
         assert!(reason.ends_with("refuses: 1 data points: too old"), "{reason}");
         publisher.samples(&samples).await.unwrap();
         assert_eq!((counts.published.get(), counts.lost.get()), (6, 0));

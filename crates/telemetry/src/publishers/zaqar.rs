@@ -100,7 +100,7 @@ impl Queue {
     /// Posts until Zaqar accepts or rejects it.
     async fn post(&self, body: &Bytes, items: usize) -> Result<(), PublishError> {
         let delivered = self.health.deliver(&self.counts, items, None, || self.attempt(body)).await;
-        let refused = |answer: String| PublishError::new(format!("queue {} refuses: {answer}", self.name));
+        let refused = |answer: String| PublishError(format!("queue {} refuses: {answer}", self.name));
         delivered.map(drop).map_err(refused)
     }
 

@@ -155,7 +155,7 @@ impl Batch {
         receipt: oneshot::Sender<Result<(), PublishError>>,
         failure: Option<String>,
     ) {
-        self.messages.push(PendingReceipt { receipt, failure: failure.map(PublishError::new) });
+        self.messages.push(PendingReceipt { receipt, failure: failure.map(PublishError) });
     }
 
     /// Groups the measures by metric, in the order in which they were added. Call once, before `body`.
@@ -277,7 +277,7 @@ impl Batch {
                 measures += 1;
                 self.messages[entry.message as usize]
                     .failure
-                    .get_or_insert_with(|| PublishError::new(why.to_owned()));
+                    .get_or_insert_with(|| PublishError(why.to_owned()));
             }
         }
         measures

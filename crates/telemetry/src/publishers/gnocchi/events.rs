@@ -82,7 +82,7 @@ async fn carry_out(shared: &PublisherState, action: Action) {
         shared.store.figures().events.inc();
     }
     // The receiver may be gone.
-    let _ = done.send(outcome.map_err(PublishError::new));
+    let _ = done.send(outcome.map_err(PublishError));
 }
 
 async fn create(

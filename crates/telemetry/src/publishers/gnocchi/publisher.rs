@@ -214,7 +214,7 @@ fn receipt(shared: Arc<PublisherState>, receivers: Vec<Answered>) -> Receipt {
                 Ok(answered) => answered,
                 // A panic has dropped the sender.
                 Err(_) if !shared.is_closed.load(Ordering::Relaxed) => {
-                    Err(PublishError::new("a panic while it was published to the store".to_owned()))
+                    Err(PublishError("a panic while it was published to the store".to_owned()))
                 }
                 // The publisher has ended: never resolve, so that nothing counts as published or as refused.
                 Err(_) => std::future::pending().await,
@@ -310,7 +310,7 @@ impl PublisherState {
         }
         self.store.figures().rejected.inc_by(rejected);
         if inner.open.len() == before {
-            let _ = sender.send(failure.map_or(Ok(()), |failure| Err(PublishError::new(failure))));
+            let _ = sender.send(failure.map_or(Ok(()), |failure| Err(PublishError(failure))));
             return;
         }
         if was_empty {

@@ -115,8 +115,7 @@ impl HttpEndpoint {
         let _place = self.posts.acquire().await.expect("never closed");
         let attempt = || self.attempt(sub_path, body.clone(), check);
         let delivered = self.health.deliver(&self.counts, items, self.retries_max, attempt).await;
-        let refused =
-            |answer: String| PublishError::new(format!("{}{sub_path} refuses: {answer}", self.base));
+        let refused = |answer: String| PublishError(format!("{}{sub_path} refuses: {answer}", self.base));
         if delivered.map_err(refused)?.is_some() {
             self.counts.lost.inc_by(items as u64);
         }

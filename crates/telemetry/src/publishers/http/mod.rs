@@ -58,7 +58,7 @@ impl HttpPublisher {
 pub fn begin(work: impl Future<Output = Result<(), PublishError>> + Send + 'static) -> Receipt {
     let task = tokio::spawn(work);
     Receipt::of(async move {
-        task.await.unwrap_or_else(|error| Err(PublishError::new(format!("a publisher failed: {error}"))))
+        task.await.unwrap_or_else(|error| Err(PublishError(format!("a publisher failed: {error}"))))
     })
 }
 
