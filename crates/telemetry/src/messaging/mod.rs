@@ -23,6 +23,7 @@ pub(crate) mod url;
 pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
+pub use nonfinite::INTEGER_DIGITS_MAX;
 pub use outbox::{AmqpOutbox, Outbox, Outgoing};
 pub use topology::{QueueOptions, QuorumOptions};
 pub use url::{BadUrl, Host, TransportUrl};

@@ -14,7 +14,7 @@ use super::unescape::next_special;
 const NONFINITE: [(&str, &str); 3] = [("NaN", "\"nan\""), ("Infinity", "\"inf\""), ("-Infinity", "\"-inf\"")];
 
 /// Python refuses integers of more digits.
-const INTEGER_DIGITS_MAX: usize = 4300;
+pub const INTEGER_DIGITS_MAX: usize = 4300;
 
 /// The document with texts for these numbers; borrowed if it has none. All else is left to the parser.
 pub fn nonfinite_as_texts(document: &str) -> Cow<'_, str> {

@@ -12,7 +12,10 @@ use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
 use super::{MalformedNotification, text::Text};
-use crate::sample::{Metadata, Sample, SampleKind};
+use crate::{
+    messaging::INTEGER_DIGITS_MAX,
+    sample::{Metadata, Sample, SampleKind},
+};
 
 pub use memory::MetadataMemory;
 pub use scan::{Scanned, scan};
@@ -28,9 +31,6 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 /// `serde_json` parses fewer levels.
 const LEVELS_MAX: usize = 128;
-
-/// Python refuses integers of more digits; those of fewer are read (`messaging::nonfinite`).
-const INTEGER_DIGITS_MAX: usize = 4300;
 
 /// The default source.
 const SOURCE: &str = "openstack";
