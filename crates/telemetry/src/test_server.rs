@@ -1,14 +1,17 @@
-//! An HTTP server for tests, and a login at one.
+//! An HTTP server for tests, and a login and a cloud at one.
 
 use std::{sync::Arc, time::Duration};
 
 use gnudi_http::Trust;
 use gnudi_keystone::{Credentials, DomainRef, Interface, KeystoneOptions, UserRef};
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
 };
+
+use crate::polling::cloud::Cloud;
 
 /// Starts a server and returns its URL. `answer` gets the first line and the body of each request, and gives the status and
 /// the body of the response.
@@ -42,6 +45,20 @@ pub fn keystone(url: &str) -> KeystoneOptions {
         identity: None,
         timeout: Duration::from_mins(1),
     }
+}
+
+/// A cloud whose catalogue has these endpoints of a service.
+pub async fn cloud(service: &str, endpoints: &[String]) -> Cloud {
+    let endpoints: Vec<Value> =
+        endpoints.iter().map(|url| json!({ "interface": "public", "url": url })).collect();
+    let token = json!({ "token": {
+        "issued_at": "2026-01-01T00:00:00Z",
+        "expires_at": "2026-01-02T00:00:00Z",
+        "catalog": [{ "type": service, "endpoints": endpoints }],
+    } });
+    let token: &'static str = token.to_string().leak();
+    let url = serve(move |_, _| ("201 Created", token)).await;
+    Cloud::new(keystone(&url), 1).unwrap()
 }
 
 async fn respond<A>(mut stream: BufReader<TcpStream>, answer: Arc<Mutex<A>>)

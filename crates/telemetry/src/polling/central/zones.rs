@@ -62,12 +62,10 @@ impl Pollster for RecordsetCount {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::{
         polling::outlet::kept::Kept,
-        test_server::{keystone, serve},
+        test_server::{cloud, serve},
     };
 
     #[tokio::test]
@@ -78,15 +76,7 @@ mod tests {
             }
             _ => ("503 Service Unavailable", ""),
         });
-        let service = service.await;
-        let token = json!({ "token": {
-            "issued_at": "2026-01-01T00:00:00Z",
-            "expires_at": "2026-01-02T00:00:00Z",
-            "catalog": [{ "type": "dns", "endpoints": [{ "interface": "public", "url": service }] }],
-        } });
-        let token: &'static str = token.to_string().leak();
-        let url = serve(move |_, _| ("201 Created", token)).await;
-        let pollster = RecordsetCount::new(Cloud::new(keystone(&url), 1).unwrap(), "dns".to_owned());
+        let pollster = RecordsetCount::new(cloud("dns", &[service.await]).await, "dns".to_owned());
         let zones = ["a", "b", "c", "d", "e"].map(Resource::named);
         let kept = Kept::default();
         for expected in [vec![], vec!["d", "e"]] {

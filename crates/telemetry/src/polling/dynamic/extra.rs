@@ -133,24 +133,7 @@ mod tests {
     use std::path::Path;
 
     use super::{super::file::parse, *};
-    use crate::{
-        polling::cloud::Cloud,
-        test_server::{keystone, serve},
-    };
-
-    /// A cloud whose catalogue has these endpoints of the service `identity`.
-    async fn cloud(endpoints: &[String]) -> Cloud {
-        let endpoints: Vec<Value> =
-            endpoints.iter().map(|url| json!({ "interface": "public", "url": url })).collect();
-        let token = json!({ "token": {
-            "issued_at": "2026-01-01T00:00:00Z",
-            "expires_at": "2026-01-02T00:00:00Z",
-            "catalog": [{ "type": "identity", "endpoints": endpoints }],
-        } });
-        let answer: &'static str = token.to_string().leak();
-        let url = serve(move |_, _| ("201 Created", answer)).await;
-        Cloud::new(keystone(&url), 1).unwrap()
-    }
+    use crate::test_server::{cloud, serve};
 
     #[tokio::test]
     async fn all_endpoints_of_a_service_are_asked() {
@@ -160,7 +143,7 @@ mod tests {
             _ => ("404 Not Found", ""),
         });
         let service = service.await;
-        let cloud = cloud(&["a", "b", "c"].map(|path| format!("{service}/{path}"))).await;
+        let cloud = cloud("identity", &["a", "b", "c"].map(|path| format!("{service}/{path}"))).await;
         let text = "- name: x\n  sample_type: gauge\n  unit: x\n  value_attribute: id\n  host_command: date\n\
                     \x20 extra_metadata_fields:\n\
                     \x20   - {name: 'found.{kind}', endpoint_type: identity, url_path: things, value: '[list].v'}\n";

@@ -96,24 +96,21 @@ mod tests {
 
     use super::{super::file::parse, *};
     use crate::{
-        polling::{cloud::Cloud, outlet::kept::Kept},
-        test_server::{keystone, serve},
+        polling::outlet::kept::Kept,
+        test_server::{cloud, serve},
     };
 
     #[tokio::test]
     async fn an_endpoint_that_fails_costs_no_other_its_samples() {
-        let token = r#"{"token": {"issued_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "catalog": []}}"#;
-        let url = serve(move |request, _| match request {
+        let url = serve(|request, _| match request {
             "GET /a/things HTTP/1.1" => ("200 OK", r#"[{"id": "a", "v": 1}]"#),
             "GET /c/things HTTP/1.1" => ("200 OK", r#"[{"id": "c", "v": 3}]"#),
-            "GET /b/things HTTP/1.1" => ("503 Service Unavailable", ""),
-            _ => ("201 Created", token),
+            _ => ("503 Service Unavailable", ""),
         });
         let url = url.await;
         let text = "- {name: x, sample_type: gauge, unit: x, value_attribute: v, endpoint_type: s, url_path: things}";
         let definition = parse(Path::new("p.yaml"), text).unwrap().remove(0).unwrap();
-        let cloud = Cloud::new(keystone(&url), 1).unwrap();
-        let pollster = DynamicPollster::new(definition, Gatherer::new(Some(cloud)));
+        let pollster = DynamicPollster::new(definition, Gatherer::new(Some(cloud("s", &[]).await)));
         let endpoints = ["a", "b", "c"].map(|path| Resource::named(&format!("{url}/{path}")));
         let kept = Kept::default();
         let mut outlet = kept.outlet();
