@@ -57,7 +57,7 @@ pub trait Outbox: Send + Sync {
 #[derive(Debug)]
 pub struct AmqpOutbox {
     broker: BrokerOptions,
-    line: Mutex<ConnectionState>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Debug, Default)]
@@ -83,32 +83,32 @@ impl OpenConnection {
 
 impl AmqpOutbox {
     pub fn new(broker: BrokerOptions) -> Self {
-        AmqpOutbox { broker, line: Mutex::new(ConnectionState::default()) }
+        AmqpOutbox { broker, state: Mutex::new(ConnectionState::default()) }
     }
 
     /// Publishes; the returned confirmation resolves when the broker has the message.
     async fn send(&self, message: &Outgoing) -> Result<(PublisherConfirm, ConnectionStatus)> {
         check_name(&message.exchange)?;
         check_name(&message.routing_key)?;
-        let mut line = self.line.lock().await;
+        let mut state = self.state.lock().await;
         // What is written now would stay in memory, unconfirmed, until the broker reads again. A new connection would be
         // blocked by its first message.
-        if line.open.as_ref().is_some_and(OpenConnection::is_blocked) {
+        if state.open.as_ref().is_some_and(OpenConnection::is_blocked) {
             return Err(blocked());
         }
-        let sent = self.send_over(&mut line, message).await;
-        if sent.is_err() && !line.open.as_ref().is_some_and(OpenConnection::is_blocked) {
-            line.open = None;
+        let sent = self.send_over(&mut state, message).await;
+        if sent.is_err() && !state.open.as_ref().is_some_and(OpenConnection::is_blocked) {
+            state.open = None;
         }
         sent
     }
 
     async fn send_over(
         &self,
-        line: &mut ConnectionState,
+        state: &mut ConnectionState,
         message: &Outgoing,
     ) -> Result<(PublisherConfirm, ConnectionStatus)> {
-        let open = self.connected(line).await?;
+        let open = self.connected(state).await?;
         let status = open.connection.status().clone();
         let confirmation = unless_blocked(|| status.blocked(), self.write(open, message)).await??;
         Ok((confirmation, status))
@@ -126,23 +126,23 @@ impl AmqpOutbox {
         send_persistent(&open.channel, exchange, routing_key, headers, &body, *lifetime).await
     }
 
-    async fn connected<'a>(&self, line: &'a mut ConnectionState) -> Result<&'a mut OpenConnection> {
-        if line.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
-            line.open = None;
-            line.turn += 1;
-            line.open = Some(self.connect(line.turn - 1).await?);
+    async fn connected<'a>(&self, state: &'a mut ConnectionState) -> Result<&'a mut OpenConnection> {
+        if state.open.as_ref().is_none_or(|open| !open.channel.status().connected()) {
+            state.open = None;
+            state.turn += 1;
+            state.open = Some(self.connect(state.turn - 1).await?);
         }
-        Ok(line.open.as_mut().expect("just connected"))
+        Ok(state.open.as_mut().expect("just connected"))
     }
 
     /// Opens another channel on this connection.
     pub(super) async fn channel(&self) -> Result<Channel> {
-        let mut line = self.line.lock().await;
-        let connection = self.connected(&mut line).await?.connection.clone();
+        let mut state = self.state.lock().await;
+        let connection = self.connected(&mut state).await?.connection.clone();
         let status = connection.status();
         let created = unless_blocked(|| status.blocked(), connection.create_channel()).await?;
         if created.is_err() {
-            line.open = None;
+            state.open = None;
         }
         created.map_err(error)
     }
@@ -180,7 +180,7 @@ impl AmqpOutbox {
     /// Forgets the declaration, so that the next message declares the queue again.
     async fn forget_declaration(&self, message: &Outgoing) {
         tracing::warn!(queue = message.routing_key, "the queue was deleted: it is declared again");
-        if let Some(open) = &mut self.line.lock().await.open {
+        if let Some(open) = &mut self.state.lock().await.open {
             open.declared.remove(&(message.exchange.clone(), message.routing_key.clone()));
         }
     }
@@ -188,7 +188,7 @@ impl AmqpOutbox {
     /// Closes the connection, if open.
     pub async fn close(&self) {
         let closing = async {
-            if let Some(open) = self.line.lock().await.open.take() {
+            if let Some(open) = self.state.lock().await.open.take() {
                 let _ = open.connection.close(200, "goodbye".into()).await;
             }
         };

@@ -32,7 +32,7 @@ pub struct TcpPublisher {
 struct TcpTarget {
     host: String,
     port: u16,
-    line: Mutex<Option<TcpStream>>,
+    open: Mutex<Option<TcpStream>>,
     health: PeerHealth,
     counts: PublisherCounts,
 }
@@ -44,7 +44,7 @@ impl TcpPublisher {
             return Err(OpenError("names no host".to_owned()));
         }
         let shared =
-            TcpTarget { host: peer, port, line: Mutex::default(), health: PeerHealth::new(url), counts };
+            TcpTarget { host: peer, port, open: Mutex::default(), health: PeerHealth::new(url), counts };
         Ok(Arc::new(TcpPublisher { shared: Arc::new(shared), signer, host }))
     }
 }
@@ -68,31 +68,31 @@ impl Publisher for TcpPublisher {
 
 impl TcpTarget {
     async fn send(&self, bytes: &[u8]) {
-        let mut line = self.line.lock().await;
+        let mut open = self.open.lock().await;
         let mut pauses = Backoff::default();
         loop {
-            let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut line, bytes)).await {
+            let failed = match tokio::time::timeout(TIMEOUT, self.try_send(&mut open, bytes)).await {
                 Ok(Ok(())) => return self.health.recovered(),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the peer does not read".to_owned(),
             };
-            *line = None;
+            *open = None;
             self.health.failed(&failed);
             pauses.wait().await;
             self.counts.retries.inc();
         }
     }
 
-    async fn try_send(&self, line: &mut Option<TcpStream>, bytes: &[u8]) -> std::io::Result<()> {
-        if line.as_ref().is_some_and(is_closed) {
-            *line = None;
+    async fn try_send(&self, open: &mut Option<TcpStream>, bytes: &[u8]) -> std::io::Result<()> {
+        if open.as_ref().is_some_and(is_closed) {
+            *open = None;
         }
-        if line.is_none() {
+        if open.is_none() {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
             stream.set_nodelay(true)?;
-            *line = Some(stream);
+            *open = Some(stream);
         }
-        line.as_mut().expect("just set").write_all(bytes).await
+        open.as_mut().expect("just set").write_all(bytes).await
     }
 }
 

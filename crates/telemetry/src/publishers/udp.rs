@@ -36,7 +36,7 @@ pub struct UdpPublisher {
 struct UdpTarget {
     host: String,
     port: u16,
-    line: Mutex<Option<LookUp>>,
+    last: Mutex<Option<LookUp>>,
     health: PeerHealth,
     counts: PublisherCounts,
 }
@@ -61,7 +61,7 @@ impl UdpPublisher {
         if host.is_empty() {
             return Err(OpenError("names no host".to_owned()));
         }
-        let shared = UdpTarget { host, port, line: Mutex::default(), health: PeerHealth::new(url), counts };
+        let shared = UdpTarget { host, port, last: Mutex::default(), health: PeerHealth::new(url), counts };
         Ok(Arc::new(UdpPublisher { shared: Arc::new(shared), signer }))
     }
 }
@@ -85,9 +85,9 @@ pub fn pack(message: &MeterMessage<'_>) -> Vec<u8> {
 
 impl UdpTarget {
     async fn send(&self, datagrams: &[Vec<u8>]) {
-        let mut line = self.line.lock().await;
+        let mut last = self.last.lock().await;
         for datagram in datagrams {
-            match self.send_one(&mut line, datagram).await {
+            match self.send_one(&mut last, datagram).await {
                 Ok(()) => {
                     self.health.recovered();
                     self.counts.published.inc();
@@ -100,10 +100,10 @@ impl UdpTarget {
         }
     }
 
-    async fn send_one(&self, line: &mut Option<LookUp>, datagram: &[u8]) -> io::Result<()> {
-        if line.as_ref().is_none_or(LookUp::is_over) {
+    async fn send_one(&self, last: &mut Option<LookUp>, datagram: &[u8]) -> io::Result<()> {
+        if last.as_ref().is_none_or(LookUp::is_over) {
             let connected = self.connect().await;
-            let socket = match (connected, line.take().and_then(|last| last.socket.ok())) {
+            let socket = match (connected, last.take().and_then(|last| last.socket.ok())) {
                 // Without an answer of the name service the last address counts for another while.
                 (Err(error), Some(last)) => {
                     tracing::debug!(%error, host = self.host, "its address cannot be looked up");
@@ -111,9 +111,9 @@ impl UdpTarget {
                 }
                 (connected, _) => connected.map_err(|error| error.to_string()),
             };
-            *line = Some(LookUp { socket, since: Instant::now() });
+            *last = Some(LookUp { socket, since: Instant::now() });
         }
-        let socket = match &line.as_ref().expect("just set").socket {
+        let socket = match &last.as_ref().expect("just set").socket {
             Ok(socket) => socket,
             Err(error) => return Err(io::Error::other(error.clone())),
         };
@@ -174,7 +174,7 @@ mod tests {
         UdpTarget {
             host: host.to_owned(),
             port,
-            line: Mutex::default(),
+            last: Mutex::default(),
             health: PeerHealth::new("udp"),
             counts: PublisherCounts::default(),
         }
@@ -199,7 +199,7 @@ mod tests {
         let target = target("\0", PORT);
         target.send(&[b"lost".to_vec()]).await;
         let socket = Ok(connect_to(peer.local_addr().unwrap()).await.unwrap());
-        *target.line.lock().await = Some(LookUp { socket, since: before(ADDRESS_TIME) });
+        *target.last.lock().await = Some(LookUp { socket, since: before(ADDRESS_TIME) });
         target.send(&[b"sent".to_vec()]).await;
         assert_eq!(received(&peer).await, b"sent");
         assert_eq!((target.counts.published.get(), target.counts.lost.get()), (1, 1));
@@ -214,7 +214,7 @@ mod tests {
         "127.0.0.1".clone_into(&mut target.host);
         target.send(&[b"lost".to_vec(), b"lost".to_vec()]).await;
         assert_eq!((target.counts.published.get(), target.counts.lost.get()), (0, 3));
-        target.line.get_mut().as_mut().unwrap().since = before(LOOK_UP_PAUSE);
+        target.last.get_mut().as_mut().unwrap().since = before(LOOK_UP_PAUSE);
         target.send(&[b"sent".to_vec()]).await;
         assert_eq!(received(&peer).await, b"sent");
     }
