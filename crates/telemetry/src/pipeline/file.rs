@@ -62,8 +62,8 @@ const TRANSFORMERS_GONE: &str = "transformers were removed from Ceilometer in 20
 
 impl PipelineFile {
     /// The default without a file: everything goes to the store.
-    pub fn defaults(purpose: PipelineKind) -> Self {
-        let (source, sink) = match purpose {
+    pub fn defaults(kind: PipelineKind) -> Self {
+        let (source, sink) = match kind {
             PipelineKind::Samples => ("meter_source", "meter_sink"),
             PipelineKind::Events => ("event_source", "event_sink"),
         };
@@ -82,14 +82,14 @@ impl PipelineFile {
         }
     }
 
-    pub fn load(path: &Path, purpose: PipelineKind) -> Result<Self, PipelineError> {
-        PipelineFile::parse(path, &yaml::text(path)?, purpose)
+    pub fn load(path: &Path, kind: PipelineKind) -> Result<Self, PipelineError> {
+        PipelineFile::parse(path, &yaml::text(path)?, kind)
     }
 
     /// Parses a text; `path` is for errors.
-    pub fn parse(path: &Path, text: &str, purpose: PipelineKind) -> Result<Self, PipelineError> {
+    pub fn parse(path: &Path, text: &str, kind: PipelineKind) -> Result<Self, PipelineError> {
         let file = Located::parse(path, text)?;
-        Reader { path, purpose }.read(&file)
+        Reader { path, kind }.read(&file)
     }
 
     /// The names of the pipelines: each is a source with one of its sinks.
@@ -126,7 +126,7 @@ fn pipeline_name(source: &str, sink: &str) -> String {
 
 struct Reader<'a> {
     path: &'a Path,
-    purpose: PipelineKind,
+    kind: PipelineKind,
 }
 
 impl Reader<'_> {
@@ -234,7 +234,7 @@ impl Reader<'_> {
         entry: &Located,
         sinks: &[PipelineSink],
     ) -> Result<PipelineSource, PipelineError> {
-        let (key, other) = match self.purpose {
+        let (key, other) = match self.kind {
             PipelineKind::Samples => ("meters", "events"),
             PipelineKind::Events => ("events", "meters"),
         };

@@ -25,8 +25,8 @@ fn sources_lead_to_sinks() {
     assert!(file.sources[0].selection.matches("disk.read") && !file.sources[0].selection.matches("memory"));
     assert!(file.sources[1].selection.is_everything());
 
-    for purpose in [PipelineKind::Samples, PipelineKind::Events] {
-        let defaults = PipelineFile::defaults(purpose);
+    for kind in [PipelineKind::Samples, PipelineKind::Events] {
+        let defaults = PipelineFile::defaults(kind);
         assert_eq!(defaults.pipelines().count(), 1);
         assert_eq!(defaults.sinks[0].publishers, ["gnocchi://"]);
     }

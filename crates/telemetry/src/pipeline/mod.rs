@@ -47,11 +47,11 @@ pub enum PipelineOrigin {
 
 impl PipelineOrigin {
     /// `None`: no pipelines.
-    fn read(&self, purpose: PipelineKind) -> Result<Option<PipelineFile>, PipelineError> {
+    fn read(&self, kind: PipelineKind) -> Result<Option<PipelineFile>, PipelineError> {
         Ok(match self {
             PipelineOrigin::Nowhere => None,
-            PipelineOrigin::Defaults => Some(PipelineFile::defaults(purpose)),
-            PipelineOrigin::File(path) => Some(PipelineFile::load(path, purpose)?),
+            PipelineOrigin::Defaults => Some(PipelineFile::defaults(kind)),
+            PipelineOrigin::File(path) => Some(PipelineFile::load(path, kind)?),
         })
     }
 }
@@ -79,9 +79,9 @@ impl Pipelines {
         figures: PipelineFigures,
     ) -> Result<Self, PipelineError> {
         let mut publishers_left_out = Vec::new();
-        let mut routes = |origin: &PipelineOrigin, purpose| -> Result<Routes, PipelineError> {
-            let Some(file) = origin.read(purpose)? else { return Ok(Routes::default()) };
-            Routes::new(&file, &mut |url| open(url, purpose), &mut publishers_left_out)
+        let mut routes = |origin: &PipelineOrigin, kind| -> Result<Routes, PipelineError> {
+            let Some(file) = origin.read(kind)? else { return Ok(Routes::default()) };
+            Routes::new(&file, &mut |url| open(url, kind), &mut publishers_left_out)
         };
         let samples = routes(samples, PipelineKind::Samples)?;
         let events = routes(events, PipelineKind::Events)?;
@@ -95,8 +95,8 @@ impl Pipelines {
         events: &PipelineOrigin,
         check: &dyn Fn(&str) -> Result<(), OpenError>,
     ) -> Result<(), PipelineError> {
-        for (origin, purpose) in [(samples, PipelineKind::Samples), (events, PipelineKind::Events)] {
-            if let Some(file) = origin.read(purpose)? {
+        for (origin, kind) in [(samples, PipelineKind::Samples), (events, PipelineKind::Events)] {
+            if let Some(file) = origin.read(kind)? {
                 file.check_sinks(|url| check(url).err().map(|error| error.to_string()))?;
             }
         }

@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn nothing_is_routed_to_a_sink_without_a_publisher() {
-        for purpose in [PipelineKind::Samples, PipelineKind::Events] {
-            let file = PipelineFile::defaults(purpose);
+        for kind in [PipelineKind::Samples, PipelineKind::Events] {
+            let file = PipelineFile::defaults(kind);
             let mut open = |_: &str| -> Opened { Err(OpenError("no credentials".to_owned())) };
             let error = Routes::new(&file, &mut open, &mut Vec::new()).err().map(|error| error.to_string());
             let expected = format!("sink {}: none of its publishers can be opened", file.sinks[0].name);

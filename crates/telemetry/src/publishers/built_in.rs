@@ -54,8 +54,8 @@ impl Publishers {
         };
         publishers.add("tcp", samples_only(open));
         let counts = figures.of("notifier");
-        publishers.add("notifier", move |url, purpose| {
-            NotifierPublisher::open(url, purpose, &notifier, signer.clone(), counts.clone(), &tasks)
+        publishers.add("notifier", move |url, kind| {
+            NotifierPublisher::open(url, kind, &notifier, signer.clone(), counts.clone(), &tasks)
         });
         publishers
     }
@@ -64,7 +64,7 @@ impl Publishers {
 fn samples_only(
     open: impl Fn(&PublisherUrl) -> Opened + Send + Sync + 'static,
 ) -> impl Fn(&PublisherUrl, PipelineKind) -> Opened + Send + Sync + 'static {
-    move |url, purpose| match purpose {
+    move |url, kind| match kind {
         PipelineKind::Samples => open(url),
         PipelineKind::Events => Err(OpenError("publishes samples only".to_owned())),
     }

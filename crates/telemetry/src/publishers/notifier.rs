@@ -108,7 +108,7 @@ struct QueuedMessage {
 impl NotifierPublisher {
     pub fn open(
         url: &PublisherUrl,
-        purpose: PipelineKind,
+        kind: PipelineKind,
         options: &NotifierOptions,
         signer: Signer,
         counts: PublisherCounts,
@@ -116,7 +116,7 @@ impl NotifierPublisher {
     ) -> Opened {
         let mut query = url.query.clone();
         let policy = policy(url)?;
-        let default_topic = match purpose {
+        let default_topic = match kind {
             PipelineKind::Samples => &options.metering_topic,
             PipelineKind::Events => &options.event_topic,
         };

@@ -46,9 +46,9 @@ impl Publishers {
     }
 
     /// Opens a publisher. Must be called within a Tokio runtime.
-    pub fn open(&self, url: &str, purpose: PipelineKind) -> Opened {
+    pub fn open(&self, url: &str, kind: PipelineKind) -> Opened {
         let (url, opener) = self.opener(url)?;
-        opener(&url, purpose).map_err(|error| within(&url.scheme, &error))
+        opener(&url, kind).map_err(|error| within(&url.scheme, &error))
     }
 
     /// Whether publishers of the URL's kind can be opened at all; opens none.

@@ -184,8 +184,7 @@ fn pipelines(
     let publishers = publishers(config, own, registry, tasks)?;
     let figures = PipelineFigures::default();
     figures.register(registry);
-    let pipelines =
-        Pipelines::load(&samples, &events, &|url, purpose| publishers.open(url, purpose), figures)?;
+    let pipelines = Pipelines::load(&samples, &events, &|url, kind| publishers.open(url, kind), figures)?;
     for publisher in pipelines.publishers_left_out() {
         tracing::error!("{publisher}");
     }
