@@ -138,8 +138,8 @@ async fn end(shared: &PublisherState, definition: u16, id: &str) -> Result<(), S
     for (resource_type, query) in &definition.associated {
         match search(shared, resource_type, &filled(query, escaped)).await {
             Ok(all) => {
-                for (found_type, found) in all {
-                    outcome = outcome.and(end_one(shared, &found_type, &found, &ended_at).await);
+                for Found { resource_type, id } in all {
+                    outcome = outcome.and(end_one(shared, &resource_type, &id, &ended_at).await);
                 }
             }
             Err(why) => outcome = outcome.and(Err(why)),
@@ -180,12 +180,8 @@ struct Found {
     id: String,
 }
 
-/// Types and ids of the resources that a query finds.
-async fn search(
-    shared: &PublisherState,
-    resource_type: &str,
-    query: &str,
-) -> Result<Vec<(String, String)>, String> {
+/// The resources that a query finds.
+async fn search(shared: &PublisherState, resource_type: &str, query: &str) -> Result<Vec<Found>, String> {
     let failed = |why: &str| {
         let refused = delivery::refused(shared, format!("search for {resource_type} by {query:?}: {why}"));
         refused.map(|()| Vec::new())
@@ -211,10 +207,10 @@ async fn search(
             Ok(resources) => resources,
             Err(error) => return failed(&format!("its answer is no list of resources: {error}")),
         };
-        found.extend(resources.into_iter().map(|Found { resource_type, id }| (resource_type, id)));
+        found.extend(resources);
         // Only a store with pagination sends this link.
         let has_next = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
-        let last = found.last().map(|(_, id)| id.clone());
+        let last = found.last().map(|last| last.id.clone());
         if !has_next || last.is_none() || last == marker {
             return Ok(found);
         }
