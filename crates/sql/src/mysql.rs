@@ -77,13 +77,13 @@ pub(crate) async fn connect(
          SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED{access}"
     );
     connection.execute(AssertSqlSafe(session)).await?;
-    if purpose == Purpose::Coordinate {
-        see_other_nodes(&mut connection).await?;
-    }
+    see_other_nodes(&mut connection).await?;
     Ok(connection)
 }
 
-/// On a cluster of Galera, statements wait for what other nodes have committed before. Other servers lack the variable.
+/// On a cluster of Galera, statements and transactions wait for what other nodes have committed before. Behind a
+/// balancer connections lead to several nodes: without it a worker drops the measures of a metric that was just created
+/// on another node, and a cache reads again what an entry of the feed has invalidated. Other servers lack the variable.
 async fn see_other_nodes(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
     let Err(error) = connection.execute("SET SESSION wsrep_sync_wait = 7").await else { return Ok(()) };
     let refusal = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());

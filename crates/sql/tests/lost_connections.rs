@@ -51,8 +51,8 @@ fn take_from_mysql(client: &mut TcpStream) -> String {
     String::from_utf8_lossy(&payload).into_owned()
 }
 
-/// A server of `MySQL` that accepts a connection, and answers its third statement by an error: returns the statement.
-fn mysql(client: &mut TcpStream, number: u16, state: &str) -> String {
+/// A server of `MySQL` that accepts a connection, and does not know its third setting: returns that.
+fn greet_mysql(client: &mut TcpStream) -> String {
     const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
     // Version, connection and nonce; capabilities (transactions, 4.1, a database), collation and status.
     let greeting = [&b"\x0a8.0.36\0"[..], &[0; 13], &[0x09, 0x22, 45, 2, 0, 0, 0], &[0; 11]].concat();
@@ -64,10 +64,22 @@ fn mysql(client: &mut TcpStream, number: u16, state: &str) -> String {
         take_from_mysql(client);
         put_to_mysql(client, 1, OK);
     }
-    let statement = take_from_mysql(client);
+    let setting = take_from_mysql(client);
+    refuse_mysql(client, 1193, "HY000");
+    setting
+}
+
+/// Answers by an error.
+fn refuse_mysql(client: &mut TcpStream, number: u16, state: &str) {
     let error = [&[0xff_u8][..], &number.to_le_bytes(), b"#", state.as_bytes(), b"refused"].concat();
     put_to_mysql(client, 1, &error);
-    statement
+}
+
+/// A server of `MySQL` that answers a statement by an error.
+fn mysql(client: &mut TcpStream, number: u16, state: &str) {
+    greet_mysql(client);
+    take_from_mysql(client);
+    refuse_mysql(client, number, state);
 }
 
 /// A server of `PostgreSQL` that accepts a connection: returns what it is started with.
@@ -128,8 +140,7 @@ async fn mysqls_errors_that_end_a_connection() {
         (3100, "HY000", (Class::Unavailable, false)),
         (1064, "42000", (Class::Other, false)),
     ] {
-        let serve = move |client: &mut TcpStream| drop(mysql(client, number, state));
-        let outcome = outcome("mysql", serve).await;
+        let outcome = outcome("mysql", move |client| mysql(client, number, state)).await;
         assert_eq!(outcome, expected, "{number}");
     }
 }
@@ -157,12 +168,13 @@ async fn postgresqls_errors_that_end_a_connection() {
 
 /// Nodes of Galera apply each other's commits later; other servers do not know the setting.
 #[tokio::test]
-async fn mysql_coordinates_on_what_other_nodes_have_committed() {
-    let (connector, server) =
-        start("mysql", "disable", |listener| mysql(&mut accept(listener), 1193, "HY000"));
-    connector.connect(Purpose::Coordinate).await.unwrap();
-    let setting = server.join().unwrap();
-    assert!(setting.contains("wsrep_sync_wait = 7"), "{setting}");
+async fn mysql_sees_what_other_nodes_have_committed() {
+    for purpose in [Purpose::Read, Purpose::Write, Purpose::Coordinate, Purpose::Migrate] {
+        let (connector, server) = start("mysql", "disable", |listener| greet_mysql(&mut accept(listener)));
+        connector.connect(purpose).await.unwrap();
+        let setting = server.join().unwrap();
+        assert!(setting.contains("wsrep_sync_wait = 7"), "{purpose:?}: {setting}");
+    }
 }
 
 /// `PgBouncer` refuses connections that ask for more than it knows.
