@@ -120,6 +120,8 @@ pub struct Watch {
     computing_since_ms: AtomicU64,
     /// The connection will be closed before the request's body is read.
     closes_early: AtomicBool,
+    /// The client takes the end of the connection for that of the response, which is not complete yet.
+    ends_by_closing: AtomicBool,
 }
 
 impl Watch {
@@ -134,6 +136,7 @@ impl Watch {
             read_due_ms: AtomicU64::new(0),
             computing_since_ms: AtomicU64::new(NEVER_MS),
             closes_early: AtomicBool::new(false),
+            ends_by_closing: AtomicBool::new(false),
         };
         watch.enter(Phase::Head);
         watch
@@ -223,6 +226,12 @@ impl Watch {
         self.closes_early.store(true, Ordering::Relaxed);
     }
 
+    /// Whether only the end of the connection tells the client that the response has ended. If so, and the response is cut
+    /// short, the connection is reset: a close would make it look complete.
+    pub(crate) fn set_ends_by_closing(&self, ends_by_closing: bool) {
+        self.ends_by_closing.store(ends_by_closing, Ordering::Relaxed);
+    }
+
     /// Whether the current phase has timed out.
     pub fn is_overdue(&self, limits: &HttpLimits) -> bool {
         let (phase, since) = self.phase();
@@ -301,6 +310,13 @@ impl Watched {
         }
     }
 
+    fn socket(&self) -> &TcpStream {
+        match self.stream.inner() {
+            Either::Left(socket) => socket,
+            Either::Right(stream) => stream.get_ref().0,
+        }
+    }
+
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let bytes = if let Poll::Ready(Ok(bytes)) = &result { *bytes } else { 0 };
         self.watch.after_write(result.is_pending(), bytes);
@@ -349,10 +365,24 @@ impl Write for Watched {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        if shut.is_ready() {
+            // Everything is written: hyper shuts nothing down before.
+            self.watch.set_ends_by_closing(false);
+        }
         if self.watch.closes_early.load(Ordering::Relaxed) && matches!(shut, Poll::Ready(Ok(()))) {
             return self.poll_linger(cx);
         }
         shut
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.watch.ends_by_closing.load(Ordering::Relaxed)
+            && let Err(error) = self.socket().set_zero_linger()
+        {
+            tracing::debug!(%error, "cannot reset a connection");
+        }
     }
 }
 

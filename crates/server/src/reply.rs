@@ -24,8 +24,8 @@ type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 pub enum ReplyBody {
     Whole(Option<Bytes>),
     Pieces(Box<dyn Iterator<Item = Bytes> + Send + Sync>),
-    /// Pieces produced asynchronously. After an error the connection is closed, so that the client detects
-    /// the truncation. (The mutex only makes it `Sync`; it is never locked.)
+    /// Pieces produced asynchronously. After an error the connection is closed without the last chunk, or reset (HTTP/1.0),
+    /// so that the client detects the truncation. (The mutex only makes it `Sync`; it is never locked.)
     Computed(Mutex<Pieces>),
 }
 

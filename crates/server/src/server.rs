@@ -4,7 +4,12 @@ use std::{
     collections::HashMap, convert::Infallible, future::Future, io, net::IpAddr, sync::Arc, time::Duration,
 };
 
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Method, Request, Version,
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -234,7 +239,10 @@ async fn serve_connection<A: Application>(
     let service = service_fn(|request: Request<Incoming>| {
         let (app, watch) = (&app, &watch);
         async move {
+            // HTTP/1.0 has no chunks.
+            let has_no_chunks = request.version() == Version::HTTP_10 && request.method() != Method::HEAD;
             let response = app.answer(request, Some(watch.clone())).await;
+            watch.set_ends_by_closing(has_no_chunks && response.body().size_hint().exact().is_none());
             Ok::<_, Infallible>(response.map(|body| WatchedBody::new(body, watch.clone())))
         }
     });
@@ -309,6 +317,50 @@ mod tests {
 
         async fn follow(&self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    /// Answers in two pieces, the second of which may fail.
+    struct InPieces {
+        limits: HttpLimits,
+        fails: bool,
+    }
+
+    impl Application for InPieces {
+        fn limits(&self) -> &HttpLimits {
+            &self.limits
+        }
+
+        async fn answer(&self, _: Request<Incoming>, _: Option<Arc<Watch>>) -> Response {
+            let second = if self.fails { Err(io::Error::other("damaged")) } else { Ok(Bytes::from("b")) };
+            reply::ok(ReplyBody::stream(stream::iter([Ok(Bytes::from("a")), second])))
+        }
+
+        async fn follow(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Its client takes the end of the connection for that of the response.
+    #[tokio::test]
+    async fn a_truncated_response_to_http_1_0_does_not_look_complete() {
+        for fails in [false, true] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let app = Arc::new(InPieces { limits: HttpLimits::default(), fails });
+            let server = tokio::spawn(serve(listener, app, std::future::pending()));
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            let read = client.read_to_string(&mut answer).await;
+            match read {
+                Ok(_) => assert!(!fails && answer.ends_with("\r\n\r\nab"), "{answer}"),
+                Err(error) => {
+                    assert!(fails, "{error}");
+                    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+                }
+            }
+            server.abort();
         }
     }
 
