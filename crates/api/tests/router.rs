@@ -99,6 +99,8 @@ fn what_a_route_has_not_is_refused_as_pecan_refuses_it() {
         ("POST", "/v1/aggregation/foo/x/metric/y", (404, vec![])),
         ("POST", "/v1/aggregation/resource/x/foo/y", (404, vec![])),
         ("GET", "/v1/aggregation/resource/x/metric/y", (405, vec!["POST"])),
+        ("GET", "/metrics/x", (404, vec![])),
+        ("PUT", "/healthcheck/x", (404, vec![])),
     ] {
         assert_eq!(status(method, path, ""), expected, "{method} {path}");
     }
@@ -124,6 +126,9 @@ fn prometheus_api_is_also_found_below_its_prefix() {
     assert_eq!(find("GET", "/prometheus/federate", ""), found("/federate", ""));
     let values = "/prometheus/api/v1/label/a%20b/values";
     assert_eq!(find("GET", values, ""), found("/api/v1/label/:name/values", "a b"));
+    let deletion = Request::get("/api/v1/admin/tsdb/delete_series").body(()).unwrap().into_parts().0;
+    let refused = router.find(&deletion, "").unwrap().endpoint.err().unwrap();
+    assert_eq!((refused.status.as_u16(), refused.allow), (405, vec!["POST", "PUT"]));
     for path in
         ["/prometheus", "/prometheus/v1/metric", "/prometheus/metrics", "/prometheus/prometheus/api/v1/query"]
     {

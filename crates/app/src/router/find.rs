@@ -83,9 +83,7 @@ impl Router {
         let path = normal(path).ok_or_else(|| ApiError::bad_request("The path is not UTF-8"))?;
         let (index, parameters, exact) = self.nearest(&path)?;
         let route = &self.routes[index];
-        let serves =
-            |endpoint: &&Endpoint| endpoint.method == parts.method || endpoint.method.as_str() == ANY_METHOD;
-        let endpoint = match route.endpoints.iter().find(serves) {
+        let endpoint = match route.endpoints.iter().find(|endpoint| serves(endpoint, &parts.method)) {
             Some(endpoint) if exact => Ok(endpoint),
             _ => Err(self.refusal(route, &parts.method, exact)),
         };
@@ -129,7 +127,7 @@ impl Router {
         // Gnocchi's metrics have no PATCH, so `Allow` omits it.
         let is_gnocchis = |endpoint: &&Endpoint| !is_metric || endpoint.method != Method::PATCH;
         let endpoints = || controller.endpoints.iter().filter(is_gnocchis);
-        let has_method = endpoints().any(|endpoint| endpoint.method == *method);
+        let has_method = endpoints().any(|endpoint| serves(endpoint, method));
         if !exact && route.path == AGGREGATES && *method == Method::POST {
             return ApiError::argument("start", "Must be a datetime or a timestamp");
         }
@@ -151,8 +149,12 @@ fn pattern(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
+fn serves(endpoint: &Endpoint, method: &Method) -> bool {
+    endpoint.method == *method || endpoint.method.as_str() == ANY_METHOD
+}
+
 fn method_text(method: &Method) -> &'static str {
-    ["DELETE", "GET", "HEAD", "PATCH", "POST"]
+    ["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"]
         .into_iter()
         .find(|known| method.as_str() == *known)
         .unwrap_or("")
