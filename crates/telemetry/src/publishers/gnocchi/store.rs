@@ -1,7 +1,8 @@
 //! Sends requests to the store, with authentication and retries.
 //!
-//! If the store does not respond, is not available (408, 429, 5xx) or rejects our credentials (401), the request is
-//! retried without limit, with increasing pauses up to a maximum. The caller keeps what it posts, so nothing is lost.
+//! If the store does not respond, is not available (408, 429, 5xx), rejects our credentials (401) or is elsewhere (3xx), the
+//! request is retried without limit, with increasing pauses up to a maximum. The caller keeps what it posts, so nothing is
+//! lost.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -128,7 +129,7 @@ impl Store {
     }
 
     /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
-    /// 500s between which other requests succeed.
+    /// 500s between which other requests succeed. Redirects are a proxy's: to https, a log-in or a page for maintenance.
     async fn send(
         &self,
         method: Method,
@@ -167,7 +168,7 @@ impl Store {
                             }
                         }
                         408 | 429 | 501 => {}
-                        502.. => self.doubt_endpoint(),
+                        300..400 | 502.. => self.doubt_endpoint(),
                         500 => {
                             let before =
                                 std::mem::replace(&mut answered, self.answered.load(Ordering::Relaxed));

@@ -14,7 +14,7 @@ use crate::{
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// A store that accepts everything with this answer, except `/bad` and measures of `poison` and `denied`, and records it.
-/// At `/away` and `/gone` there are proxies without it. As a Keystone it hands out a token.
+/// At `/away`, `/gone` and `/moved` there are proxies without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
     let requests = Requests::default();
     let seen = requests.clone();
@@ -23,6 +23,8 @@ async fn store(answer: &'static str) -> (String, Requests) {
             "503 Service Unavailable"
         } else if request.contains("/gone") {
             "404 Not Found"
+        } else if request.contains("/moved") {
+            "301 Moved Permanently"
         } else if request.contains("/bad") || body.contains(r#"{"poison":"#) {
             "500 Internal Server Error"
         } else if body.contains(r#""denied"#) {
@@ -242,14 +244,17 @@ async fn moved_from(path: &str) -> Store {
 
 #[tokio::test]
 async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
-    let (away, gone) = (moved_from("/away").await, moved_from("/gone").await);
+    let (away, gone, moved) =
+        (moved_from("/away").await, moved_from("/gone").await, moved_from("/moved").await);
     let posted = async {
         while gone.post_batch("{}".into(), 1).await.status.as_u16() == 404 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let both = async { tokio::join!(away.get("/v1/archive_policy"), posted) };
+    let all =
+        async { tokio::join!(away.get("/v1/archive_policy"), moved.post_batch("{}".into(), 1), posted) };
     // The catalogue is read again after five seconds at the earliest.
-    let (answer, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("one is not found");
-    assert_eq!(answer.status.as_u16(), 200);
+    let (listed, stored, ()) =
+        tokio::time::timeout(Duration::from_secs(30), all).await.expect("one is not found");
+    assert_eq!((listed.status.as_u16(), stored.status.as_u16()), (200, 200));
 }
