@@ -47,7 +47,7 @@ class Store(HttpStandIn):
     def respond(self, method, path, headers, body):
         if path.startswith("/v1/batch/"):
             self.posts.append(json.loads(body))
-        return (404 if method == "GET" else 202), {}, {}
+        return (404, {}, {"code": 404}) if method == "GET" else (202, {}, {})
 
 
 @pytest.mark.parametrize("is_store_secure", [False, True])

@@ -129,7 +129,8 @@ impl Store {
     }
 
     /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
-    /// 500s between which other requests succeed. Redirects are a proxy's: to https, a log-in or a page for maintenance.
+    /// 500s between which other requests succeed. Redirects are a proxy's: to https, a log-in or a page for maintenance. So is
+    /// a 404 without the store's document, unless it is for a batch: its caller decides.
     async fn send(
         &self,
         method: Method,
@@ -169,6 +170,7 @@ impl Store {
                         }
                         408 | 429 | 501 => {}
                         300..400 | 502.. => self.doubt_endpoint(),
+                        404 if !is_batch && !is_of_store(&answer) => self.doubt_endpoint(),
                         500 => {
                             let before =
                                 std::mem::replace(&mut answered, self.answered.load(Ordering::Relaxed));
@@ -280,6 +282,12 @@ struct AuthHeader {
     headers: Vec<(&'static str, String)>,
     /// Empty without Keystone.
     value: String,
+}
+
+/// Whether the document of an error is the store's: JSON with the status.
+fn is_of_store(answer: &Answer) -> bool {
+    let document: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    document["code"] == answer.status.as_u16()
 }
 
 fn retry_after(answer: &Answer) -> Option<Duration> {

@@ -246,15 +246,17 @@ async fn moved_from(path: &str) -> Store {
 async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
     let (away, gone, moved) =
         (moved_from("/away").await, moved_from("/gone").await, moved_from("/moved").await);
+    let other = moved_from("/gone").await;
     let posted = async {
         while gone.post_batch("{}".into(), 1).await.status.as_u16() == 404 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let all =
-        async { tokio::join!(away.get("/v1/archive_policy"), moved.post_batch("{}".into(), 1), posted) };
+    let changed = other.patch("/v1/resource/instance/r", "application/json", &Value::Null);
+    let stored = moved.post_batch("{}".into(), 1);
+    let all = async { tokio::join!(away.get("/v1/archive_policy"), changed, stored, posted) };
     // The catalogue is read again after five seconds at the earliest.
-    let (listed, stored, ()) =
+    let (listed, changed, stored, ()) =
         tokio::time::timeout(Duration::from_secs(30), all).await.expect("one is not found");
-    assert_eq!((listed.status.as_u16(), stored.status.as_u16()), (200, 200));
+    assert_eq!([listed, changed, stored].map(|answer| answer.status.as_u16()), [200; 3]);
 }
