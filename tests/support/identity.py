@@ -29,7 +29,7 @@ class Identity(HttpStandIn):
             return 401, {}, {}
         if token in ROLES:
             return 200, {}, _document(token)
-        return 404, {}, {}
+        return 404, {}, {"error": {"code": 404}}
 
     def config(self):
         """gnocchi.conf for `auth_mode = keystone`."""

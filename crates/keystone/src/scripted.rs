@@ -55,11 +55,16 @@ pub struct Reply {
 
 impl Reply {
     pub fn ok(body: String) -> Self {
-        Reply { status: 200, body, delay_ms: 0 }
+        Reply::of(200, body)
     }
 
+    /// An error of Keystone.
     pub fn status(status: u16) -> Self {
-        Reply { status, body: String::new(), delay_ms: 0 }
+        Reply::of(status, format!(r#"{{"error": {{"code": {status}}}}}"#))
+    }
+
+    pub fn of(status: u16, body: String) -> Self {
+        Reply { status, body, delay_ms: 0 }
     }
 
     pub fn after_ms(self, delay_ms: u64) -> Self {

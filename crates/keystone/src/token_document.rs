@@ -132,6 +132,11 @@ pub fn identity(body: &[u8]) -> Result<Identity, String> {
     })
 }
 
+/// Whether a body is that of Keystone's response with this error: `{"error": {"code": 404, ...}}`.
+pub fn is_error(body: &[u8], code: u16) -> bool {
+    serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|answer| answer["error"]["code"] == code)
+}
+
 /// Parses a login response.
 pub fn login(body: &[u8]) -> Result<LoginDocument, String> {
     let Document::<NewToken<'_>> { token } = parse(body)?;

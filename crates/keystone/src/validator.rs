@@ -260,7 +260,7 @@ impl Validator {
                     Err(KeystoneError::InvalidResponse(format!("{address}: validating a token: {why}")))
                 }
             },
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::NOT_FOUND if token_document::is_error(&answer.body, 404) => Ok(None),
             StatusCode::UNAUTHORIZED => {
                 Err(KeystoneError::Refused(format!("{address} refuses gnudi's own token: 401")))
             }
@@ -271,7 +271,8 @@ impl Validator {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 Err(self.session.unwell(answer.status))
             }
-            status if status.is_client_error() => {
+            // A 404 that is not Keystone's is of a proxy without a Keystone behind it.
+            status if status.is_client_error() && status != StatusCode::NOT_FOUND => {
                 self.log_invalid_response(&format!(
                     "{address}: answered {status}, so that the token is void"
                 ));
@@ -445,11 +446,13 @@ mod tests {
         let script = Script::start(|request| match request.subject.as_deref() {
             Some("good" | "other") => Reply::ok(token_body("u1", LATER)),
             Some("unreadable") => Reply::ok("<html>".to_owned()),
+            Some("nowhere") => Reply::of(404, "default backend - 404".to_owned()),
             Some(status) => Reply::status(status.parse().unwrap()),
             None => Reply::status(500),
         })
         .await;
-        let tokens = ["400", "405", "410", "413", "431", "500", "502", "504", "302", "unreadable"];
+        let tokens =
+            ["400", "404", "405", "410", "413", "431", "500", "502", "504", "302", "unreadable", "nowhere"];
         for token in tokens {
             let validator = validator(&script);
             let odd = validator.strict(token, NOW).await;
