@@ -529,7 +529,7 @@ class Deleting(Small):
 
     def do_DELETE(self):
         deleted = self.path.startswith("/v1/metric/") and self.alive.pop(self.path.rpartition("/")[2], None)
-        self.answer(200 if deleted or "/resource/" in self.path else 404, {})
+        self.answer(*((200, {}) if deleted or "/resource/" in self.path else (404, {"description": "Metric x does not exist"})))
 
 
 def test_a_metric_without_a_resource_is_made_once(tmp_path):

@@ -392,7 +392,9 @@ async fn metrics_alike(client: &Client, body: &[u8]) -> Result<Option<HashSet<Uu
 fn is_done_already(method: &str, path: &str, error: &ClientError) -> bool {
     let Some(refused) = error.refused() else { return false };
     match (method, refused.status) {
-        ("POST", 409) | ("DELETE", 404) => true,
+        ("POST", 409) => true,
+        // A proxy without a Gnocchi behind it answers 404, too.
+        ("DELETE", 404) => refused.message.contains("does not exist"),
         ("PATCH", 400) => {
             path.starts_with("/v1/resource_type/") && refused.message.contains("non-existent object")
         }
@@ -527,6 +529,17 @@ mod tests {
         };
         assert!([400, 403, 404, 409].into_iter().all(is_final));
         assert!(![408, 429, 500, 502, 503, 504].into_iter().any(is_final));
+    }
+
+    #[test]
+    fn a_proxy_that_finds_no_gnocchi_has_deleted_nothing() {
+        let is_done = |message: &str| {
+            let refused = Refused { status: 404, message: message.to_owned(), retry_after: None };
+            let (method, path) = ("DELETE", "/v1/metric/x");
+            is_done_already(method, path, &ClientError::Refused { method, path: path.to_owned(), refused })
+        };
+        assert!(is_done("Metric x does not exist") && is_done("Archive policy rule r does not exist"));
+        assert!(!is_done("default backend - 404") && !is_done(""));
     }
 
     #[test]
