@@ -511,12 +511,11 @@ fn is_suspect(error: &ClientError) -> bool {
     matches!(error.status(), Some(403 | 500))
 }
 
-/// Whether retrying the same request is pointless. The store never answers measures with 404, but a proxy without a store
-/// does.
+/// Whether retrying the same request is pointless. The store never answers measures with 404 or 405, but a proxy without a
+/// store does.
 fn is_final(error: &ClientError) -> bool {
-    error
-        .status()
-        .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 401 | 403 | 404 | 408 | 429))
+    let is_passing = |status: u16| matches!(status, 401 | 403 | 404 | 405 | 408 | 429);
+    error.status().is_some_and(|status| (400..500).contains(&status) && !is_passing(status))
 }
 
 #[cfg(test)]

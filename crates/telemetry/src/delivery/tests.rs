@@ -32,7 +32,7 @@ fn backlog(endpoint: &str) -> MeasureBacklog {
 
 /// An empty backlog in front of a store, and the number of requests that this has accepted. The store forbids what mentions
 /// `theirs`, or in its first three requests `late`, refuses `wrong`, and fails on `damaged` and, after its first three
-/// requests, on `brief`; it is behind a proxy that knows no `nowhere`.
+/// requests, on `brief`; it is behind a proxy that knows no `nowhere`, and has a static page for `static`.
 async fn backlog_before_store() -> (MeasureBacklog, Arc<AtomicUsize>) {
     let accepted = Arc::<AtomicUsize>::default();
     let (counted, mut requests) = (accepted.clone(), 0);
@@ -47,6 +47,8 @@ async fn backlog_before_store() -> (MeasureBacklog, Arc<AtomicUsize>) {
             "500 Internal Server Error"
         } else if has("nowhere") {
             "404 Not Found"
+        } else if has("static") {
+            "405 Not Allowed"
         } else {
             counted.fetch_add(1, Ordering::Relaxed);
             "202 Accepted"
@@ -133,11 +135,13 @@ async fn a_store_that_is_away_is_noticed_without_measures() {
 #[tokio::test]
 async fn what_is_forbidden_costs_no_other_metric() {
     let (mut backlog, _) = backlog_before_store().await;
-    backlog.push(item("nowhere", 1));
-    backlog.post().await;
-    assert_eq!(backlog.backlog.len(), 1, "it may come back");
-    backlog.backlog.clear();
-    backlog.waiting_measures = 0;
+    for name in ["nowhere", "static"] {
+        backlog.push(item(name, 1));
+        backlog.post().await;
+        assert_eq!(backlog.backlog.len(), 1, "it may come back");
+        backlog.backlog.clear();
+        backlog.waiting_measures = 0;
+    }
     // Nothing else shows that the store accepts anything.
     backlog.push(item("theirs", 1));
     backlog.post().await;

@@ -130,7 +130,7 @@ impl Store {
 
     /// Sends a request until there is a response that concerns the request itself: 2xx, 4xx except 401, 408 and 429, or
     /// 500s between which other requests succeed. Redirects are a proxy's: to https, a log-in or a page for maintenance. So is
-    /// a 404 without the store's document, unless it is for a batch: its caller decides.
+    /// a 404 or 405 without the store's document, unless it is a 404 for a batch: its caller decides.
     async fn send(
         &self,
         method: Method,
@@ -170,7 +170,9 @@ impl Store {
                         }
                         408 | 429 | 501 => {}
                         300..400 | 502.. => self.doubt_endpoint(),
-                        404 if !is_batch && !is_of_store(&answer) => self.doubt_endpoint(),
+                        404 | 405 if (status == 405 || !is_batch) && !is_of_store(&answer) => {
+                            self.doubt_endpoint();
+                        }
                         500 => {
                             let before =
                                 std::mem::replace(&mut answered, self.answered.load(Ordering::Relaxed));

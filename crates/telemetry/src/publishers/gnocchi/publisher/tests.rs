@@ -14,7 +14,7 @@ use crate::{
 type Requests = Arc<Mutex<Vec<String>>>;
 
 /// A store that accepts everything with this answer, except `/bad` and measures of `poison` and `denied`, and records it.
-/// At `/away`, `/gone` and `/moved` there are proxies without it. As a Keystone it hands out a token.
+/// At `/away`, `/gone`, `/moved` and `/static` there are proxies without it. As a Keystone it hands out a token.
 async fn store(answer: &'static str) -> (String, Requests) {
     let requests = Requests::default();
     let seen = requests.clone();
@@ -25,6 +25,8 @@ async fn store(answer: &'static str) -> (String, Requests) {
             "404 Not Found"
         } else if request.contains("/moved") {
             "301 Moved Permanently"
+        } else if request.contains("/static") {
+            "405 Not Allowed"
         } else if request.contains("/bad") || body.contains(r#"{"poison":"#) {
             "500 Internal Server Error"
         } else if body.contains(r#""denied"#) {
@@ -246,17 +248,18 @@ async fn moved_from(path: &str) -> Store {
 async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
     let (away, gone, moved) =
         (moved_from("/away").await, moved_from("/gone").await, moved_from("/moved").await);
-    let other = moved_from("/gone").await;
+    let (other, page) = (moved_from("/gone").await, moved_from("/static").await);
     let posted = async {
         while gone.post_batch("{}".into(), 1).await.status.as_u16() == 404 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     let changed = other.patch("/v1/resource/instance/r", "application/json", &Value::Null);
-    let stored = moved.post_batch("{}".into(), 1);
-    let all = async { tokio::join!(away.get("/v1/archive_policy"), changed, stored, posted) };
+    let (stored, stored_too) = (moved.post_batch("{}".into(), 1), page.post_batch("{}".into(), 1));
+    let all = async { tokio::join!(away.get("/v1/archive_policy"), changed, stored, stored_too, posted) };
     // The catalogue is read again after five seconds at the earliest.
-    let (listed, changed, stored, ()) =
+    let (listed, changed, stored, stored_too, ()) =
         tokio::time::timeout(Duration::from_secs(30), all).await.expect("one is not found");
-    assert_eq!([listed, changed, stored].map(|answer| answer.status.as_u16()), [200; 3]);
+    let answers = [listed, changed, stored, stored_too];
+    assert_eq!(answers.map(|answer| answer.status.as_u16()), [200; 4]);
 }
