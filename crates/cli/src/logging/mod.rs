@@ -1,8 +1,9 @@
 //! Logging: commands log to standard error, one line per event; services to a file, if configured. `RUST_LOG` overrides
 //! the level.
 //!
-//! `file` is the log file, `oslo` formats lines as oslo.log does.
+//! `file` is the log file, `oslo` formats lines as oslo.log does, `fields` escapes what events say.
 
+mod fields;
 mod file;
 mod oslo;
 
@@ -16,7 +17,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use tracing_subscriber::EnvFilter;
 
-use self::{file::LogFile, oslo::OsloFormat};
+use self::{fields::EscapedFields, file::LogFile, oslo::OsloFormat};
 use crate::{
     command_line::{self, NAME},
     config::Config,
@@ -60,7 +61,8 @@ pub fn start_quietly(args: &ProgramArgs, config: &Config) {
 /// Logs why the program ends: to standard error, and to the log file if there is one.
 pub fn log_failure(reason: &str) {
     if LOGS_TO_FILE.get().is_some() {
-        tracing::error!("{reason}");
+        // Several errors are a line each.
+        reason.lines().for_each(|line| tracing::error!("{line}"));
     }
     // `eprintln` panics if that fails.
     let _ = writeln!(std::io::stderr(), "{NAME}: {reason}");
@@ -102,6 +104,7 @@ fn start_on_stderr(level: &str, config: &Config) {
     let no_color = std::env::var_os("NO_COLOR");
     let (filter, ignored) = filter(level, requested_filter().as_deref());
     tracing_subscriber::fmt()
+        .fmt_fields(EscapedFields::default())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(is_coloured(terminal, no_color.as_deref()))
@@ -122,6 +125,7 @@ fn start_in_file(path: &Path, config: &Config) -> Result<()> {
     let format = oslo_format(config)?;
     let (filter, ignored) = filter(configured_level(config), requested_filter().as_deref());
     tracing_subscriber::fmt()
+        .fmt_fields(EscapedFields::default())
         .with_env_filter(filter)
         .with_writer(LogFile::open(path)?)
         .with_ansi(false)
