@@ -49,6 +49,19 @@ def test_only_the_right_password_opens(gnudi, passwords):
     assert client.post("/v1/archive_policy", policy, headers=basic("admin", "secret")).status == 201
 
 
+def test_a_page_of_another_origin_changes_nothing(gnudi):
+    """A form needs no preflight, and `http://admin:@127.0.0.1:8041/` logs in."""
+    allowed = "https://grafana.example.net"
+    client = gnudi(config=f"[cors]\nallowed_origin = {allowed}\n").client()
+    for site, origin, expected in [("cross-site", "https://other.example.net", 403), ("cross-site", "null", 403), ("cross-site", allowed, 204),
+                                   ("same-origin", "http://127.0.0.1", 204), (None, None, 204)]:
+        headers = {"Sec-Fetch-Site": site, "Origin": origin, "Content-Type": None}
+        answer = client.post("/api/v1/admin/tsdb/delete_series?match[]=x", headers=headers)
+        assert answer.status == expected, (site, origin)
+    headers = {"Sec-Fetch-Site": "cross-site", "Origin": "https://other.example.net"}
+    assert client.get("/v1/archive_policy", headers=headers).status == 200
+
+
 def test_guesses_from_one_address_keep_no_other_waiting(gnudi, tmp_path):
     path = tmp_path / "passwords"
     for user in ["admin", "jd"]:

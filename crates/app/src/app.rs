@@ -205,6 +205,10 @@ impl App {
         body: &mut RequestBody<'_>,
     ) -> Result<Response> {
         head::check(parts, &self.options.http_limits)?;
+        if self.options.cors.forbids(&parts.method, &parts.headers) {
+            let text = "The request comes from a page of an origin that [cors] allowed_origin does not name";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, text));
+        }
         let auth_mode = &self.options.auth_mode;
         let leads_to_version_1 = || match &found {
             Ok(found) => found.is_version_1(),

@@ -39,6 +39,10 @@ impl Default for CorsOptions {
     }
 }
 
+/// Where a browser's request comes from, as seen from this server (Fetch Metadata): `same-origin`, `same-site`, `cross-site`,
+/// or `none` for the user. Browsers send it to servers with TLS and to loopback, and no page can set it.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// Headers that are always allowed.
 const SIMPLE_HEADERS: [&str; 8] = [
     "Accept",
@@ -68,6 +72,15 @@ impl CorsOptions {
             }
         }
         response
+    }
+
+    /// Whether a browser sends a request that may change something for a page of another origin, which is not allowed. A form
+    /// needs no preflight, and the browser sends the log-in that it knows with it.
+    pub fn forbids(&self, method: &Method, headers: &HeaderMap) -> bool {
+        let is_foreign = matches!(text(headers, &SEC_FETCH_SITE), Some("cross-site" | "same-site"));
+        is_foreign
+            && !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+            && self.origin(headers).is_none()
     }
 
     fn preflight(&self, headers: &HeaderMap, response: Response) -> Response {
@@ -182,6 +195,29 @@ mod tests {
         ] {
             assert_eq!(answer(&Method::OPTIONS, headers), ["200"], "{headers:?}");
         }
+    }
+
+    #[test]
+    fn a_page_of_another_origin_changes_nothing_unless_it_is_allowed() {
+        let options =
+            CorsOptions { allowed_origin: vec!["http://foobar.com".to_owned()], ..CorsOptions::default() };
+        let forbids = |method: &Method, origin: &'static str, site: &'static str| {
+            let headers = [(ORIGIN, origin), (SEC_FETCH_SITE, site)];
+            let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+            options.forbids(method, &HeaderMap::from_iter(headers))
+        };
+        for (method, origin, site, expected) in [
+            (Method::POST, "http://other.com", "cross-site", true),
+            (Method::POST, "null", "cross-site", true),
+            (Method::DELETE, "http://other.com", "same-site", true),
+            (Method::GET, "http://other.com", "cross-site", false),
+            (Method::POST, "http://foobar.com", "cross-site", false),
+            (Method::POST, "http://proxy.com", "same-origin", false),
+            (Method::POST, "null", "none", false),
+        ] {
+            assert_eq!(forbids(&method, origin, site), expected, "{method} {origin} {site}");
+        }
+        assert!(!options.forbids(&Method::POST, &HeaderMap::new()), "no browser");
     }
 
     #[test]
