@@ -93,6 +93,12 @@ impl Client {
     /// A client of the server at `base_url`, such as `http://127.0.0.1:8041` or `https://host/gnocchi`. Connects with
     /// the first call. Fails with `InvalidOptions` only.
     pub fn new(base_url: &str, options: &ClientOptions) -> Result<Self> {
+        // A password would be in messages and logs, but not in requests.
+        if let Some((_, place)) = base_url.rsplit_once('@') {
+            return Err(ClientError::InvalidOptions(format!(
+                "{place}: a user and a password cannot be part of a base URL"
+            )));
+        }
         let invalid = |why: &str| ClientError::InvalidOptions(format!("{base_url}: {why}"));
         let uri: Uri = base_url.parse().map_err(|_| invalid("not a URL"))?;
         // Do not load certificates that are not needed.
@@ -337,6 +343,8 @@ mod tests {
         ] {
             assert!(Client::new(url, &ClientOptions::default()).is_err(), "{url}");
         }
+        let error = Client::new("http://u:hunter2@h:1", &ClientOptions::default()).unwrap_err().to_string();
+        assert!(error.starts_with("h:1: a user and a password") && !error.contains("hunter2"), "{error}");
         let options = ClientOptions { user: Some("a:b".to_owned()), ..ClientOptions::default() };
         assert!(Client::new("http://h", &options).is_err());
         let client = Client::new("http://h:1/gnocchi/", &ClientOptions::default()).unwrap();
