@@ -26,6 +26,8 @@ use crate::polling::{
 const LIFETIME: Duration = Duration::from_hours(1);
 /// Pause after a failure, in which what is cached counts as valid.
 const PAUSE: Duration = Duration::from_mins(1);
+/// How much earlier than its interval, at most, the list of instances is requested again.
+const EARLY_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of cached flavors and images.
 const REMEMBERED_MAX: usize = 4096;
 /// Image fields that are not properties.
@@ -62,6 +64,15 @@ struct Cache {
     asked: Option<Instant>,
     flavors: HashMap<String, Document>,
     images: HashMap<String, Document>,
+}
+
+impl Cache {
+    /// Whether the instances are to be listed again. Rounds of the same interval are never exactly that far apart: one that
+    /// begins a little early must not be left out.
+    fn is_due(&self, now: Instant, interval: Duration) -> bool {
+        let early = EARLY_MAX.min(interval / 10);
+        self.asked.is_none_or(|asked| now.duration_since(asked) + early >= interval)
+    }
 }
 
 /// A flavor or an image.
@@ -252,9 +263,11 @@ impl Discovery for NovaInstances {
 
     async fn discover(&self, _: &Cycle, _: Option<&str>) -> Result<Vec<Resource>, DiscoveryError> {
         let mut known = self.known.lock().await;
-        if known.asked.is_none_or(|asked| asked.elapsed() >= self.interval) {
+        // Before the list, which takes some time.
+        let now = Instant::now();
+        if known.is_due(now, self.interval) {
             known.instances = self.list(&mut known).await?;
-            known.asked = Some(Instant::now());
+            known.asked = Some(now);
             let ids: HashSet<&str> = known.instances.iter().map(|instance| &*instance.id).collect();
             self.inspector.forget_others(|uuid| ids.contains(uuid));
         }
@@ -281,6 +294,17 @@ mod tests {
         ] {
             assert_eq!(typed(property, text), expected, "{property}");
         }
+    }
+
+    #[test]
+    fn instances_are_listed_in_each_round_of_the_same_interval() {
+        let (began, interval) = (Instant::now(), Duration::from_mins(10));
+        let mut known = Cache::default();
+        assert!(known.is_due(began, interval));
+        known.asked = Some(began);
+        assert!(known.is_due(began + Duration::from_millis(599_980), interval));
+        assert!(!known.is_due(began + interval / 2, interval));
+        assert!(known.is_due(began, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
