@@ -161,8 +161,8 @@ impl Quotas {
         if !projects.contains_key(project) {
             if projects.len() >= PROJECTS_MAX && self.may_sweep(now) {
                 // The buckets of idle projects are full again, so nothing is lost.
-                let is_quiet =
-                    |usage: &Usage| now.0.saturating_sub(usage.used_at.0) > QUIET.as_nanos() as i64;
+                // Also those that were used before the clock was set back.
+                let is_quiet = |usage: &Usage| Duration::from_nanos(now.0.abs_diff(usage.used_at.0)) > QUIET;
                 projects.retain(|name, usage| name == OTHERS || !is_quiet(usage));
             }
             let name = if projects.len() < PROJECTS_MAX { project } else { OTHERS };
@@ -553,5 +553,16 @@ mod tests {
         // Later, idle projects make room.
         quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
         assert!(quotas.projects.lock().len() <= 2);
+    }
+
+    #[test]
+    fn projects_that_were_used_before_the_clock_was_set_back_make_room() {
+        let options = limited(ProjectLimits { measures_per_second: Some(1), ..ProjectLimits::default() });
+        let quotas = Quotas::default();
+        for project in 0..PROJECTS_MAX {
+            let _ = quotas.admit_measures(&options, &named(&format!("p{project}")), second(86_400), 1);
+        }
+        quotas.admit_measures(&options, &named("new"), second(3600), 1).unwrap();
+        assert_eq!(quotas.projects.lock().len(), 1);
     }
 }
