@@ -121,11 +121,13 @@ function withPoint(columns: Columns = { times: [], values: [] }, figure: Figure,
   let shown = value;
   if (figure.isRate) {
     const last = before && figure.read(before.samples);
-    if (!before || last == null || value === null || value < last) return columns;
+    if (!before || last == null || value === null || value < last || now.at <= before.at) return columns;
     shown = (value - last) / (now.at - before.at);
   }
   if (shown === null) return columns;
   const lastAt = columns.times[columns.times.length - 1] ?? now.at;
+  // The browser's clock was set back: charts need ascending times.
+  if (now.at < lastAt) return { times: [now.at], values: [shown] };
   const isGap = now.at - lastAt > GAP_S;
   return {
     times: [...columns.times, ...(isGap ? [(lastAt + now.at) / 2] : []), now.at].slice(-POINTS_MAX),
