@@ -93,8 +93,6 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
         Duration::ZERO => None,
         span => Some(Timespan::from_secs(span.as_secs() as i64)),
     };
-    let reporting =
-        config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
     let options = MetricdOptions {
         name: process_name(store),
         workers: config.int("metricd", "workers").map_or_else(processors, |n| n as usize),
@@ -102,7 +100,7 @@ fn start_metricd(store: &Store, config: &Config) -> Metricd {
         processing_delay: pause("metric_processing_delay"),
         gather: milliseconds("gather_ms"),
         checkpoint_delay: milliseconds("checkpoint_ms"),
-        reporting_delay: reporting.map(Duration::from_secs),
+        reporting_delay: reporting_delay(config),
         cleanup_delay: pause("metric_cleanup_delay"),
         cleanup_batch_metrics: config.size("metricd", "cleanup_batch_size"),
         metric_inactive_after: span("metric_inactive_after"),
@@ -166,6 +164,12 @@ fn graceful_timeout(config: &Config) -> Duration {
         Duration::ZERO => Duration::MAX,
         timeout => timeout,
     }
+}
+
+/// `[metricd] metric_reporting_delay`; -1 is none. Gnocchi reports without a pause if it is 0.
+fn reporting_delay(config: &Config) -> Option<Duration> {
+    let seconds = config.int("metricd", "metric_reporting_delay").and_then(|delay| u64::try_from(delay).ok());
+    seconds.map(|seconds| Duration::from_secs(seconds.max(1)))
 }
 
 /// `[metricd] lease_seconds`.
@@ -337,6 +341,18 @@ mod tests {
         assert_eq!(timeout(""), Duration::from_mins(1));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 7\n"), Duration::from_secs(7));
         assert_eq!(timeout("[DEFAULT]\ngraceful_shutdown_timeout = 0\n"), Duration::MAX);
+    }
+
+    #[test]
+    fn the_backlog_is_reported_once_a_second_at_most() {
+        let delay = |text: &str| {
+            let text = format!("[metricd]\nmetric_reporting_delay = {text}\n");
+            reporting_delay(&Config::of_text(Project::Gnocchi, &text).unwrap())
+        };
+        assert_eq!(
+            ["-1", "0", "7"].map(delay),
+            [None, Some(1), Some(7)].map(|delay| delay.map(Duration::from_secs))
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const OPTIONS: &[Spec] = &options! {
          only. Until then the log of measures keeps what a start would fold again. With a long log or little disk \
          space a checkpoint is due earlier, on shared engines every 2 s.");
     option metric_reporting_delay(Kind::Int { min: -1, max: i64::MAX }, "120",
-        "Seconds between log lines about the backlog; -1 for none.")
+        "Seconds between log lines about the backlog; 0 is 1, -1 for none.")
         { formerly: &[("storage", "metric_reporting_delay")] };
     text metrics_listen("",
         "gnudi: host:port where `gnudi metricd` shows figures, at /metrics. Unset: nowhere. Workers within \
