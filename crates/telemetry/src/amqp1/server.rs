@@ -286,9 +286,11 @@ async fn receive_until(
     let address = &options.address;
     loop {
         let began = Instant::now();
+        let mut was_connected = false;
         let error = tokio::select! {
             connected = connect_in_time(&options) => match connected {
                 Ok(mut link) => {
+                    was_connected = true;
                     tracing::info!(?address, "receiving from the broker");
                     tokio::select! {
                         error = receive(&mut link.receiver, &messages) => error,
@@ -299,7 +301,8 @@ async fn receive_until(
             },
             _ = &mut closing => return,
         };
-        if began.elapsed() >= STABLE {
+        // An attempt to connect may take as long.
+        if was_connected && began.elapsed() >= STABLE {
             pause = RETRY_MIN;
         }
         let pause_ms = pause.as_millis();

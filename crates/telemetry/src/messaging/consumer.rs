@@ -190,13 +190,14 @@ impl Worker {
         loop {
             let began = Instant::now();
             let ended = self.connected(turn).await;
-            self.figures.is_connected.store(false, Ordering::Relaxed);
+            let was_connected = self.figures.is_connected.swap(false, Ordering::Relaxed);
             // Unacknowledged messages are redelivered on the next connection.
             self.end_session();
             self.show();
             let Err(error) = ended else { return };
             turn += 1;
-            failures = if began.elapsed() >= STABLE { 1 } else { failures + 1 };
+            // An attempt to connect may take as long.
+            failures = if was_connected && began.elapsed() >= STABLE { 1 } else { failures + 1 };
             let pause = self.broker.pauses.after(failures, fastrand::f64());
             let pause_ms = pause.as_millis();
             tracing::warn!(broker = ?self.broker.url, %error, pause_ms, "not connected to the broker: trying again");
