@@ -20,6 +20,10 @@ use crate::{
 /// Prepared statements cached per connection: listings have many shapes.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 
+/// The limits that servers can have: `PostgreSQL` counts milliseconds in 31 bits, and for all of them 0 is none.
+const LIMIT_MIN: Duration = Duration::from_millis(1);
+const LIMIT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// How often in a row a server may not be reached before a migration is given up.
 const FAILURES_MAX: u32 = 3;
 /// How often the processes of two connections are compared: others may take one in between.
@@ -48,12 +52,15 @@ impl Connector {
     pub fn new(options: &DatabaseOptions) -> Self {
         match options {
             DatabaseOptions::Sqlite(options) => Connector::Sqlite(Box::new(sqlite::connect_options(options))),
-            DatabaseOptions::Server(options) => match options.server {
-                Server::Postgres => {
-                    Connector::Postgres(Box::new(postgres::connect_options(options)), options.timeout)
+            DatabaseOptions::Server(options) => {
+                let limit = options.timeout.clamp(LIMIT_MIN, LIMIT_MAX);
+                match options.server {
+                    Server::Postgres => {
+                        Connector::Postgres(Box::new(postgres::connect_options(options)), limit)
+                    }
+                    Server::Mysql => Connector::Mysql(Box::new(mysql::connect_options(options)), limit),
                 }
-                Server::Mysql => Connector::Mysql(Box::new(mysql::connect_options(options)), options.timeout),
-            },
+            }
         }
     }
 
@@ -279,4 +286,25 @@ async fn within<T>(
 pub(crate) fn no_answer(limit: Duration) -> sqlx::Error {
     let reason = format!("no answer within {} ms", limit.as_millis());
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_beyond_the_limits_of_servers_is_the_nearest_one() {
+        let minute = Duration::from_mins(1);
+        let timeouts = [Duration::from_micros(3), minute, Duration::from_hours(24 * 365)];
+        for url in ["postgresql://me@host/index", "mysql://me@host/index"] {
+            let limits = timeouts.map(|timeout| {
+                let DatabaseOptions::Server(mut options) = DatabaseOptions::from_url(url).unwrap() else {
+                    panic!("{url}")
+                };
+                options.timeout = timeout;
+                Connector::new(&DatabaseOptions::Server(options)).limit()
+            });
+            assert_eq!(limits, [LIMIT_MIN, minute, LIMIT_MAX].map(Some), "{url}");
+        }
+    }
 }
