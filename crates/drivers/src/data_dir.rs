@@ -3,6 +3,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -40,9 +41,15 @@ pub(crate) const NOT_COPIED: &[&str] =
 const LOCK_TRIES_MAX: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A data directory, locked by this process for as long as this value lives. Field order is drop order.
+/// A data directory, locked by this process while this value or a store with its hold is alive.
 pub struct DataDir {
     path: PathBuf,
+    hold: Arc<Hold>,
+}
+
+/// The lock of a data directory. Field order is drop order.
+#[derive(Debug)]
+pub struct Hold {
     _owner: KeepOwner,
     _lock: File,
 }
@@ -62,11 +69,16 @@ impl DataDir {
         let lock = lock(path)?;
         let owner = KeepOwner::of(path);
         check_version(&disk, path)?;
-        Ok(Self { path: path.to_owned(), _owner: owner, _lock: lock })
+        Ok(Self { path: path.to_owned(), hold: Arc::new(Hold { _owner: owner, _lock: lock }) })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// For the stores in the directory: their threads may outlive this value, and no other process may open it before.
+    pub fn hold(&self) -> Arc<Hold> {
+        Arc::clone(&self.hold)
     }
 
     /// The incoming log's directory.
@@ -227,7 +239,11 @@ pub(crate) fn known_version(disk: &dyn Disk, dir: &Path) -> Result<Option<Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::tests::Recorder;
+    use crate::{
+        aggregates::local::{LocalAggregates, LocalAggregatesOptions},
+        disk::tests::Recorder,
+        incoming::log::{LocalIncoming, LocalIncomingOptions},
+    };
 
     #[test]
     fn a_directory_has_one_owner() {
@@ -240,6 +256,38 @@ mod tests {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         drop(first);
         DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_store_holds_its_directory_until_it_is_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let is_in_use = || matches!(DataDir::open(root.path()), Err(OpenError::InUse { .. }));
+        let dir = DataDir::open(root.path()).unwrap();
+        let incoming = LocalIncoming::open(
+            &dir.incoming(),
+            &LocalIncomingOptions {
+                segment_bytes: 1 << 16,
+                hold: Some(dir.hold()),
+                ..LocalIncomingOptions::default()
+            },
+        );
+        drop(dir);
+        assert!(is_in_use());
+        drop(incoming.unwrap());
+        assert!(!is_in_use());
+        let dir = DataDir::open(root.path()).unwrap();
+        let aggregates = LocalAggregates::open(
+            &dir.aggregates(),
+            &LocalAggregatesOptions {
+                segment_bytes: 1 << 16,
+                hold: Some(dir.hold()),
+                ..LocalAggregatesOptions::default()
+            },
+        );
+        drop(dir);
+        assert!(is_in_use());
+        drop(aggregates.unwrap());
+        assert!(!is_in_use());
     }
 
     #[test]

@@ -21,6 +21,7 @@ const DIRECTORY: OFlags =
 
 /// When dropped, gives all that belongs to root in a directory of another user to that user. To be dropped before the
 /// directory's lock.
+#[derive(Debug)]
 pub struct KeepOwner(PathBuf);
 
 impl KeepOwner {

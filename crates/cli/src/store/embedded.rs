@@ -45,6 +45,7 @@ pub async fn open(path: &Path, config: &Config, journaling: Journaling) -> Resul
             followed_in: Some(dir.aggregates()),
             reserve: reserve.clone(),
             backlog_bytes_max: config.size("incoming", "backlog_bytes_max") as u64,
+            hold: Some(dir.hold()),
             ..LocalIncomingOptions::default()
         },
     )?;
@@ -55,6 +56,7 @@ pub async fn open(path: &Path, config: &Config, journaling: Journaling) -> Resul
             recent_bytes_max: config.size("storage", "recent_bytes_max") as u64,
             dirty_bytes_max: config.size("storage", "dirty_bytes_max") as u64,
             reserve: reserve.clone(),
+            hold: Some(dir.hold()),
             ..LocalAggregatesOptions::default()
         },
     )?;

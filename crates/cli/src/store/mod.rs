@@ -52,7 +52,7 @@ pub struct Store {
     warming: JoinHandle<()>,
 }
 
-/// The embedded store's own parts and its lock. Field order is drop order: the directory lock goes last.
+/// The embedded store's own parts and its directory.
 pub struct Local {
     pub incoming: Arc<LocalIncoming>,
     pub aggregates: Arc<LocalAggregates>,

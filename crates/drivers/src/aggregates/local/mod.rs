@@ -49,6 +49,7 @@ use super::{
     AggregateStore, BlockKey, BlockRange, Blocks, Fence, MetricWrite, StoreError, table::levels::Levels,
 };
 use crate::{
+    data_dir::Hold,
     disk::{Disk, LocalDisk},
     fence::Fences,
     quarantine::{Quarantine, UNREADABLE_MAX},
@@ -79,6 +80,8 @@ pub struct LocalAggregatesOptions {
     pub unreadable_max: Duration,
     /// The reserve of disk space.
     pub reserve: Reserve,
+    /// Of the data directory, kept until the threads have ended.
+    pub hold: Option<Arc<Hold>>,
 }
 
 impl Default for LocalAggregatesOptions {
@@ -91,6 +94,7 @@ impl Default for LocalAggregatesOptions {
             merges_wait_max: Duration::from_secs(10),
             unreadable_max: UNREADABLE_MAX,
             reserve: Reserve::default(),
+            hold: None,
         }
     }
 }

@@ -43,6 +43,7 @@ use self::{
 use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, TrimNeed};
 use crate::{
     OpenError,
+    data_dir::Hold,
     disk::{Disk, LocalDisk, remove_all},
     quarantine::{Quarantine, UNREADABLE_MAX},
     reserve::Reserve,
@@ -84,6 +85,8 @@ pub struct LocalIncomingOptions {
     pub backlog_bytes_max: u64,
     /// A record that stays unreadable this long counts as damaged; until then it stops its sack.
     pub unreadable_max: Duration,
+    /// Of the data directory, kept until the writer and the last trim have ended.
+    pub hold: Option<Arc<Hold>>,
 }
 
 impl Default for LocalIncomingOptions {
@@ -99,6 +102,7 @@ impl Default for LocalIncomingOptions {
             reserve: Reserve::default(),
             backlog_bytes_max: 4 << 30,
             unreadable_max: UNREADABLE_MAX,
+            hold: None,
         }
     }
 }
@@ -146,6 +150,7 @@ struct LogState {
     reserve: Reserve,
     /// One trim at a time: a checkpoint must never go back.
     trimming: Mutex<()>,
+    _hold: Option<Arc<Hold>>,
 }
 
 #[derive(Default)]
@@ -222,6 +227,7 @@ impl LocalIncoming {
             following,
             reserve: options.reserve.clone(),
             trimming: Mutex::default(),
+            _hold: options.hold.clone(),
             disk,
         });
         shared.release_trimmed().map_err(OpenError::io(dir))?;
