@@ -1,5 +1,6 @@
 //! gnudi, the one binary: reads the command line and the configuration, selects the drivers, and runs the command.
 
+mod allocator;
 mod args;
 mod command_line;
 mod commands;
@@ -16,34 +17,13 @@ use std::process::ExitCode;
 use args::{AgentCommand, Command, ExportCommand, ImportCommand};
 use commands::serve::Role;
 
-/// Bodies and responses are large and short-lived; the system's allocator would map and unmap them each time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Returns memory that this thread has freed to the system; the allocator would cache it.
-#[expect(unsafe_code, reason = "the allocator's crate has no safe name for it")]
-fn release_memory() {
-    unsafe extern "C" {
-        fn mi_collect(force: bool);
-    }
-    // SAFETY: a function of mimalloc with this signature; any thread may call it at any time.
-    unsafe { mi_collect(true) };
-}
-
-/// Disables transparent huge pages, which the allocator requests: a page of 2 MiB stays resident for the few kilobytes
-/// in use. Without them a server takes half the memory at the same speed (ARCHITECTURE.md).
-fn use_small_pages() {
-    // Fails on kernels without huge pages, where there is nothing to disable.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
 /// Exit status of a command that has failed.
 const FAILED: u8 = 1;
 /// The same for commands that look for differences or damage, where 1 means that there are some.
 const UNDECIDED: u8 = 2;
 
 fn main() -> ExitCode {
-    use_small_pages();
+    allocator::use_small_pages();
     commands::client::completion::complete_if_requested();
     let cli = match command_line::parse(std::env::args_os()) {
         Ok(cli) => cli,

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, runtime::Handle, task::JoinSet};
 
 use super::metrics;
-use crate::{args::ServeArgs, config::Config, figures, store::Store};
+use crate::{allocator, args::ServeArgs, config::Config, figures, store::Store};
 
 /// The options of both APIs.
 pub struct ServedOptions {
@@ -85,7 +85,7 @@ pub fn options(
         },
         // The running binary, even if the file has been replaced.
         symbols_program: Some("/proc/self/exe".into()),
-        release_memory: crate::release_memory,
+        release_memory: allocator::release,
     };
     Ok(ServedOptions { app, prometheus: prometheus_options(config) })
 }

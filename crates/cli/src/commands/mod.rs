@@ -44,7 +44,7 @@ use tokio::{
 
 use uuid::Uuid;
 
-use crate::{config::Config, store::Store};
+use crate::{allocator, config::Config, store::Store};
 
 /// Number of processors of this machine.
 fn processors() -> usize {
@@ -59,6 +59,7 @@ fn runtime(config: &Config, name: &str, threads: Option<i64>) -> Result<Runtime>
     Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)
+        .on_thread_park(allocator::release_at_rest)
         .enable_all()
         .build()
         .context("starting threads")

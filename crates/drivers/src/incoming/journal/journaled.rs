@@ -14,7 +14,9 @@ use gnudi_model::{Fault, MetricId, Numbering, Sack};
 use super::{Journal, JournalFigures};
 use crate::{
     Figure,
-    incoming::{Append, Backlog, Batch, Consume, Incoming, Pending, Position, Positions, Result, Topology, TrimNeed},
+    incoming::{
+        Append, Backlog, Batch, Consume, Incoming, Pending, Position, Positions, Result, Topology, TrimNeed,
+    },
 };
 
 /// So many batches in a row must the store accept before the journal is written first again.

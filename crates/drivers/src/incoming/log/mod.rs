@@ -40,7 +40,9 @@ use self::{
     queue::{Gate, WriteQueue},
     read::RecordsRead,
 };
-use super::{Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, TrimNeed};
+use super::{
+    Append, Backlog, Batch, Consume, Incoming, IncomingError, Pending, Position, Positions, TrimNeed,
+};
 use crate::{
     OpenError,
     data_dir::Hold,
@@ -401,7 +403,7 @@ impl Consume for LocalIncoming {
     fn trim_need(&self) -> TrimNeed {
         /// Segments that a trim would free.
         const USEFUL: usize = 2;
-        const URGENT: usize = 8;
+        const URGENT: usize = 16;
         let shared = &self.shared;
         match shared.index.count_acknowledged(shared.full_segments().into_iter()) {
             _ if shared.reserve.is_short() => TrimNeed::Urgent,
