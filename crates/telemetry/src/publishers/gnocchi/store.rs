@@ -169,7 +169,7 @@ impl Store {
                             }
                         }
                         408 | 429 | 501 => {}
-                        300..400 | 502.. => self.doubt_endpoint(),
+                        300..=399 | 502.. => self.doubt_endpoint(),
                         404 | 405 if (status == 405 || !is_batch) && !is_of_store(&answer) => {
                             self.doubt_endpoint();
                         }

@@ -259,7 +259,7 @@ async fn a_store_that_has_moved_is_found_though_a_proxy_answers_for_it() {
     let all = async { tokio::join!(away.get("/v1/archive_policy"), changed, stored, stored_too, posted) };
     // The catalogue is read again after five seconds at the earliest.
     let (listed, changed, stored, stored_too, ()) =
-        tokio::time::timeout(Duration::from_secs(30), all).await.expect("one is not found");
+        tokio::time::timeout(Duration::from_secs(30), Box::pin(all)).await.expect("one is not found");
     let answers = [listed, changed, stored, stored_too];
     assert_eq!(answers.map(|answer| answer.status.as_u16()), [200; 4]);
 }
