@@ -106,12 +106,7 @@ async fn one_pass(store: &ObjectAggregates, fence: Fence, pass: usize) {
     let metrics: Vec<MetricId> = ids.map(|id| MetricId(Uuid::from_u128(id))).collect();
     assert!(store.read_heads(&metrics).await.iter().all(Result::is_ok));
     let head = Bytes::from(vec![pass as u8; HEAD_BYTES]);
-    let write = |metric: &MetricId| MetricWrite {
-        metric: *metric,
-        blocks: Vec::new(),
-        expired: Vec::new(),
-        head: head.clone(),
-    };
+    let write = |metric: &MetricId| MetricWrite::of_head(*metric, head.clone());
     let writes = metrics.iter().map(write).collect();
     assert!(store.write(fence, writes).await.iter().all(Result::is_ok));
 }

@@ -169,12 +169,7 @@ async fn passes(url: &str) {
             let begun = Instant::now();
             assert!(store.read_heads(&of_sack).await.iter().all(Result::is_ok));
             reading += begun.elapsed();
-            let write = |metric: &MetricId| MetricWrite {
-                metric: *metric,
-                blocks: Vec::new(),
-                expired: Vec::new(),
-                head: head.clone(),
-            };
+            let write = |metric: &MetricId| MetricWrite::of_head(*metric, head.clone());
             let writes = store.write(Fence::EVERYTHING, of_sack.iter().map(write).collect()).await;
             assert!(writes.iter().all(Result::is_ok));
         }

@@ -51,7 +51,7 @@ fn value(id: u8, version: u8) -> Bytes {
 
 /// A head alone.
 fn head_write(id: u8, version: u8) -> MetricWrite {
-    MetricWrite { metric: metric(id), blocks: Vec::new(), expired: Vec::new(), head: value(id, version) }
+    MetricWrite::of_head(metric(id), value(id, version))
 }
 
 async fn write_all(store: &LocalAggregates, writes: impl Iterator<Item = MetricWrite>) {
@@ -343,7 +343,7 @@ async fn a_run_that_is_gone_brings_no_old_head_back_by_a_clock_that_is_behind() 
     let store = open(&disk, 1000);
     for version in 1..=2 {
         let head = Bytes::from(vec![version; 2000]);
-        write_all(&store, [MetricWrite { metric: newer, head, ..head_write(0, version) }].into_iter()).await;
+        write_all(&store, [MetricWrite::of_head(newer, head)].into_iter()).await;
         settle(&store, version.into()).await;
     }
     assert_eq!(store.figures().runs, 2);

@@ -54,12 +54,7 @@ fn ballast(random: &mut Random) -> Vec<Operation> {
             blocks.insert(random_block(random, id), vec![id as u8; 6000].into());
         }
         let blocks = blocks.into_iter().collect();
-        Operation::Write(vec![MetricWrite {
-            metric: metric(id),
-            blocks,
-            expired: Vec::new(),
-            head: vec![1; 9].into(),
-        }])
+        Operation::Write(vec![MetricWrite { blocks, ..MetricWrite::of_head(metric(id), vec![1; 9]) }])
     };
     (0..METRICS).map(write).collect()
 }

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use support::{
     aggregate_items::{
         Everything, LARGE_HEAD_BYTES, assert_each_there, everything, is_large_there, metric, random_bytes,
-        random_write, write, write_each, write_large,
+        random_write, write_each, write_large,
     },
     local::{open_aggregates, small_aggregates},
     random::Random,
@@ -57,7 +57,7 @@ fn random_change(random: &mut Random, id: usize) -> Change {
     match random.below(10) {
         0 => Change::Delete,
         1..=3 => Change::Write(random_write(random, id, 1500, 1500)),
-        _ => Change::Write(MetricWrite { head: random_bytes(random, 1500), ..write(id, "", &[]) }),
+        _ => Change::Write(MetricWrite::of_head(metric(id), random_bytes(random, 1500))),
     }
 }
 
@@ -260,8 +260,7 @@ async fn heads_that_change_during_a_sync_are_kept() {
     let disk = SimDisk::default();
     let store = open(&disk, 1 << 20).unwrap();
     let writes = |round: u8| {
-        let with_head = |id| MetricWrite { head: vec![round; 200].into(), ..write(id, "", &[]) };
-        (0..METRICS).map(with_head).collect::<Vec<_>>()
+        (0..METRICS).map(|id| MetricWrite::of_head(metric(id), vec![round; 200])).collect::<Vec<_>>()
     };
     let metrics: Vec<_> = (0..METRICS).map(metric).collect();
     let writer = tokio::spawn({
@@ -303,8 +302,7 @@ async fn a_head_that_moves_during_a_sync_is_written() {
         };
         open_aggregates(&disk, &options).unwrap()
     };
-    let with_head =
-        |id: usize, length: usize| MetricWrite { head: vec![7_u8; length].into(), ..write(id, "", &[]) };
+    let with_head = |id, length| MetricWrite::of_head(metric(id), vec![7; length]);
     let store = open();
     // A frame of long heads, and others.
     let writes = (0..=LAST).map(|id| with_head(id, if id < 256 { 300 } else { 100 })).collect();

@@ -233,9 +233,7 @@ async fn a_write_without_an_answer_is_refused_once_the_next_pass_has_begun() {
     let (earlier, store) = (open().await, open().await);
     let fence = Fence { token: 9, ..Fence::EVERYTHING };
     let [written, missing] = [1, 2].map(|id| MetricId(Uuid::from_u128(id)));
-    let write = |head: &'static str| {
-        vec![MetricWrite { metric: written, blocks: Vec::new(), expired: Vec::new(), head: head.into() }]
-    };
+    let write = |head: &'static str| vec![MetricWrite::of_head(written, head)];
     earlier.raise(fence).await.unwrap();
     assert!(earlier.write(fence, write("before")).await[0].is_ok());
     // Given up before it is sent.
@@ -264,8 +262,7 @@ async fn a_deletion_that_arrives_after_its_repetition_is_refused() {
     // The numbers of a store begin with the time at which it was opened.
     let (earlier, later) = (open().await, open().await);
     let id = MetricId(Uuid::from_u128(1));
-    let write =
-        MetricWrite { metric: id, blocks: Vec::new(), expired: Vec::new(), head: "written again".into() };
+    let write = MetricWrite::of_head(id, "written again");
     assert!(later.delete(Fence::EVERYTHING, &[id]).await[0].is_ok());
     assert!(later.write(Fence::EVERYTHING, vec![write]).await[0].is_ok());
     let late = earlier.delete(Fence::EVERYTHING, &[id]).await.remove(0);
@@ -291,9 +288,7 @@ async fn a_write_without_an_answer_is_refused_once_its_metric_is_deleted() {
     let (earlier, store) = (open().await, open().await);
     let fence = Fence { token: 9, ..Fence::EVERYTHING };
     let metric = MetricId(Uuid::from_u128(1));
-    let write = |head: &'static str| {
-        vec![MetricWrite { metric, blocks: Vec::new(), expired: Vec::new(), head: head.into() }]
-    };
+    let write = |head: &'static str| vec![MetricWrite::of_head(metric, head)];
     store.raise(fence).await.unwrap();
     assert!(earlier.write(fence, write("before")).await[0].is_ok());
     assert!(store.delete(fence, &[metric]).await[0].is_ok());

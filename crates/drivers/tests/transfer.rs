@@ -40,12 +40,7 @@ impl Writer {
         let id = self.random.below(METRICS);
         self.position += 1;
         let known = self.blocks.entry(id).or_default();
-        let mut write = MetricWrite {
-            metric: metric(id),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-            head: Bytes::from(format!("head {}", self.position)),
-        };
+        let mut write = MetricWrite::of_head(metric(id), format!("head {}", self.position));
         for _ in 0..self.random.below(4) {
             let granularity = if self.random.one_in(3) { RAW } else { MINUTE };
             let at = Timestamp::from_secs(100 * self.random.below(30) as i64);
@@ -343,8 +338,7 @@ async fn a_head_of_a_newer_program_is_no_damage() {
     let world = World::new(8).await;
     let transfer = world.begin(1, 0, false).await;
     let id = world.metrics().await[0];
-    let head = Bytes::from_static(b"newer");
-    let write = MetricWrite { metric: id, blocks: Vec::new(), expired: Vec::new(), head };
+    let write = MetricWrite::of_head(id, "newer");
     world.source.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
     for depth in [Depth::Changes, Depth::Everything] {
         let refused = world.try_round(&transfer, depth).await;

@@ -70,6 +70,13 @@ pub struct MetricWrite {
     pub head: Bytes,
 }
 
+impl MetricWrite {
+    /// A head without blocks.
+    pub fn of_head(metric: MetricId, head: impl Into<Bytes>) -> Self {
+        Self { metric, blocks: Vec::new(), expired: Vec::new(), head: head.into() }
+    }
+}
+
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why an item could not be read or written.

@@ -51,8 +51,7 @@ pub fn large_head(id: usize) -> Bytes {
 
 /// Writes a large head of a new metric.
 pub async fn write_large(store: &dyn AggregateStore, id: usize) -> Result<(), StoreError> {
-    let write = MetricWrite { head: large_head(id), ..write(id, "", &[]) };
-    store.write(Fence::EVERYTHING, vec![write]).await.remove(0)
+    store.write(Fence::EVERYTHING, vec![MetricWrite::of_head(metric(id), large_head(id))]).await.remove(0)
 }
 
 /// Writes large heads of new metrics, one by one.

@@ -397,12 +397,7 @@ mod tests {
         delete(20).await;
         let found = seek();
         assert!(merges == 1 && found.0 == 1 && found.1 > read, "{found:?}");
-        let head = MetricWrite {
-            metric: metric(8),
-            head: b"head".as_slice().into(),
-            blocks: Vec::new(),
-            expired: Vec::new(),
-        };
+        let head = MetricWrite::of_head(metric(8), "head");
         store.write(Fence::EVERYTHING, vec![head]).await.remove(0).unwrap();
         store.shared.flush().unwrap();
         assert_eq!(seek(), (1, found.1 + 1), "only the new runs are read");

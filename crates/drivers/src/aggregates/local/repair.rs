@@ -277,8 +277,7 @@ mod tests {
         let store = LocalAggregates::open(dir.path(), &options).unwrap();
         for metric in metrics {
             // Each in a file of its own.
-            let head = Bytes::from(vec![1; 40_000]);
-            let write = MetricWrite { metric, blocks: Vec::new(), expired: Vec::new(), head };
+            let write = MetricWrite::of_head(metric, vec![1; 40_000]);
             store.write(Fence::EVERYTHING, vec![write]).await.remove(0).unwrap();
             store.sync().await.unwrap();
         }
