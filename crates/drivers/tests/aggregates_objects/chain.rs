@@ -15,7 +15,7 @@ use gnudi_drivers::{
 use crate::{
     setup::{TestClock, fence, named, open_at, open_with, options},
     support::aggregate_items::{blocks, head, key, write},
-    world::{World, apply, own_head},
+    world::{World, apply, apply_and_settle, own_head},
 };
 
 /// Suspends a process in the middle of a write to metric 2, lets the others write on, and resumes it.
@@ -121,8 +121,7 @@ async fn a_writer_that_slept_after_its_write_names_no_removed_table() {
 async fn names_no_removed_table(world: World) {
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     world.sleeper.raise(own).await.unwrap();
-    apply(&world.sleeper, own, 2, "before").await.unwrap();
-    world.sleeper.settle().await;
+    apply_and_settle(&world.sleeper, own, 2, "before").await;
     let night = world.sleepy.created.lock().await;
     let late = world.write_asleep(own).await;
     world.go_on(others).await;
@@ -180,8 +179,7 @@ async fn the_first_version_stays_when_its_creator_slept() {
         world.sleepy.asleep.notified().await;
         world.awake.raise(others).await.unwrap();
         for round in 0..rounds {
-            apply(&world.awake, others, 4, &format!("round {round}")).await.unwrap();
-            world.awake.settle().await;
+            apply_and_settle(&world.awake, others, 4, &format!("round {round}")).await;
         }
         world.clock.advance(6000);
         drop(night);
@@ -244,8 +242,7 @@ async fn old_hints_and_old_readers_find_the_newest() {
 async fn a_write_without_an_answer_is_decided_by_the_next_read() {
     let world = World::new().await;
     let own = fence(2, 0, 1);
-    apply(&world.awake, own, 2, "before").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, own, 2, "before").await;
     let hold = world.objects.hold(Call::Create, "shard/0/manifest");
     let awake = world.awake.clone();
     let lost = tokio::spawn(async move { apply(&awake, own, 2, "lost").await });
@@ -266,8 +263,7 @@ async fn a_write_without_an_answer_is_decided_by_the_next_read() {
 async fn reads_go_on_while_a_store_accepts_no_writes() {
     let world = World::new().await;
     let own = fence(2, 0, 1);
-    apply(&world.awake, own, 2, "before").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, own, 2, "before").await;
     let hold = world.objects.hold(Call::Create, "shard/0/manifest");
     let answer = apply(&world.awake, own, 2, "lost").await;
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
@@ -283,8 +279,7 @@ async fn a_write_that_took_effect_without_an_answer_is_there_for_the_next_pass()
     let world = World::new().await;
     let own = fence(2, 0, 1);
     world.awake.raise(own).await.unwrap();
-    apply(&world.awake, own, 2, "before").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, own, 2, "before").await;
     world.objects.fail(Call::Create, "manifest", 0, Fault::AnswerLost);
     // All attempts to find out.
     for _ in 0..3 {
@@ -351,8 +346,7 @@ async fn a_process_without_the_fence_sees_what_others_write() {
 async fn a_refused_attempt_does_not_settle_an_earlier_one() {
     let world = World::new().await;
     let own = fence(2, 0, 1);
-    apply(&world.awake, own, 2, "before").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, own, 2, "before").await;
     let next = format!("aggregates/shard/0/manifest/{:016x}", world.manifests().len() + 1);
     for error in [ObjectError::Unavailable("late".to_owned()), ObjectError::NoSpace("full".to_owned())] {
         world.objects.fail(Call::Create, "manifest", 0, Fault::Fails(error));
@@ -370,8 +364,7 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     let world = World::with(ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() }).await;
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     apply(&world.sleeper, own, 2, "before").await.unwrap();
-    apply(&world.awake, others, 4, "before").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, others, 4, "before").await;
     let before = named(&world.objects, "shard/0/table/");
     let night = world.sleepy.creates.lock().await;
     let late = world.write_asleep(own).await;
@@ -379,8 +372,7 @@ async fn what_nobody_names_goes_and_is_not_named_later() {
     of_sleeper.retain(|name| !before.contains(name));
     assert_eq!(of_sleeper.len(), 1);
     world.clock.advance(3_700_000);
-    apply(&world.awake, others, 4, "an hour later").await.unwrap();
-    world.awake.settle().await;
+    apply_and_settle(&world.awake, others, 4, "an hour later").await;
     assert!(!named(&world.objects, "shard/0/table/").contains(&of_sleeper[0]));
     drop(night);
     let answer = late.await.unwrap();
@@ -397,13 +389,11 @@ async fn a_clock_that_is_ahead_keeps_nobody_from_writing() {
     let options = ObjectAggregatesOptions { in_manifest_bytes_max: 0, ..options() };
     let store = open_with(objects.clone(), &clock, options.clone()).await;
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
-    apply(&store, own, 2, "before").await.unwrap();
-    store.settle().await;
+    apply_and_settle(&store, own, 2, "before").await;
     objects.put("aggregates/shard/0/table/000000000001-orphan", Bytes::new()).await.unwrap();
     ahead.advance(86_400_000);
     let of_wrong_clock = open_with(objects.clone(), &ahead, options).await;
-    apply(&of_wrong_clock, others, 4, "ahead").await.unwrap();
-    of_wrong_clock.settle().await;
+    apply_and_settle(&of_wrong_clock, others, 4, "ahead").await;
     assert!(named(&objects, "-orphan").is_empty(), "it was searched for");
     apply(&store, own, 2, "after").await.unwrap();
     for store in [&store, &of_wrong_clock] {
@@ -415,8 +405,7 @@ async fn a_clock_that_is_ahead_keeps_nobody_from_writing() {
     let orphan = format!("aggregates/shard/0/table/{:012x}-orphan", ahead.now().wall_ms);
     objects.put(&orphan, Bytes::new()).await.unwrap();
     ahead.advance(3_700_000);
-    apply(&of_wrong_clock, others, 4, "still ahead").await.unwrap();
-    of_wrong_clock.settle().await;
+    apply_and_settle(&of_wrong_clock, others, 4, "still ahead").await;
     assert!(named(&objects, "-orphan").is_empty(), "it was searched for");
     // The first write may be refused: its process has not read the new floor.
     if apply(&store, own, 2, "refused").await.is_err() {
@@ -432,8 +421,7 @@ async fn a_clock_that_is_ahead_removes_no_merged_table_early() {
     let store = open_with(objects.clone(), &clock, options.clone()).await;
     let (own, others) = (fence(4, 2, 1), fence(4, 0, 2));
     for round in 0..8 {
-        apply(&store, own, 2, &format!("round {round}")).await.unwrap();
-        store.settle().await;
+        apply_and_settle(&store, own, 2, &format!("round {round}")).await;
     }
     let tables = named(&objects, "shard/0/table/");
     let are_left = || {
@@ -444,8 +432,7 @@ async fn a_clock_that_is_ahead_removes_no_merged_table_early() {
     let of_wrong_clock = open_with(objects.clone(), &ahead, options).await;
     for (later_ms, left) in [(0, true), (30_000, true), (61_000, false)] {
         ahead.advance(later_ms);
-        apply(&of_wrong_clock, others, 4, "ahead").await.unwrap();
-        of_wrong_clock.settle().await;
+        apply_and_settle(&of_wrong_clock, others, 4, "ahead").await;
         assert_eq!(are_left(), left, "{later_ms} ms later");
     }
 }
@@ -458,8 +445,7 @@ async fn what_nobody_names_goes_though_no_process_lives_long() {
     let lives = async |number: u64| {
         objects.put(&orphan(number), Bytes::new()).await.unwrap();
         let store = open_at(objects.clone(), &clock).await;
-        apply(&store, fence(2, 0, 1), 2, "a pass").await.unwrap();
-        store.settle().await;
+        apply_and_settle(&store, fence(2, 0, 1), 2, "a pass").await;
         clock.advance(1_300_000);
         named(&objects, "-orphan").len()
     };
@@ -477,8 +463,7 @@ async fn a_listing_may_take_longer_than_other_requests_and_holds_up_none() {
     let options = ObjectAggregatesOptions { requests_max: 1, deadline_ms: 300, ..options() };
     let store = open_with(objects.clone(), &clock, options).await;
     let own = fence(2, 0, 1);
-    apply(&store, own, 2, "before").await.unwrap();
-    store.settle().await;
+    apply_and_settle(&store, own, 2, "before").await;
     let orphan = format!("aggregates/shard/0/table/{:012x}-orphan", 1);
     objects.put(&orphan, Bytes::new()).await.unwrap();
     clock.advance(3_700_000);
@@ -518,13 +503,11 @@ async fn a_listing_that_hangs_ends_after_ten_minutes() {
     let (objects, clock) = (MemoryObjects::default(), TestClock::default());
     let store = open_with(objects.clone(), &clock, options()).await;
     let own = fence(2, 0, 1);
-    apply(&store, own, 2, "before").await.unwrap();
-    store.settle().await;
+    apply_and_settle(&store, own, 2, "before").await;
     clock.advance(3_700_000);
     let _hold = objects.hold(Call::List, "table/");
     let began = tokio::time::Instant::now();
-    apply(&store, own, 2, "an hour later").await.unwrap();
-    store.settle().await;
+    apply_and_settle(&store, own, 2, "an hour later").await;
     let took = began.elapsed();
     assert!((Duration::from_mins(10)..Duration::from_mins(11)).contains(&took), "{took:?}");
 }
@@ -562,8 +545,7 @@ async fn a_manifest_stays_as_long_as_its_table_is_valid() {
     assert_eq!(named(&objects, "shard/0/manifest/").len(), 150 - 2, "those that begin the removed eras");
     // The sweep spares it, too.
     clock.advance(4_000_000);
-    apply(&store, own, 4, "an hour later").await.unwrap();
-    store.settle().await;
+    apply_and_settle(&store, own, 4, "an hour later").await;
     let newcomer = open_with(objects.clone(), &clock, options).await;
     assert_eq!(head(&*newcomer, 2).await.unwrap().as_deref(), Some("round 1"));
     assert_eq!(head(&*newcomer, 4).await.unwrap().as_deref(), Some("an hour later"));
@@ -576,8 +558,7 @@ async fn a_manifest_stays_as_long_as_its_table_is_valid() {
         clock.advance(4_000_000);
         merging.settle().await;
     }
-    apply(&merging, own, 4, "swept").await.unwrap();
-    merging.settle().await;
+    apply_and_settle(&merging, own, 4, "swept").await;
     let left = named(&objects, "shard/0/manifest/").len();
     assert!(left < 100, "{left} manifests");
     assert_eq!(head(&*merging, 2).await.unwrap().as_deref(), Some("round 1"));

@@ -149,6 +149,12 @@ pub async fn apply(store: &ObjectAggregates, fence: Fence, id: usize, text: &str
     store.write(fence, vec![write(id, text, &[(key(id, 0), text)])]).await.remove(0)
 }
 
+/// Applies a change, and waits until no merge or cleanup is running.
+pub async fn apply_and_settle(store: &ObjectAggregates, fence: Fence, id: usize, text: &str) {
+    apply(store, fence, id, text).await.unwrap();
+    store.settle().await;
+}
+
 /// The head that a pass of the fence's holder begins with.
 pub async fn own_head(store: &ObjectAggregates, own: Fence, id: usize) -> Option<String> {
     let head = store.read_own_heads(own, &[metric(id)]).await.remove(0).unwrap();
