@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::Fault;
 use support::{
-    local::{ONLY_SACK, append, files, open_log, small_log, waiting},
+    local::{ONLY_SACK, append, append_each, files, open_log, small_log, waiting},
     sim_disk::{Operation, SimDisk},
 };
 
@@ -29,6 +29,18 @@ fn fresh() -> (SimDisk, Arc<LocalIncoming>) {
     let disk = SimDisk::default();
     let log = open(&disk);
     (disk, log)
+}
+
+/// Appends until there is no space; returns the numbers of what was accepted.
+async fn fill(log: &LocalIncoming) -> Vec<u32> {
+    for next in 1.. {
+        match append(log, next, 9000).await {
+            Ok(()) => {}
+            Err(IncomingError::NoSpace(_)) => return (1..next).collect(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("numbers do not end")
 }
 
 async fn trim_all(log: &LocalIncoming) -> Result<(), IncomingError> {
@@ -63,9 +75,7 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
     for operations in 1..20 {
         for seed in 0..10 {
             let (disk, log) = fresh();
-            for id in 1..5 {
-                append(&log, id, 30_000).await.unwrap();
-            }
+            append_each(&log, 1..5, 30_000).await;
             // The first sync is that of the checkpoint's name.
             disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
             trim_all(&log).await.unwrap_err();
@@ -85,16 +95,12 @@ async fn a_file_is_not_written_again_before_its_old_name_is_gone() {
 #[tokio::test]
 async fn a_file_whose_old_name_may_come_back_is_not_used_again() {
     let (disk, log) = fresh();
-    for id in 1..5 {
-        append(&log, id, 30_000).await.unwrap();
-    }
+    append_each(&log, 1..5, 30_000).await;
     disk.fail(Operation::SyncDir, 1, ErrorKind::Other, false);
     trim_all(&log).await.unwrap_err();
     let spares = files(&disk, ".spare");
     assert_eq!(spares.len(), 1);
-    for id in 5..10 {
-        append(&log, id, 30_000).await.unwrap();
-    }
+    append_each(&log, 5..10, 30_000).await;
     assert_eq!(files(&disk, ".spare"), spares);
     assert_eq!(waiting(&log).await, [5, 6, 7, 8, 9]);
 }
@@ -106,9 +112,7 @@ async fn a_file_that_is_gone_does_not_keep_the_others() {
         let disk = SimDisk::default();
         let options = LocalIncomingOptions { spare_segments_max, ..small_log(1) };
         let log = open_log(&disk, &options).unwrap();
-        for id in 1..14 {
-            append(&log, id, 30_000).await.unwrap();
-        }
+        append_each(&log, 1..14, 30_000).await;
         let before = files(&disk, ".log");
         assert!(before.len() > 5, "{before:?}");
         for gone in [&before[0], &before[3]] {
@@ -126,9 +130,7 @@ async fn a_file_that_is_gone_does_not_keep_the_others() {
 #[tokio::test]
 async fn what_is_not_used_again_is_removed_though_names_cannot_be_synced() {
     let (disk, log) = fresh();
-    for id in 1..14 {
-        append(&log, id, 30_000).await.unwrap();
-    }
+    append_each(&log, 1..14, 30_000).await;
     let before = files(&disk, ".log");
     assert!(before.len() > 5, "{before:?}");
     // The first sync is that of the checkpoint's name.
@@ -152,17 +154,8 @@ async fn a_failed_write_poisons_too() {
 #[tokio::test]
 async fn a_full_disk_refuses_and_recovers() {
     let (disk, log) = fresh();
-    let mut taken = Vec::new();
     disk.set_capacity(Some(disk.used() + 150_000));
-    let mut next = 1;
-    let refused = loop {
-        match append(&log, next, 9000).await {
-            Ok(()) => taken.push(next),
-            Err(error) => break error,
-        }
-        next += 1;
-    };
-    assert!(matches!(refused, IncomingError::NoSpace(_)), "{refused}");
+    let taken = fill(&log).await;
     assert!(taken.len() > 10, "{taken:?}");
     assert!(matches!(append(&log, 98, 9000).await, Err(IncomingError::NoSpace(_))), "again");
     assert_eq!(waiting(&log).await, taken, "what was acknowledged is there, what was refused is not");
@@ -188,9 +181,7 @@ fn a_file_without_room_leaves_nothing() {
 #[tokio::test]
 async fn a_log_on_a_full_disk_opens() {
     let (disk, log) = fresh();
-    for id in 1..=20 {
-        append(&log, id, 9000).await.unwrap();
-    }
+    append_each(&log, 1..=20, 9000).await;
     drop(log);
     // Room for a header, and as much again; the space freed by closing the last file is taken, too.
     let last = files(&disk, ".log").into_iter().max().unwrap();
@@ -242,15 +233,7 @@ async fn what_cannot_be_taken_back_poisons() {
 async fn a_full_disk_may_not_even_cut_a_file() {
     let (disk, log) = fresh();
     disk.fail(Operation::Truncate, 0, ErrorKind::StorageFull, false);
-    let mut taken = Vec::new();
-    let refused = loop {
-        let next = taken.len() as u32 + 1;
-        match append(&log, next, 9000).await {
-            Ok(()) => taken.push(next),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(refused, IncomingError::NoSpace(_)), "{refused}");
+    let mut taken = fill(&log).await;
     append(&log, 99, 9000).await.unwrap();
     taken.push(99);
     drop(log);
@@ -262,9 +245,7 @@ async fn without_syncs_the_log_works_and_never_syncs() {
     let disk = SimDisk::default();
     let options = LocalIncomingOptions { durability: Durability::Os, ..small_log(1) };
     let log = open_log(&disk, &options).unwrap();
-    for id in 1..20 {
-        append(&log, id, 9000).await.unwrap();
-    }
+    append_each(&log, 1..20, 9000).await;
     assert_eq!(log.figures().syncs, 0);
     assert_eq!(log.figures().appends, 19);
     drop(log);

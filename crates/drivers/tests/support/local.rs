@@ -68,6 +68,13 @@ pub async fn append(log: &LocalIncoming, number: u32, bytes: usize) -> Result<()
     log.append(batch).await
 }
 
+/// Appends entries of this length with these numbers, one by one.
+pub async fn append_each(log: &LocalIncoming, numbers: impl IntoIterator<Item = u32>, bytes: usize) {
+    for number in numbers {
+        append(log, number, bytes).await.unwrap();
+    }
+}
+
 /// Ends the disk's errors while the test waits for a read.
 pub fn heal_soon(disk: &SimDisk) -> JoinHandle<()> {
     let disk = disk.clone();
