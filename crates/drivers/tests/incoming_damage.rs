@@ -52,8 +52,13 @@ async fn append(log: &LocalIncoming, id: u32) {
 
 /// A log with this many batches.
 async fn filled(batches: u32) -> (SimDisk, Arc<LocalIncoming>) {
+    filled_with(batches, Duration::ZERO).await
+}
+
+/// The same; places count as damaged once they are unreadable for so long.
+async fn filled_with(batches: u32, unreadable_max: Duration) -> (SimDisk, Arc<LocalIncoming>) {
     let disk = SimDisk::default();
-    let log = open(&disk);
+    let log = open_log(&disk, &LocalIncomingOptions { unreadable_max, ..options() }).unwrap();
     for id in 1..=batches {
         append(&log, id).await;
     }
@@ -204,12 +209,7 @@ async fn a_page_that_cannot_be_read_costs_no_more_than_itself() {
 /// A device may recover: until then nothing overtakes the record, and earlier ones are readable.
 #[tokio::test]
 async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
-    let disk = SimDisk::default();
-    let patient = LocalIncomingOptions { unreadable_max: Duration::from_hours(1), ..options() };
-    let log = open_log(&disk, &patient).unwrap();
-    for id in 1..=5 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled_with(5, Duration::from_hours(1)).await;
     for (failing, expected) in [(2, vec![1, 2]), (0, vec![])] {
         disk.fail(Operation::Read, failing, std::io::ErrorKind::Other, false);
         let read = log.pending(sack(0), Position(0), usize::MAX).await;
@@ -232,11 +232,7 @@ async fn a_page_that_cannot_be_read_for_a_moment_costs_nothing() {
 #[tokio::test]
 async fn unreadable_records_are_given_up_together() {
     const MAX: Duration = Duration::from_millis(100);
-    let disk = SimDisk::default();
-    let log = open_log(&disk, &LocalIncomingOptions { unreadable_max: MAX, ..options() }).unwrap();
-    for id in 1..=5 {
-        append(&log, id).await;
-    }
+    let (disk, log) = filled_with(5, MAX).await;
     for id in [2, 3] {
         let at = find(&disk, id) as u64;
         disk.spoil(Path::new(FILE), at..at + 1);
@@ -250,10 +246,7 @@ async fn unreadable_records_are_given_up_together() {
 #[tokio::test]
 async fn a_place_that_was_read_since_its_first_error_is_not_given_up_at_the_next() {
     const MAX: Duration = Duration::from_millis(100);
-    let disk = SimDisk::default();
-    let options = LocalIncomingOptions { unreadable_max: MAX, ..options() };
-    let log = open_log(&disk, &options).unwrap();
-    append(&log, 1).await;
+    let (disk, log) = filled_with(1, MAX).await;
     for _ in 0..2 {
         disk.fail(Operation::Read, 0, std::io::ErrorKind::Other, false);
         let read = log.pending(sack(0), Position(0), usize::MAX).await;

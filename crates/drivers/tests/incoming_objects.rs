@@ -22,7 +22,9 @@ use gnudi_drivers::{
 };
 use gnudi_model::{Numbering, Sack};
 use support::{
-    log_of_objects::{CLUSTER, all, batch, drowsy, metric, open, strict, try_open, work_off},
+    log_of_objects::{
+        CLUSTER, all, append_each, batch, drowsy, log_names, metric, open, strict, try_open, work_off,
+    },
     wait::until,
 };
 use uuid::Uuid;
@@ -57,9 +59,7 @@ async fn a_failed_answer_is_looked_after() {
             let log = open(&objects, strict(4)).await;
             for (round, texts) in [["a", "b"], ["c", "d"], ["e", "f"]].iter().enumerate() {
                 objects.fail(call, if call == Call::Create { "log/" } else { "" }, round, fault.clone());
-                for text in texts {
-                    log.append(batch(&[(1, text)])).await.unwrap();
-                }
+                append_each(&log, texts).await;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
             // Trigger the remaining faults.
@@ -148,12 +148,9 @@ async fn what_is_written_below_the_mark_is_written_again() {
     let objects = MemoryObjects::default();
     let asleep = open(&objects, ObjectIncomingOptions { keep: Duration::from_millis(40), ..drowsy(4) }).await;
     let awake = open(&objects, strict(4)).await;
-    for text in ["a", "b", "c"] {
-        awake.append(batch(&[(1, text)])).await.unwrap();
-    }
+    append_each(&awake, &["a", "b", "c"]).await;
     work_off(&awake).await;
-    let is_log = |name: &&String| name.contains("log/");
-    assert_eq!(objects.contents().keys().filter(is_log).count(), 0, "trimmed objects are deleted");
+    assert_eq!(log_names(&objects), [] as [&str; 0], "trimmed objects are deleted");
     tokio::time::sleep(Duration::from_millis(20)).await;
     asleep.append(batch(&[(1, "d")])).await.unwrap();
     awake.append(batch(&[(1, "e")])).await.unwrap();
@@ -269,9 +266,7 @@ async fn an_object_of_a_newer_program_is_not_read() {
 async fn a_missing_object_does_not_hold_the_others_up() {
     let objects = MemoryObjects::default();
     let log = open(&objects, strict(4)).await;
-    for text in ["a", "b", "c"] {
-        log.append(batch(&[(1, text)])).await.unwrap();
-    }
+    append_each(&log, &["a", "b", "c"]).await;
     drop(log);
     objects.delete(&[format!("incoming/log/{:020}", 2)]).await.unwrap();
     let log = open(&objects, strict(4)).await;
@@ -310,9 +305,7 @@ async fn missing_objects_in_a_row_are_given_up_together() {
 async fn a_loss_at_the_end_is_waited_for_by_nobody() {
     let objects = MemoryObjects::default();
     let (worker, other) = (open(&objects, strict(4)).await, open(&objects, strict(4)).await);
-    for text in ["a", "b"] {
-        worker.append(batch(&[(1, text)])).await.unwrap();
-    }
+    append_each(&worker, &["a", "b"]).await;
     assert_eq!(other.backlog().await.unwrap().measures, 2);
     objects.delete(&[format!("incoming/log/{:020}", 2)]).await.unwrap();
     let sack = Sack::of(metric(1), worker.numbering().count);
@@ -325,8 +318,7 @@ async fn a_loss_at_the_end_is_waited_for_by_nobody() {
     // The log is trimmed past it.
     worker.append(batch(&[(2, "c")])).await.unwrap();
     work_off(&worker).await;
-    let is_log = |name: &&String| name.contains("log/");
-    assert_eq!(objects.contents().keys().filter(is_log).count(), 0);
+    assert_eq!(log_names(&objects), [] as [&str; 0]);
 }
 
 #[tokio::test]
@@ -442,9 +434,7 @@ async fn an_object_that_is_written_while_it_is_looked_for_is_not_missing() {
     let read = reader.positions(&sacks);
     let written = async {
         hold.arrival().await;
-        for text in ["b", "c"] {
-            writer.append(batch(&[(1, text)])).await.unwrap();
-        }
+        append_each(&writer, &["b", "c"]).await;
         drop(hold);
     };
     let (positions, ()) = tokio::join!(read, written);

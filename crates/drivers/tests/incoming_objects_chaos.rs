@@ -26,7 +26,7 @@ use gnudi_drivers::{
 use gnudi_model::{MetricId, Sack, SackId};
 use parking_lot::Mutex;
 use support::{
-    log_of_objects::{CLUSTER, batch, metric, open, strict, text},
+    log_of_objects::{CLUSTER, batch, log_names, metric, open, strict, text},
     random::Random,
 };
 use tokio::task::JoinHandle;
@@ -249,8 +249,7 @@ impl World {
             assert_eq!(process.numbering(), last.numbering(), "seed {}", self.seed);
         }
         // Recently read objects are kept for a moment.
-        let left =
-            || self.objects.contents().into_keys().filter(|name| name.contains("log/")).collect::<Vec<_>>();
+        let left = || log_names(&self.objects);
         for round in 0.. {
             assert!(round < 400, "seed {}: {:?} stay", self.seed, left());
             tokio::time::sleep(Duration::from_millis(25)).await;

@@ -17,7 +17,7 @@ use gnudi_drivers::{
 };
 use gnudi_model::{Fault, Sack};
 use support::{
-    log_of_objects::{CLUSTER, all, batch, drowsy, metric, strict, work_off},
+    log_of_objects::{CLUSTER, all, append_each, batch, drowsy, log_names, metric, strict, work_off},
     registry::Panicking,
     wait::{found, until},
 };
@@ -127,8 +127,7 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
         assert_eq!(all(&log).await, ["f"], "{way}");
         assert_eq!(log.figures().damaged, 0, "{way}: nothing is missing");
         assert_eq!(registry.logs().len() as u64, generation, "{way}: it is told once");
-        let is_log = |name: &&String| name.contains("log/");
-        assert_eq!(found.contents().keys().filter(is_log).count(), 1, "{way}: what is trimmed is deleted");
+        assert_eq!(log_names(found).len(), 1, "{way}: what is trimmed is deleted");
     }
 }
 
@@ -137,9 +136,7 @@ async fn positions_go_on_above_those_of_a_log_that_is_lost() {
 async fn positions_go_on_above_those_that_an_older_copy_with_a_gap_lacks() {
     let (objects, registry) = (MemoryObjects::default(), Arc::<MemoryLogRegistry>::default());
     let log = open(&objects, &registry).await;
-    for text in ["a", "b", "c"] {
-        append(&log, text).await;
-    }
+    append_each(&log, &["a", "b", "c"]).await;
     let mut older = objects.contents();
     let missing = older.keys().filter(|name| name.contains("/log/")).nth(1).unwrap().clone();
     older.remove(&missing);

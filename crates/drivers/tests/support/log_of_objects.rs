@@ -66,6 +66,18 @@ pub fn batch(entries: &[(u128, &str)]) -> Batch {
     batch
 }
 
+/// Appends records of metric 1, one by one.
+pub async fn append_each(log: &ObjectIncoming, texts: &[&str]) {
+    for text in texts {
+        log.append(batch(&[(1, text)])).await.unwrap();
+    }
+}
+
+/// The names of the log's objects that are there.
+pub fn log_names(objects: &MemoryObjects) -> Vec<String> {
+    objects.contents().into_keys().filter(|name| name.contains("log/")).collect()
+}
+
 pub fn text(record: &Record) -> &str {
     std::str::from_utf8(&record.points).unwrap()
 }
