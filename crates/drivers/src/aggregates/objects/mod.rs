@@ -258,13 +258,21 @@ impl ObjectAggregates {
         .await
     }
 
-    /// Writes all shards' entries concurrently; `shard_of_item` maps each item to its shard.
-    async fn add(
+    /// Enters all items, each into the entries of its metric's shard, and writes all shards' entries concurrently.
+    async fn add<T: Sync>(
         &self,
         fence: Fence,
-        entries: BTreeMap<usize, Entries>,
-        shard_of_item: Vec<usize>,
+        items: &[T],
+        metric: fn(&T) -> MetricId,
+        enter: fn(&mut Entries, &T),
     ) -> Vec<Result<()>> {
+        let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
+        let mut shard_of_item = Vec::with_capacity(items.len());
+        for item in items {
+            let shard = shard_of(self.count, metric(item));
+            enter(entries.entry(shard).or_default(), item);
+            shard_of_item.push(shard);
+        }
         let answers = join_all(entries.into_iter().map(|(shard, entries)| async move {
             let at = &self.shards[shard];
             let answer = self.in_time(self.requests.add_run(at, fence, entries)).await;
@@ -327,25 +335,11 @@ impl AggregateStore for ObjectAggregates {
     }
 
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>> {
-        let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
-        let mut shard_of_item = Vec::with_capacity(writes.len());
-        for write in &writes {
-            let shard = shard_of(self.count, write.metric);
-            enter(entries.entry(shard).or_default(), write);
-            shard_of_item.push(shard);
-        }
-        self.add(fence, entries, shard_of_item).await
+        self.add(fence, &writes, |write| write.metric, enter).await
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
-        let mut entries: BTreeMap<usize, Entries> = BTreeMap::new();
-        let mut shard_of_item = Vec::with_capacity(metrics.len());
-        for metric in metrics {
-            let shard = shard_of(self.count, *metric);
-            enter_deletion(entries.entry(shard).or_default(), *metric);
-            shard_of_item.push(shard);
-        }
-        self.add(fence, entries, shard_of_item).await
+        self.add(fence, metrics, |metric| *metric, |entries, metric| enter_deletion(entries, *metric)).await
     }
 
     /// Nothing to do: every write is durable.
