@@ -21,8 +21,6 @@ use crate::{
     incoming::{IncomingError, Result, too_many},
 };
 
-/// How many sacks one call removes.
-const FORGET_SACKS_MAX: usize = 500;
 /// The client's connection for everything but appends.
 pub(super) const LANE: usize = super::append::LANES;
 
@@ -188,23 +186,9 @@ impl Store {
 
     /// Removes sacks of a count before the current one, which must be sealed and idle.
     pub(super) async fn forget(&self, old: impl IntoIterator<Item = Sack>) -> Result<()> {
-        let mut of_groups: Vec<Vec<Sack>> = vec![Vec::new(); self.tags.len()];
-        for sack in old {
-            of_groups[usize::from(self.group_of(sack))].push(sack);
-        }
-        let mut calls = Vec::new();
-        for (tag, sacks) in self.tags.iter().zip(of_groups) {
-            for sacks in sacks.chunks(FORGET_SACKS_MAX) {
-                let mut call = Call::script(&self.scripts.forget, tag).key(tag.key(":m")).key(tag.key(":z"));
-                for sack in sacks {
-                    call.push_key(layout::stream(tag, *sack));
-                    call.push(layout::member(*sack));
-                }
-                calls.push(call);
-            }
-        }
-        self.all(Confirm::Replicas, calls).await?;
-        Ok(())
+        let begin = |tag: &Tag| Call::script(&self.scripts.forget, tag).key(tag.key(":m")).key(tag.key(":z"));
+        let calls = self.sack_calls(old.into_iter().map(|sack| (sack, ())), begin, |_, ()| {});
+        self.all(Confirm::Replicas, calls).await.map(drop)
     }
 
     /// A call to each group in one round trip, confirmed by the replicas.

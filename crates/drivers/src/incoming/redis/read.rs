@@ -15,7 +15,7 @@ use crate::{
 
 /// How many bytes of a sack one round trip returns: larger responses would block other clients.
 pub(super) const READ_BYTES_MAX: usize = 4 << 20;
-/// How many sacks one call acknowledges or trims.
+/// How many sacks one call trims or removes.
 const CALL_SACKS_MAX: usize = 500;
 /// How many damaged entries are kept for inspection.
 const DAMAGED_MAX: usize = 1000;
@@ -32,6 +32,32 @@ impl Store {
         let tag = self.tag_of(sack);
         let call = Call::script(script, tag).key(tag.key(":m")).key(layout::stream(tag, sack));
         call.arg(layout::member(sack))
+    }
+
+    /// Calls for sacks: `begin` makes one for a group, and `add` appends what a sack needs besides its key and its name.
+    pub(super) fn sack_calls<T: Copy>(
+        &self,
+        sacks: impl Iterator<Item = (Sack, T)>,
+        begin: impl Fn(&Tag) -> Call,
+        add: impl Fn(&mut Call, T),
+    ) -> Vec<Call> {
+        let mut of_groups: Vec<Vec<(Sack, T)>> = vec![Vec::new(); self.tags.len()];
+        for item in sacks {
+            of_groups[usize::from(self.group_of(item.0))].push(item);
+        }
+        let mut calls = Vec::new();
+        for (tag, items) in self.tags.iter().zip(of_groups) {
+            for items in items.chunks(CALL_SACKS_MAX) {
+                let mut call = begin(tag);
+                for &(sack, item) in items {
+                    call.push_key(layout::stream(tag, sack));
+                    call.push(layout::member(sack));
+                    add(&mut call, item);
+                }
+                calls.push(call);
+            }
+        }
+        calls
     }
 
     /// Reports a damaged entry and keeps a copy of it.
@@ -236,24 +262,9 @@ impl Consume for RedisIncoming {
 
     async fn trim(&self, up_to: &[(Sack, Position)]) -> Result<()> {
         let store = &*self.store;
-        let mut calls: Vec<Call> = Vec::new();
-        let mut of_groups: Vec<Vec<&(Sack, Position)>> = vec![Vec::new(); store.tags.len()];
-        for item in up_to {
-            of_groups[usize::from(store.group_of(item.0))].push(item);
-        }
-        for (tag, items) in store.tags.iter().zip(of_groups) {
-            for items in items.chunks(CALL_SACKS_MAX) {
-                let mut call = Call::script(&store.scripts.trim, tag).key(tag.key(":m"));
-                for (sack, position) in items {
-                    call.push_key(layout::stream(tag, *sack));
-                    call.push(layout::member(*sack));
-                    call.push(position.0);
-                }
-                calls.push(call);
-            }
-        }
-        store.all(Confirm::Master, calls).await?;
-        Ok(())
+        let begin = |tag: &Tag| Call::script(&store.scripts.trim, tag).key(tag.key(":m"));
+        let calls = store.sack_calls(up_to.iter().copied(), begin, |call, position| call.push(position.0));
+        store.all(Confirm::Master, calls).await.map(drop)
     }
 
     async fn positions(&self, sacks: &[Sack]) -> Result<Vec<Positions>> {
