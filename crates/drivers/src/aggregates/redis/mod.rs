@@ -24,7 +24,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use gnudi_model::{Fault, MetricId, Sack, SackCount, SackId};
+use gnudi_model::{Fault, MetricId, Sack, SackCount};
 use parking_lot::Mutex;
 use redis::Value;
 use uuid::Uuid;
@@ -167,11 +167,6 @@ impl RedisAggregates {
     fn shards(&self) -> SackCount {
         SackCount(NonZeroU16::new(self.tags.len() as u16).expect("a store has shards"))
     }
-
-    /// The sack with the same metrics as a shard.
-    fn shard_as_sack(&self, shard: usize) -> Sack {
-        Sack { count: self.shards(), id: SackId(shard as u16) }
-    }
 }
 
 fn store_error(error: ClientError) -> StoreError {
@@ -215,11 +210,11 @@ impl AggregateStore for RedisAggregates {
     }
 
     async fn write(&self, fence: Fence, writes: Vec<MetricWrite>) -> Vec<Result<()>> {
-        self.write_all(fence, &writes).await
+        self.in_doubt_until_known(fence, self.write_each(fence, &writes)).await
     }
 
     async fn delete(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
-        self.delete_all(fence, metrics).await
+        self.in_doubt_until_known(fence, self.delete_each(fence, metrics)).await
     }
 
     /// Nothing to do: each write has waited for replicas.

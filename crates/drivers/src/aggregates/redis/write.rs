@@ -35,8 +35,8 @@ impl RedisAggregates {
 
     /// The shards with metrics of a sack.
     fn shards_of(&self, sack: Sack) -> impl Iterator<Item = &Tag> {
-        let shards = self.tags.iter().enumerate();
-        shards.filter(move |(shard, _)| self.shard_as_sack(*shard).intersects(sack)).map(|(_, tag)| tag)
+        let shards = self.shards().sacks().zip(&self.tags);
+        shards.filter(move |(shard, _)| shard.intersects(sack)).map(|(_, tag)| tag)
     }
 
     pub(super) async fn raise_all(&self, fence: Fence) -> Result<()> {
@@ -48,15 +48,7 @@ impl RedisAggregates {
         Ok(())
     }
 
-    pub(super) async fn write_all(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
-        self.in_doubt_until_known(fence, self.write_each(fence, writes)).await
-    }
-
-    pub(super) async fn delete_all(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
-        self.in_doubt_until_known(fence, self.delete_each(fence, metrics)).await
-    }
-
-    async fn in_doubt_until_known(
+    pub(super) async fn in_doubt_until_known(
         &self,
         fence: Fence,
         change: impl Future<Output = Vec<Result<()>>> + Send,
@@ -72,7 +64,7 @@ impl RedisAggregates {
         results
     }
 
-    async fn write_each(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
+    pub(super) async fn write_each(&self, fence: Fence, writes: &[MetricWrite]) -> Vec<Result<()>> {
         // Calls of one write may be applied in any order.
         let number = self.next_write.fetch_add(1, Ordering::Relaxed);
         let mut calls = Vec::new();
@@ -104,7 +96,7 @@ impl RedisAggregates {
         self.answers(fence, writes.len(), calls, &of_calls).await
     }
 
-    async fn delete_each(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
+    pub(super) async fn delete_each(&self, fence: Fence, metrics: &[MetricId]) -> Vec<Result<()>> {
         let number = self.next_write.fetch_add(1, Ordering::Relaxed);
         let pieces = self.by_shard(metrics, |metric| *metric, CALL_DELETIONS_MAX);
         let call = |(shard, indexes): &(usize, Vec<usize>)| {
