@@ -26,8 +26,9 @@ async fn begin_in_turn(connection: &mut Connection, count: usize) -> Result<i64,
     connection.fetch_one(last).await?.try_get(0)
 }
 
-fn session_of(row: &Row, column: usize) -> Result<Session, Error> {
-    row.try_get::<i64>(column).map(|id| Session(id as u64))
+/// The session whose id is a row's first column.
+fn session_of(row: &Row) -> Result<Session, Error> {
+    row.try_get::<i64>(0).map(|id| Session(id as u64))
 }
 
 fn sack_of(count: i64, id: i64) -> Option<Sack> {
@@ -85,7 +86,7 @@ impl Operation for Join<'_> {
         let is_alive = is_alive("s", now);
         let over = format!("SELECT s.id FROM gnudi_session s WHERE s.name = ? OR NOT ({is_alive})");
         let over = connection.fetch_all(once(connection, over).bind(self.name)).await?;
-        let over: Result<Vec<Session>, _> = over.iter().map(|row| session_of(row, 0)).collect();
+        let over: Result<Vec<Session>, _> = over.iter().map(session_of).collect();
         end(connection, &over?).await?;
         let ttl_us = self.ttl.as_micros().min(1 << 60);
         let insert = format!(
@@ -145,7 +146,7 @@ impl Operation for Members {
         let rows = connection.fetch_all(once(connection, select)).await?;
         let member = |row: &Row| {
             Ok(Member {
-                session: session_of(row, 0)?,
+                session: session_of(row)?,
                 name: row.try_get::<String>(1)?,
                 about: row.try_get::<String>(2)?,
             })
@@ -188,7 +189,7 @@ impl Acquire<'_> {
         );
         let mut moment = Moment::default();
         for row in connection.fetch_all(once(connection, select)).await? {
-            let session = session_of(&row, 0)?;
+            let session = session_of(&row)?;
             let (until, now, ttl): (i64, i64, i64) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
             // As `is_alive` says.
             if until <= now || until > now.saturating_add(ttl.saturating_mul(2)) {
@@ -293,7 +294,7 @@ impl Operation for Ownerships {
         let rows = connection.fetch_all(once(connection, select)).await?;
         let owned = |row: &Row| {
             let sack = sack_of(row.try_get::<i64>(1)?, row.try_get::<i64>(2)?).ok_or(Error::RowNotFound)?;
-            Ok(Ownership { sack, session: session_of(row, 0)?, token: row.try_get::<i64>(3)? as u64 })
+            Ok(Ownership { sack, session: session_of(row)?, token: row.try_get::<i64>(3)? as u64 })
         };
         rows.iter().map(owned).collect()
     }

@@ -235,11 +235,10 @@ impl View {
     }
 
     /// Number of other processes that have written recently.
-    pub fn other_writers(&self, now: Instant) -> usize {
-        let recent = self.writers.iter().filter(|(writer, seen)| {
-            *writer != self.me && now.duration_since(*seen) < RECENT_WRITERS_AGE_MAX
-        });
-        recent.map(|(writer, _)| writer).collect::<BTreeSet<_>>().len()
+    pub fn other_writers(&self) -> usize {
+        let is_recent =
+            |(writer, seen): &&(Uuid, Instant)| *writer != self.me && seen.elapsed() < RECENT_WRITERS_AGE_MAX;
+        self.writers.iter().filter(is_recent).map(|(writer, _)| writer).collect::<BTreeSet<_>>().len()
     }
 
     /// Applies the next object. Returns whether any of its records wait.

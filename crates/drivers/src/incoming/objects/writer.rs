@@ -235,9 +235,8 @@ impl Writer {
         match created {
             Ok(()) => {}
             Err(ObjectError::Exists(_)) => return Attempt::Lost,
-            Err(ObjectError::NoSpace(reason)) => return Attempt::Failed(IncomingError::NoSpace(reason)),
-            Err(ObjectError::Refused(reason)) => return Attempt::Failed(IncomingError::Io(reason)),
             Err(error @ ObjectError::Unavailable(_)) => return Attempt::Unknown(unavailable(error)),
+            Err(error) => return Attempt::Failed(unavailable(error)),
         }
         let took = asked.elapsed();
         self.trip = if self.trip.is_zero() { took } else { (self.trip * 7 + took) / 8 };
@@ -256,14 +255,14 @@ impl Writer {
 
     /// Spreads the retries of several losers.
     async fn step_aside(&mut self, losses: u32) {
-        let others = self.shared.view.lock().other_writers(Instant::now()) as u32;
+        let others = self.shared.view.lock().other_writers();
         if losses < 3 && others > 1 {
             tokio::time::sleep(self.trip.mul_f64(fastrand::f64())).await;
         }
     }
 
     async fn let_others_in(&mut self) {
-        let others = self.shared.view.lock().other_writers(Instant::now());
+        let others = self.shared.view.lock().other_writers();
         if others > 0 {
             tokio::time::sleep(self.trip.mul_f64(1.0 + fastrand::f64())).await;
         }
