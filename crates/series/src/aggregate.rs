@@ -53,7 +53,9 @@ impl Workspace {
     /// Appends one value for each bucket to the column of each method; reads only the method's statistic, not
     /// its rate. Missing values are marked as absent: the std of one value, any statistic of none.
     pub fn push_columns(&mut self, methods: &[AggregationMethod], columns: &mut [Vec<f64>]) {
-        self.summarise();
+        self.summaries.clear();
+        let values = &self.values;
+        self.summaries.extend(self.buckets.iter().map(|bucket| Summary::of(&values[bucket.from..bucket.to])));
         self.sorted.clear();
         for (method, column) in methods.iter().zip(columns) {
             match method.statistic {
@@ -79,12 +81,6 @@ impl Workspace {
     fn push_simple(&self, column: &mut Vec<f64>, of: impl Fn(&Summary) -> f64) {
         let value = |summary: &Summary| if summary.count == 0 { absent() } else { of(summary) };
         column.extend(self.summaries.iter().map(value));
-    }
-
-    fn summarise(&mut self) {
-        self.summaries.clear();
-        let values = &self.values;
-        self.summaries.extend(self.buckets.iter().map(|bucket| Summary::of(&values[bucket.from..bucket.to])));
     }
 
     fn push_std(&self, column: &mut Vec<f64>) {

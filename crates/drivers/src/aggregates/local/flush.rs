@@ -192,8 +192,11 @@ impl Shared {
         let mut rest = entries;
         while !rest.is_empty() {
             let (stretch, behind) = rest.split_at(stretch_length(rest));
-            let values: Vec<Option<Value>> =
-                stretch.iter().map(|(_, recent)| self.value_of(*recent)).collect();
+            let value_of = |(_, recent): &(Key, Recent)| match *recent {
+                Recent::Value(at, length) => Some(self.value(at, length)),
+                Recent::Dirty(_) | Recent::Tombstone | Recent::Damaged(_) => None,
+            };
+            let values: Vec<Option<Value>> = stretch.iter().map(value_of).collect();
             let items = read_items(&values.iter().map(Option::as_ref).collect::<Vec<_>>());
             // All of them before the first error ends the flush: what is unreadable is given up at the same time, not each
             // value after the one before.
@@ -215,13 +218,6 @@ impl Shared {
             rest = behind;
         }
         Ok(())
-    }
-
-    fn value_of(&self, recent: Recent) -> Option<Value> {
-        match recent {
-            Recent::Value(at, length) => Some(self.value(at, length)),
-            Recent::Dirty(_) | Recent::Tombstone | Recent::Damaged(_) => None,
-        }
     }
 }
 
