@@ -88,10 +88,7 @@ impl OnDamage {
         head: &Head,
         found: Result<Blocks, StoreError>,
     ) -> Result<Vec<(BlockKey, Bytes)>> {
-        let Blocks { whole, damaged: places } = match found {
-            Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
-            found => found?,
-        };
+        let Blocks { whole, damaged: places } = Blocks::of_answer(found)?;
         if self == OnDamage::Serve {
             return Ok(whole);
         }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks, StoreError};
+use gnudi_drivers::aggregates::{BlockKey, BlockRange, Blocks};
 use gnudi_model::{MetricId, Timespan, Timestamp};
 use gnudi_series::{
     head::{BlockSpan, Head, LateRows, StoredBlock},
@@ -138,10 +138,7 @@ impl Processor {
         for ranges in ranges {
             let mut blocks = Ok(Vec::new());
             for answer in answers.by_ref().take(ranges.len()) {
-                let Blocks { whole, damaged } = match answer {
-                    Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
-                    answer => answer?,
-                };
+                let Blocks { whole, damaged } = Blocks::of_answer(answer)?;
                 match (&mut blocks, damaged.into_iter().next()) {
                     (_, Some(place)) => blocks = Err(format!("blocks are damaged ({place})")),
                     (Ok(blocks), None) => blocks.extend(whole),

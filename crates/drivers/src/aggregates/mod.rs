@@ -59,6 +59,16 @@ pub struct Blocks {
     pub damaged: Vec<String>,
 }
 
+impl Blocks {
+    /// A store's answer; a range that is damaged as a whole is one damaged place.
+    pub fn of_answer(answer: Result<Self>) -> Result<Self> {
+        match answer {
+            Err(StoreError::Damaged(place)) => Ok(Blocks { whole: Vec::new(), damaged: vec![place] }),
+            answer => answer,
+        }
+    }
+}
+
 /// One pass's changes to one metric. Applied atomically: no reader sees the head without its blocks.
 #[derive(Clone, Debug)]
 pub struct MetricWrite {

@@ -261,10 +261,7 @@ async fn read(
 ) -> Result<(BTreeMap<BlockKey, Bytes>, Vec<(usize, String)>), StoreError> {
     let (mut blocks, mut places) = (BTreeMap::new(), Vec::new());
     for (at, found) in store.read_blocks(ranges).await.into_iter().enumerate() {
-        let Blocks { whole, damaged } = match found {
-            Err(StoreError::Damaged(place)) => Blocks { whole: Vec::new(), damaged: vec![place] },
-            found => found?,
-        };
+        let Blocks { whole, damaged } = Blocks::of_answer(found)?;
         blocks.extend(whole);
         places.extend(damaged.into_iter().map(|place| (at, place)));
     }
