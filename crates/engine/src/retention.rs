@@ -54,6 +54,12 @@ impl ClockTimes {
         let up = i64::try_from(self.up.saturating_sub(earlier.up).as_nanos()).unwrap_or(i64::MAX);
         Timespan(self.at.0.saturating_sub(earlier.at.0).min(up))
     }
+
+    /// How far the system's clock was set forward since an earlier moment; below zero if it was set back.
+    pub(crate) fn step_since(self, earlier: ClockTimes) -> Timespan {
+        let up = i64::try_from(self.up.saturating_sub(earlier.up).as_nanos()).unwrap_or(i64::MAX);
+        Timespan(self.at.0.saturating_sub(earlier.at.0).saturating_sub(up))
+    }
 }
 
 /// The sacks' positions at a time.

@@ -2,11 +2,12 @@
 //! removed, and figures logged.
 //!
 //! `scheduler` assigns sacks to workers in the order of `waiting`, `checkpoint` makes aggregates durable and
-//! trims the incoming store, `janitor` cleans up, `converter` converts metrics that moved to another policy, or
-//! whose policy got other methods, `reporter` logs. If processes share a store, `ownership` leases sacks: `ring`
-//! computes the owners, `assignment` what to acquire and release, `membership` keeps this process a member,
-//! `settler` ends splits. None of them handles points.
+//! trims the incoming store, `janitor` cleans up what by `ages` is old enough, `converter` converts metrics that
+//! moved to another policy, or whose policy got other methods, `reporter` logs. If processes share a store,
+//! `ownership` leases sacks: `ring` computes the owners, `assignment` what to acquire and release, `membership`
+//! keeps this process a member, `settler` ends splits. None of them handles points.
 
+mod ages;
 pub mod assignment;
 mod checkpoint;
 mod converter;

@@ -35,8 +35,9 @@ pub const OPTIONS: &[Spec] = &options! {
         "Seconds without measures after which a metric is inactive; a resource is ended once all of its metrics \
          are. They are counted from the start of the program at the earliest. 0: never.");
     option resource_cleanup_after(ANY, "0",
-        "Seconds after their end at which resources are deleted, with their metrics. 0: never.");
+        "Seconds after their end at which resources are deleted, with their metrics. If this machine's clock is set \
+         forward, they are kept for as much longer. 0: never.");
     option resource_history_retention(ANY, "0",
         "gnudi: seconds after their end at which former revisions of resources are removed; the current one \
-         stays. 0: never.");
+         stays. If this machine's clock is set forward, they are kept for as much longer. 0: never.");
 };
