@@ -207,6 +207,22 @@ pub(in crate::conformance) async fn refusals_leave_neighbours_alone(indexer: &dy
         vec![None; 3]
     );
     assert_eq!(metrics(&*shown(indexer, 8).await), []);
+    // The longest texts of type `prometheus`, of the widest characters: an index may refuse them, but no others.
+    let kind = AttributeKind::String { min_length: 1, max_length: 512 };
+    let wide = ResourceType {
+        name: "wide".into(),
+        attributes: [("job".into(), Attribute { kind, required: false, fill: None })].into(),
+    };
+    indexer.create_resource_type(wide).await.unwrap();
+    let wide = NewResource {
+        resource_type: "wide".to_owned(),
+        attributes: [("job".into(), text(&"\u{1F95F}".repeat(512)))].into(),
+        ..new_resource(90)
+    };
+    let outcomes = create_resources(indexer, vec![wide, new_resource(91)]).await;
+    let is_refused = |error: &IndexerError| matches!(error, IndexerError::InvalidAttributeValue { .. });
+    assert!(outcomes[0].as_ref().is_none_or(is_refused), "{outcomes:?}");
+    assert_eq!(outcomes[1], None);
 }
 
 pub(in crate::conformance) async fn changes_are_kept_as_revisions(indexer: &dyn Indexer) {

@@ -14,7 +14,11 @@ use gnudi_model::{AttributeValue, MetricId, Resource, Text};
 use gnudi_sql::{Value, is_foreign_key_violation, is_unique_violation};
 use uuid::Uuid;
 
-use super::{name::is_named, set_metrics, value::sortable};
+use super::{
+    name::is_named,
+    set_metrics,
+    value::{check_lengths, sortable},
+};
 use crate::{
     IndexerError, MetricsChange, NewNamedMetric, NewResource, Result,
     metric::sort_by_name,
@@ -148,6 +152,12 @@ pub(in crate::sql) async fn insert(
             draft.ready = Ready::new(&draft.new, &types, &context.texts);
             // A second attempt may find other types.
             draft.types_version = Some(types.version);
+        }
+        let Draft { new, ready, .. } = draft;
+        if ready.is_ok()
+            && let Err(error) = check_lengths(connection.dialect(), &new.resource_type, &new.attributes)
+        {
+            *ready = Err(error);
         }
     }
     let mut batch = Batch { context, known, outcomes: Vec::with_capacity(drafts.len()), committed: false };

@@ -14,7 +14,7 @@ use super::{
     row,
     row::Attributes,
     set_metrics,
-    value::sortable,
+    value::{check_lengths, sortable},
 };
 use crate::{
     IndexerError, ResourceChange, Touched, UpdatedResource,
@@ -63,6 +63,8 @@ impl UpdateResource {
             return Err(missing());
         }
         check_attributes(&asked_for.resource_type, &self.change.attributes).map_err(Failure::Refused)?;
+        check_lengths(connection.dialect(), &self.resource_type, &self.change.attributes)
+            .map_err(Failure::Refused)?;
         let resource =
             row::decode(&row, &types, Attributes::All, &context.texts).map_err(Failure::Refused)?;
         Ok(Current {

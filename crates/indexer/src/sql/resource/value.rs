@@ -2,7 +2,38 @@
 //!
 //! The kind of an attribute never changes, so the encoding need not distinguish kinds.
 
-use gnudi_model::AttributeValue;
+use std::collections::BTreeMap;
+
+use gnudi_model::{AttributeValue, Text};
+
+use crate::{IndexerError, Result, sql::Dialect};
+
+/// The size of the columns on `MySQL`, where keys are short: enough for 512 characters of three bytes each.
+const MYSQL_BYTES_MAX: usize = 1536;
+
+/// Rejects texts that are too long for the index of values. Only attributes of type `prometheus` may have more than 256
+/// characters.
+pub(in crate::sql) fn check_lengths(
+    dialect: Dialect,
+    resource_type: &str,
+    attributes: &BTreeMap<Text, AttributeValue>,
+) -> Result<()> {
+    if dialect != Dialect::Mysql {
+        return Ok(());
+    }
+    for (name, value) in attributes {
+        if let AttributeValue::String(text) = value
+            && text.as_str().len() > MYSQL_BYTES_MAX
+        {
+            return Err(IndexerError::InvalidAttributeValue {
+                resource_type: resource_type.to_owned(),
+                attribute: name.to_string(),
+                value: text.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
 
 /// `None` for null, which is not stored.
 pub(in crate::sql) fn sortable(value: &AttributeValue) -> Option<Vec<u8>> {
@@ -32,6 +63,22 @@ mod tests {
     use gnudi_model::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn a_text_too_long_for_the_column_is_refused() {
+        let check = |dialect, text: String| {
+            check_lengths(
+                dialect,
+                "prometheus",
+                &[("job".into(), AttributeValue::String(text.into()))].into(),
+            )
+        };
+        let (fits, long) = ("\u{20AC}".repeat(512), "\u{1F95F}".repeat(385));
+        assert_eq!(check(Dialect::Mysql, fits), Ok(()));
+        assert_eq!(check(Dialect::Postgres, long.clone()), Ok(()));
+        let refused = check(Dialect::Mysql, long).unwrap_err();
+        assert!(matches!(refused, IndexerError::InvalidAttributeValue { .. }), "{refused}");
+    }
 
     #[test]
     fn bytes_sort_as_values_do() {
