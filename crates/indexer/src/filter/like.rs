@@ -90,6 +90,11 @@ impl Pattern {
         self.0.contains(&Token::Character)
     }
 
+    /// The least number of characters of a matching text.
+    pub(crate) fn characters_min(&self) -> usize {
+        self.0.iter().filter(|token| **token != Token::Text).count()
+    }
+
     /// Writes it with another escape character.
     pub(crate) fn like(&self, escape: char) -> String {
         let mut like = String::new();
@@ -204,6 +209,7 @@ mod tests {
         assert_eq!(pattern(r"a\%b%c").prefix(), "a%b");
         assert_eq!(pattern(r"a\%b%c").literal(), None);
         assert_eq!(pattern(r"a\%b").literal(), Some("a%b".to_owned()));
+        assert_eq!(pattern(r"a\%_%%").characters_min(), 3);
         assert_eq!(pattern("[a]*?_%").glob(), "[[]a][*][?]?*");
         assert_eq!(pattern(r"a\%_|%").like('|'), "a|%_||%");
         assert_eq!(pattern(r"a\%\\").like('\\'), r"a\%\\");
