@@ -8,6 +8,8 @@ use gnudi_model::python::{bool_of_text, unquote_strict};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
+/// A longer time may be no time when it is added to one.
+const TIMEOUT_MAX: Duration = Duration::from_hours(24);
 
 /// Options of other clients that have no meaning here.
 const WITHOUT_EFFECT: [&str; 7] = [
@@ -75,7 +77,7 @@ pub struct RedisUrl {
     pub sentinel_credentials: Credentials,
     pub db: u16,
     pub tls: Option<Tls>,
-    /// Timeout of a response.
+    /// Timeout of a response; a day at most.
     pub socket_timeout: Option<Duration>,
     /// Given options without a meaning here.
     pub unknown: Vec<String>,
@@ -297,7 +299,7 @@ impl QueryOptions {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.parse::<f64>().ok().and_then(|value| Duration::try_from_secs_f64(value).ok()) {
             Some(Duration::ZERO) | None => wrong(format!("{name} is a number of seconds above 0")),
-            Some(seconds) => Ok(Some(seconds)),
+            Some(seconds) => Ok(Some(seconds.min(TIMEOUT_MAX))),
         }
     }
 
@@ -363,6 +365,7 @@ mod tests {
         assert_eq!(taken.credentials.password.as_deref(), Some("p@ss"));
         assert_eq!(taken.tls, Some(Tls { ca_file: Some("/ca.pem".into()), ..Tls::default() }));
         assert_eq!(taken.socket_timeout, Some(Duration::from_millis(2500)));
+        assert_eq!(url("redis://h?socket_timeout=1e19").socket_timeout, Some(TIMEOUT_MAX));
         assert_eq!(taken.unknown, ["what"]);
         assert_eq!(url("redis://:secret@h").credentials.password.as_deref(), Some("secret"));
         assert!(url("redis://h?ssl=true&ssl_cert_reqs=none").tls.unwrap().unverified);
