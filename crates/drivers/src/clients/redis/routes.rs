@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -24,8 +24,10 @@ const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(20);
 pub(super) struct Routes {
     lanes: usize,
     state: RwLock<State>,
-    /// Whether slots may have moved, or a node may be gone.
-    suspect: AtomicBool,
+    /// How often slots may have moved, or a node may have gone.
+    suspicions: AtomicU64,
+    /// How many of them there were when the last refresh began.
+    settled: AtomicU64,
     refreshing: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -45,8 +47,14 @@ impl Routes {
         };
         let node = Arc::new(Node::new(place, lanes));
         let state = State { nodes: vec![node], slots: vec![0; usize::from(SLOTS)] };
-        let suspect = AtomicBool::new(matches!(url.servers, Servers::Cluster(_)));
-        Routes { lanes, state: RwLock::new(state), suspect, refreshing: tokio::sync::Mutex::default() }
+        let suspicions = AtomicU64::new(u64::from(matches!(url.servers, Servers::Cluster(_))));
+        Routes {
+            lanes,
+            state: RwLock::new(state),
+            suspicions,
+            settled: AtomicU64::new(0),
+            refreshing: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
@@ -74,23 +82,25 @@ impl Routes {
 
     /// Requests a refresh before the next call. No effect with a single server.
     pub(super) fn suspect(&self) {
-        self.suspect.store(true, Ordering::Release);
+        self.suspicions.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(super) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Acquire)
+        self.suspicions.load(Ordering::Acquire) != self.settled.load(Ordering::Acquire)
     }
 
     /// Reads the slots' nodes from the first node that responds.
     pub(super) async fn refresh(&self, connector: &Connector, url: &RedisUrl) -> Result<(), ClientError> {
         let Servers::Cluster(seeds) = &url.servers else {
-            self.suspect.store(false, Ordering::Release);
+            self.settled.store(self.suspicions.load(Ordering::Acquire), Ordering::Release);
             return Ok(());
         };
         let mut asked = self.refreshing.lock().await;
         if asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER) {
             return Ok(());
         }
+        // One that comes while the nodes are asked is not settled by their answer.
+        let suspicions = self.suspicions.load(Ordering::Acquire);
         let none = ClientError::Unavailable(format!("{url}: no node responds"));
         let candidates = self.candidates(seeds);
         let requests = candidates.iter().map(|address| async move {
@@ -102,7 +112,7 @@ impl Routes {
         });
         let ranges = first_answer(requests.collect(), none).await?;
         self.adopt(ranges);
-        self.suspect.store(false, Ordering::Release);
+        self.settled.store(suspicions, Ordering::Release);
         *asked = Some(Instant::now());
         Ok(())
     }
@@ -152,5 +162,65 @@ impl State {
             self.nodes.len() - 1
         });
         index as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        sync::Notify,
+    };
+
+    use super::*;
+
+    /// A node that answers OK, and has all slots: that it says only once it is told to.
+    async fn serve(listener: TcpListener, asked: Arc<Notify>, told: Arc<Notify>) {
+        let port = listener.local_addr().unwrap().port();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (asked, told) = (Arc::clone(&asked), Arc::clone(&told));
+            tokio::spawn(async move {
+                let mut bytes = [0; 1024];
+                while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                    let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                    let answer = if text.contains("CLUSTER") {
+                        asked.notify_one();
+                        told.notified().await;
+                        format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+                    } else {
+                        // Each command begins with an asterisk.
+                        "+OK\r\n".repeat(text.matches('*').count())
+                    };
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_suspicion_during_a_refresh_stays() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url: RedisUrl = format!("redis+cluster://127.0.0.1:{port}").parse().unwrap();
+        let (asked, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        tokio::spawn(serve(listener, Arc::clone(&asked), Arc::clone(&told)));
+        let connector = Connector { connect_timeout: Duration::from_mins(1), scripts: Vec::new() };
+        let routes = Routes::new(&url, 1);
+        for suspects in [true, false] {
+            assert!(routes.is_suspect());
+            let meanwhile = async {
+                asked.notified().await;
+                if suspects {
+                    routes.suspect();
+                }
+                told.notify_one();
+            };
+            let (refreshed, ()) = tokio::join!(routes.refresh(&connector, &url), meanwhile);
+            refreshed.unwrap();
+            tokio::time::sleep(2 * ASKED_AGAIN_AFTER).await;
+        }
+        assert!(!routes.is_suspect());
     }
 }
