@@ -8,6 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use super::{
     chain::{Change, Effect, Shard},
@@ -27,17 +28,12 @@ pub struct Maintenance(Mutex<JoinSet<()>>);
 impl Maintenance {
     /// Starts the shard's maintenance unless it is running. Blocks the writer while the shard has far too many new runs.
     pub async fn after_write(&self, requests: &Arc<Requests>, shard: &Arc<Shard>) {
-        if !shard.is_maintained.swap(true, Ordering::AcqRel) {
-            let (requests, running) = (requests.clone(), Running(shard.clone()));
+        if let Some(running) = Running::begin(shard) {
+            let requests = requests.clone();
             let mut tasks = self.0.lock();
             // Reap finished tasks.
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(async move {
-                if let Err(error) = requests.maintain(&running.0).await {
-                    let shard = running.0.id;
-                    tracing::warn!(shard, "maintenance is retried after the next write: {error}");
-                }
-            });
+            tasks.spawn(async move { requests.maintain_all(running).await });
         }
         let too_many =
             || shard.known().is_some_and(|known| known.runs.new.len() >= 2 * requests.options.runs_max);
@@ -59,9 +55,17 @@ impl Maintenance {
 /// A shard's maintenance: it has ended once this is dropped, also by a panic.
 struct Running(Arc<Shard>);
 
+impl Running {
+    /// `None` if it is running.
+    fn begin(shard: &Arc<Shard>) -> Option<Self> {
+        (!shard.is_maintained.swap(true, Ordering::AcqRel)).then(|| Running(shard.clone()))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.is_maintained.store(false, Ordering::Release);
+        // With the versions of writers that have seen it run.
+        self.0.is_maintained.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -100,8 +104,28 @@ impl Change for Swept {
 }
 
 impl Requests {
-    /// Repeats until no new version has been added meanwhile.
-    async fn maintain(&self, shard: &Shard) -> Result<()> {
+    /// Also what was written between the last look and the end: that write has started nothing.
+    async fn maintain_all(&self, mut running: Running) {
+        let shard = running.0.clone();
+        loop {
+            let seen = match self.maintain(&shard).await {
+                Ok(seen) => seen,
+                Err(error) => {
+                    tracing::warn!(shard = shard.id, "maintenance is retried after the next write: {error}");
+                    return;
+                }
+            };
+            drop(running);
+            if shard.known().map(|manifest| manifest.id) == seen {
+                return;
+            }
+            let Some(again) = Running::begin(&shard) else { return };
+            running = again;
+        }
+    }
+
+    /// Repeats until no new version has been added meanwhile. Returns the last one.
+    async fn maintain(&self, shard: &Shard) -> Result<Option<Uuid>> {
         let mut seen = None;
         while let Some(manifest) = shard.known()
             && seen != Some(manifest.id)
@@ -116,7 +140,7 @@ impl Requests {
             while self.merge(shard).await? {}
             self.sweep_if_due(shard).await?;
         }
-        Ok(())
+        Ok(seen)
     }
 
     async fn put_hint(&self, shard: &Shard, manifest: &Manifest) -> Result<()> {
