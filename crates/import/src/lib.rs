@@ -113,6 +113,8 @@ pub enum ImportError {
     TargetOpened,
     #[error("another import into this store is running: wait for its end, or end it")]
     TargetTaken,
+    #[error("the coordinator does not answer, so that another import into this store may have begun")]
+    TargetInDoubt,
     #[error("writing the index: {0}")]
     Indexer(#[from] IndexerError),
     #[error("writing the aggregates: {0}")]
@@ -129,6 +131,7 @@ impl ImportError {
                 | Self::Incoming(_)
                 | Self::Indexer(IndexerError::Unavailable(_) | IndexerError::Contended(_))
                 | Self::Aggregates(StoreError::Unavailable(_))
+                | Self::TargetInDoubt
         )
     }
 }

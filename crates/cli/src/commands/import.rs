@@ -119,6 +119,9 @@ async fn refuse_others(store: &Store, lock: Option<&ImportLock>) -> Result<(), I
     if lock.is_some_and(ImportLock::is_lost) {
         return Err(ImportError::TargetTaken);
     }
+    if lock.is_some_and(ImportLock::is_in_doubt) {
+        return Err(ImportError::TargetInDoubt);
+    }
     match store.indexer.index().imported_from().await? {
         Some(_) => Ok(()),
         None => Err(ImportError::TargetOpened),

@@ -1,5 +1,8 @@
 //! Excludes a second import into the same shared stores, by a lease that a task renews. An embedded store has the
 //! lock of its directory instead.
+//!
+//! An import looks at its lease before and after each round: a round that has begun goes on. So two imports write at a time
+//! if one alone does not reach the coordinator for longer than the lease, during a long round.
 
 use std::{
     num::NonZeroU16,
@@ -13,7 +16,7 @@ use std::{
 use gnudi_drivers::coordination::{CoordinationError, Coordinator, Session};
 use gnudi_model::{Sack, SackCount, SackId};
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, watch},
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -34,6 +37,8 @@ const ABOUT: &str = "{}";
 pub struct ImportLock {
     lease: Arc<Mutex<Lease>>,
     is_lost: Arc<AtomicBool>,
+    /// When the last renewal that succeeded was begun.
+    renewed: watch::Receiver<Instant>,
     renewal: JoinHandle<()>,
 }
 
@@ -44,21 +49,29 @@ impl ImportLock {
         let session = coordinator.join(&name, ABOUT, TTL).await?;
         let mut lease = Lease { coordinator, name, session };
         let deadline = Instant::now() + TTL + RENEWAL;
+        let mut asked = Instant::now();
         while !lease.hold().await? {
             if Instant::now() >= deadline {
                 lease.leave().await;
                 return Ok(None);
             }
             sleep(PAUSE).await;
+            asked = Instant::now();
         }
+        let (renews, renewed) = watch::channel(asked);
         let (lease, is_lost) = (Arc::new(Mutex::new(lease)), Arc::new(AtomicBool::new(false)));
-        let renewal = tokio::spawn(renew(Arc::clone(&lease), Arc::clone(&is_lost)));
-        Ok(Some(Self { lease, is_lost, renewal }))
+        let renewal = tokio::spawn(renew(Arc::clone(&lease), Arc::clone(&is_lost), renews));
+        Ok(Some(Self { lease, is_lost, renewed, renewal }))
     }
 
-    /// Whether another import may have begun: this process was suspended, or did not reach the coordinator.
+    /// Whether another import has begun: this process was suspended, or did not reach the coordinator.
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Relaxed)
+    }
+
+    /// Whether another import may have begun, since the coordinator has not answered this one for the length of the lease.
+    pub fn is_in_doubt(&self) -> bool {
+        self.renewed.borrow().elapsed() >= TTL
     }
 
     pub async fn release(self) {
@@ -67,12 +80,17 @@ impl ImportLock {
     }
 }
 
-async fn renew(lease: Arc<Mutex<Lease>>, is_lost: Arc<AtomicBool>) {
+async fn renew(lease: Arc<Mutex<Lease>>, is_lost: Arc<AtomicBool>, renews: watch::Sender<Instant>) {
     loop {
         sleep(RENEWAL).await;
-        // An error passes: while the coordinator does not answer, no other import begins either.
-        if let Ok(false) = lease.lock().await.hold().await {
-            is_lost.store(true, Relaxed);
+        let asked = Instant::now();
+        match lease.lock().await.hold().await {
+            Ok(true) => {
+                renews.send_replace(asked);
+            }
+            Ok(false) => is_lost.store(true, Relaxed),
+            // See `is_in_doubt`: it may be this process alone that does not reach the coordinator.
+            Err(_) => {}
         }
     }
 }
@@ -119,6 +137,7 @@ mod tests {
         // As if it were killed or suspended.
         first.renewal.abort();
         let second = take().await.unwrap().unwrap();
+        assert!(first.is_in_doubt() && !second.is_in_doubt());
         assert!(!first.lease.lock().await.hold().await.unwrap());
         first.lease.lock().await.leave().await;
         second.release().await;
@@ -129,6 +148,6 @@ mod tests {
         // A pause beyond its lease, without another import meanwhile.
         tokio::time::advance(2 * TTL).await;
         sleep(2 * RENEWAL).await;
-        assert!(!third.is_lost());
+        assert!(!third.is_lost() && !third.is_in_doubt());
     }
 }
