@@ -76,6 +76,19 @@ async fn a_failed_answer_is_looked_after() {
 }
 
 #[tokio::test]
+async fn an_object_whose_creation_a_proxy_repeats_is_written_once() {
+    let objects = MemoryObjects::default();
+    let log = open(&objects, strict(4)).await;
+    for text in ["a", "b"] {
+        objects.fail(Call::Create, "log/", 0, Fault::Repeated);
+        log.append(batch(&[(1, text)])).await.unwrap();
+    }
+    assert!(objects.is_healed());
+    let other = open(&objects, strict(4)).await;
+    assert_eq!(all(&other).await, ["a", "b"]);
+}
+
+#[tokio::test]
 async fn a_store_that_is_down_is_unavailable_and_comes_back() {
     let objects = MemoryObjects::default();
     let options = || ObjectIncomingOptions { timeout: Duration::from_millis(300), ..strict(4) };

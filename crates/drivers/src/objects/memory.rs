@@ -33,6 +33,8 @@ pub enum Fault {
     Fails(ObjectError),
     /// Takes effect, but returns [`ObjectError::Unavailable`].
     AnswerLost,
+    /// Takes effect, but returns [`ObjectError::Exists`]: a proxy has repeated a creation.
+    Repeated,
 }
 
 /// A process's client of a store; clones belong to the same process.
@@ -185,6 +187,10 @@ impl MemoryObjects {
                 // The request takes effect, but its response is lost.
                 let _ = work(&mut state.objects);
                 Err(ObjectError::Unavailable("the answer was lost".to_owned()))
+            }
+            Some(Fault::Repeated) => {
+                let _ = work(&mut state.objects);
+                Err(ObjectError::Exists(names.concat()))
             }
         }
     }

@@ -3,7 +3,8 @@
 //! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] rejects a server that ignores it. An
 //! attempt with a lost response may have taken effect: each create carries an id as metadata, and if a later
 //! attempt finds the name taken, the stored id shows whether this create did it. Comparing bytes instead
-//! would let two creators of equal bytes both conclude that they won.
+//! would let two creators of equal bytes both conclude that they won. An attempt that a proxy repeats is not
+//! seen: if the first one took effect, the answer is `Exists`, and callers recognise their own object.
 //!
 //! Buckets with versioning or lifecycles are used like any others.
 
