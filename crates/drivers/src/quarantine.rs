@@ -27,7 +27,6 @@ pub struct Quarantine {
     disk: Arc<dyn Disk>,
     /// Without one, nothing is copied.
     dir: Option<PathBuf>,
-    found: AtomicU64,
     /// Of the copies in `dir`, of earlier processes, too; `None` before the first copy.
     copied_bytes: Mutex<Option<u64>>,
     /// Files and offsets.
@@ -65,13 +64,23 @@ const UNREADABLE_KNOWN_MAX: usize = 1 << 20;
 
 /// Places that were reported, so that each is reported once.
 #[derive(Default)]
-pub struct Reported<P>(Mutex<HashSet<P>>);
+pub struct Reported<P> {
+    known: Mutex<HashSet<P>>,
+    found: AtomicU64,
+}
 
 impl<P: Eq + Hash> Reported<P> {
     /// Adds a place; false if it was reported before.
     pub fn insert(&self, place: P) -> bool {
-        let mut known = self.0.lock();
-        known.len() >= KNOWN_MAX || known.insert(place)
+        let mut known = self.known.lock();
+        let is_new = known.len() >= KNOWN_MAX || known.insert(place);
+        self.found.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        is_new
+    }
+
+    /// Number of places reported since the start.
+    pub fn found(&self) -> u64 {
+        self.found.load(Ordering::Relaxed)
     }
 }
 
@@ -81,7 +90,6 @@ impl Quarantine {
         Self {
             disk,
             dir: Some(dir),
-            found: AtomicU64::new(0),
             copied_bytes: Mutex::default(),
             reported: Reported::default(),
             unreadable: Mutex::default(),
@@ -112,7 +120,7 @@ impl Quarantine {
 
     /// Number of findings since the start, for `/metrics`.
     pub fn found(&self) -> u64 {
-        self.found.load(Ordering::Relaxed)
+        self.reported.found()
     }
 
     /// Whether a place that the disk has just failed to read counts as damaged. Only after a while: the
@@ -151,7 +159,6 @@ impl Quarantine {
         if !self.reported.insert((file.to_owned(), offset)) {
             return;
         }
-        self.found.fetch_add(1, Ordering::Relaxed);
         if !self.notify(what, file, offset, bytes, false) {
             tracing::error!(file = %file.display(), offset, length = bytes.len(), "damaged {what}: set aside");
         }

@@ -25,7 +25,7 @@ use gnudi_drivers::{
     },
     clients::redis::{RedisDurability, RedisOptions},
     incoming::{
-        Append as _, Batch, Consume as _, IncomingError, Position, Topology as _,
+        Append as _, Batch, Consume as _, Incoming as _, IncomingError, Position, Topology as _,
         redis::{RedisIncoming, RedisIncomingOptions},
     },
 };
@@ -509,6 +509,7 @@ async fn damage_is_told_and_its_neighbours_stay() {
         assert!(matches!(store.read_heads(&[metric(5)]).await[0], Err(StoreError::Damaged(_))));
     }
     assert_eq!(server.ask::<u64>(&["HLEN", "{gnudi:ag:5}:damaged"]), 2);
+    assert_eq!((driver.damaged(), store.damaged()), (1, 2));
 }
 
 /// Nothing can acknowledge damaged entries that no other entry follows, except what reads them.

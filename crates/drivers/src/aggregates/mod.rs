@@ -132,6 +132,11 @@ pub trait AggregateStore: Send + Sync + 'static {
         None
     }
 
+    /// Number of damaged places found since the start.
+    fn damaged(&self) -> u64 {
+        0
+    }
+
     /// Figures of a shared store, for `/metrics`.
     fn shared_figures(&self) -> Vec<Figure> {
         Vec::new()

@@ -230,6 +230,11 @@ pub trait Incoming: Append + Consume {
         None
     }
 
+    /// Number of damaged places found since the start.
+    fn damaged(&self) -> u64 {
+        0
+    }
+
     /// Figures of a shared store, for `/metrics`.
     fn shared_figures(&self) -> Vec<Figure> {
         Vec::new()

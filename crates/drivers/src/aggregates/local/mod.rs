@@ -540,6 +540,10 @@ impl AggregateStore for LocalAggregates {
         Some(Fault::OutOfOrder(format!("no aggregates are written: {reason}")))
     }
 
+    fn damaged(&self) -> u64 {
+        self.shared.quarantine.found()
+    }
+
     fn heads_exceed_memory(&self) -> bool {
         let max = self.shared.options.dirty_bytes_max;
         // While space is short the log of measures must be trimmed.

@@ -17,7 +17,6 @@ pub struct Damage {
     objects: Arc<dyn Objects>,
     /// Objects and offsets.
     reported: Reported<(String, u64)>,
-    found: AtomicU64,
     copied_bytes: AtomicU64,
 }
 
@@ -26,14 +25,13 @@ impl Damage {
         Self {
             objects,
             reported: Reported::default(),
-            found: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
         }
     }
 
     /// Number of damaged places found.
     pub fn found(&self) -> u64 {
-        self.found.load(Ordering::Relaxed)
+        self.reported.found()
     }
 
     /// An object, for messages.
@@ -46,7 +44,6 @@ impl Damage {
         if !self.reported.insert((name.to_owned(), offset)) {
             return;
         }
-        self.found.fetch_add(1, Ordering::Relaxed);
         let object = self.place(name);
         tracing::error!(object, offset, length = bytes.len(), "damaged {what}: set aside");
         let length = bytes.len() as u64;

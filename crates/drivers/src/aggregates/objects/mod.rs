@@ -288,6 +288,10 @@ impl ObjectAggregates {
 
 #[async_trait]
 impl AggregateStore for ObjectAggregates {
+    fn damaged(&self) -> u64 {
+        self.requests.damage.found()
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
         let figures = self.figures();
         let written = figures.written_bytes + figures.merged_bytes;

@@ -183,8 +183,12 @@ impl AggregateStore for RedisAggregates {
         self.tasks.fault("a task of the aggregates in Redis")
     }
 
+    fn damaged(&self) -> u64 {
+        self.damaged.found()
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
-        self.figures().list()
+        self.figures().list(self.damaged.found())
     }
 
     async fn read_heads(&self, metrics: &[MetricId]) -> Vec<Result<Option<Bytes>>> {

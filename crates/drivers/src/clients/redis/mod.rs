@@ -84,10 +84,12 @@ pub struct RedisFigures {
 }
 
 impl RedisFigures {
-    pub(crate) fn list(self) -> Vec<Figure> {
+    /// With the number of damaged places that the driver has found.
+    pub(crate) fn list(self, damaged: u64) -> Vec<Figure> {
         vec![
             Figure::counter("trips", "Round trips to Redis", self.trips),
             Figure::counter("commands", "Commands to Redis", self.commands),
+            Figure::counter("damaged", "Damaged places found", damaged),
         ]
     }
 }

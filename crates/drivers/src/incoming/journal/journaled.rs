@@ -125,6 +125,10 @@ impl Incoming for Journaled {
         self.store.topology()
     }
 
+    fn damaged(&self) -> u64 {
+        self.store.damaged()
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
         self.store.shared_figures()
     }

@@ -331,6 +331,10 @@ impl Incoming for LocalIncoming {
         let reason = self.shared.poisoned.get()?;
         Some(Fault::OutOfOrder(format!("the incoming log accepts no measures: {reason}")))
     }
+
+    fn damaged(&self) -> u64 {
+        self.shared.quarantine.found()
+    }
 }
 
 #[async_trait]

@@ -305,6 +305,10 @@ impl LogState {
 const HINT_KIND: u64 = 0x544e_4948;
 
 impl Incoming for ObjectIncoming {
+    fn damaged(&self) -> u64 {
+        self.shared.damaged.load(Ordering::Relaxed)
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
         let ObjectIncomingFigures { appends, objects, conflicts, damaged } = self.figures();
         vec![

@@ -46,6 +46,7 @@ use crate::{
     clients::redis::{
         ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
+    quarantine::Reported,
     tasks::Tasks,
 };
 
@@ -114,6 +115,8 @@ struct Store {
     /// The log begins above this position, or has reached it. Appends go on above it whatever the engine has lost.
     passed: AtomicU64,
     backlog_bytes: Mutex<Option<(Instant, u64)>>,
+    /// Counts and ids of sacks, with positions.
+    damaged: Reported<(u16, u16, u64)>,
 }
 
 /// What a process knows of the sack count.
@@ -243,6 +246,7 @@ impl RedisIncoming {
             is_lost: AtomicBool::new(false),
             passed: AtomicU64::new(0),
             backlog_bytes: Mutex::new(None),
+            damaged: Reported::default(),
             options,
         });
         if !root.opened {
@@ -317,8 +321,12 @@ impl From<ClientError> for IncomingError {
 }
 
 impl Incoming for RedisIncoming {
+    fn damaged(&self) -> u64 {
+        self.store.damaged.found()
+    }
+
     fn shared_figures(&self) -> Vec<Figure> {
-        self.figures().list()
+        self.figures().list(self.damaged())
     }
 
     fn fault(&self) -> Option<Fault> {

@@ -60,8 +60,11 @@ impl Store {
         calls
     }
 
-    /// Reports a damaged entry and keeps a copy of it.
+    /// Reports a damaged entry, once, and keeps a copy of it.
     async fn set_aside(&self, sack: Sack, position: Position, payload: &Bytes) {
+        if !self.damaged.insert((sack.count.get(), sack.id.0, position.0)) {
+            return;
+        }
         tracing::error!(
             %sack, position = position.0, bytes = payload.len(),
             "an entry of the incoming store is damaged: skipped, a copy is in {}:damaged", self.tag_of(sack).name
