@@ -23,7 +23,7 @@ pub struct ClusterStatus {
     /// Measures set aside by the live processes since their starts because folding them panicked.
     #[serde(default)]
     pub measures_set_aside: u64,
-    /// Heads, blocks and records that the live processes found damaged since their starts.
+    /// Damaged places that the live processes found in the stores and the index since their starts.
     #[serde(default)]
     pub damaged: u64,
     /// The number of metrics, if requested: the index counts them one by one.
@@ -109,8 +109,7 @@ impl Engine {
             let statuses = processes.iter().map(|process| &process.status);
             statuses.fold((0, 0), |sum, status| (sum.0 + status.measures_set_aside, sum.1 + status.damaged))
         } else {
-            let figures = self.figures();
-            (figures.measures_set_aside.load(Relaxed), figures.damaged.load(Relaxed))
+            (self.figures().measures_set_aside.load(Relaxed), self.damaged())
         };
         Ok(ClusterStatus {
             sacks: numbering.count.get(),

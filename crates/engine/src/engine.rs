@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::Ordering},
     time::Duration,
 };
 
@@ -177,6 +177,13 @@ impl Engine {
     /// Counters of this process's workers.
     pub fn figures(&self) -> &Figures {
         &self.processor.figures
+    }
+
+    /// Number of damaged places found since the start, in the stores and the index. Passes count most of those that the
+    /// stores count, too: the larger number counts.
+    pub(crate) fn damaged(&self) -> u64 {
+        let in_stores = self.incoming.damaged() + self.store.damaged();
+        in_stores.max(self.figures().damaged.load(Ordering::Relaxed)) + self.indexer.damaged()
     }
 
     /// Accepts measures; `Ok` means durable.

@@ -35,7 +35,7 @@ pub struct ProcessStatus {
     pub measures_per_second: f64,
     /// Measures set aside since its start because folding them panicked.
     pub measures_set_aside: u64,
-    /// Heads, blocks and records found damaged since its start.
+    /// Damaged places found in the stores and the index since its start.
     pub damaged: u64,
     /// The whole cluster's backlog, as last seen.
     pub backlog_measures: u64,
@@ -86,7 +86,7 @@ impl Observer {
         }
         self.status.units = engine.units.len();
         self.status.measures_set_aside = engine.figures().measures_set_aside.load(Relaxed);
-        self.status.damaged = engine.figures().damaged.load(Relaxed);
+        self.status.damaged = engine.damaged();
         // An outage of the store must not end the membership.
         let asked = tokio::time::timeout(limit, engine.backlog());
         if let Ok(Ok(backlog)) = asked.await {

@@ -8,7 +8,7 @@ mod support;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -278,6 +278,26 @@ async fn missing_blocks() {
             assert_eq!(refused.len(), if sealed_in { 2 } else { 0 }, "{refused:?}");
         }
     }
+}
+
+/// The status counts what a start or a read has found, also if no pass has met it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_counts_damage_that_no_pass_has_met() {
+    let mut world = World::new(1 << 20).await;
+    let open = world.open(OnDamage::Refuse);
+    let mut ends = Vec::new();
+    for pass in 0..3 {
+        world.pass(&open, 0..2, pass * POINTS).await;
+        ends.push(used(&world.newest(".log")));
+    }
+    assert_eq!(open.engine.cluster().await.unwrap().damaged, 0);
+    drop(open);
+    edit(&world.newest(".log"), |bytes| bytes[usize::midpoint(ends[0], ends[1])] ^= 0xff);
+    let open = world.open(OnDamage::Refuse);
+    assert_eq!(open.engine.figures().damaged.load(Relaxed), 0);
+    let found = open.store.figures().damaged;
+    assert!(found > 0);
+    assert_eq!(open.engine.cluster().await.unwrap().damaged, found);
 }
 
 /// With `OnDamage::Serve` reads of a metric whose head is lost return its blocks, and later data.
