@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from support import gnudi as program, mounts
-from support.process import free_port, wait_until
+from support.process import Process, free_port, free_udp_port, listens, wait_until
 
 
 def serve(tmp_path, *arguments, config=""):
@@ -84,6 +84,30 @@ def test_the_first_process_of_a_container_can_be_stopped_while_it_starts(tmp_pat
             assert holder.wait(60) == status, log.read_text()
         finally:
             holder.kill()
+
+
+@pytest.mark.parametrize("command", ["serve", "metricd", "statsd", "amqpd", "agent notification", "agent polling"])
+def test_a_service_tells_the_manager_that_it_is_ready_and_that_it_stops(tmp_path, command):
+    """As sd_notify(3) says. A server answers from then on."""
+    port, config, told = free_port(), tmp_path / "gnocchi.conf", tmp_path / "told"
+    config.write_text(f"[statsd]\nport = {free_udp_port()}\n[amqp1d]\nurl = 127.0.0.1:{free_port()}/collectd\n")
+    if command.startswith("agent"):
+        config.write_text(f"[DEFAULT]\ntransport_url = rabbit://127.0.0.1:{free_port()}/\n[gnocchi]\nauth_type = gnocchi-basic\n"
+                          f"user = admin\nendpoint = http://127.0.0.1:{port}\n")
+    words = [program.binary(), *command.split(), "--config-file", config]
+    words += ["--data-dir", tmp_path / "data"] if command in ("serve", "metricd") else []
+    words += ["--without", "host", "--listen", f"127.0.0.1:{port}"] if command == "serve" else []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(told))
+        manager.settimeout(60)
+        service = Process(words, tmp_path / "log", env={"NOTIFY_SOCKET": str(told)})
+        try:
+            assert manager.recv(100) == b"READY=1", service.log()
+            assert command != "serve" or listens(port)
+            assert service.terminate() == 0, service.log()
+            assert manager.recv(100) == b"STOPPING=1"
+        finally:
+            service.kill()
 
 
 #: A pipeline into one sink.

@@ -73,6 +73,15 @@ def test_what_posts_to_the_server_stops_before_it(unpacked):
         assert unit["Unit"]["After"][-1].split() == servers, name
 
 
+def test_starts_end_when_the_programs_say_so(unpacked, names):
+    for name in names:
+        folder = unpacked / UNITS.lstrip("/")
+        own = folder / f"{name}.service.d"
+        shared = next((own if own.exists() else folder / "gnudi-.service.d").glob("*.conf"))
+        service = units.read(shared.read_text(), (folder / f"{name}.service").read_text())["Service"]
+        assert (service["Type"], service["TimeoutStartSec"]) == (["notify"], ["infinity"]), name
+
+
 def filtered_calls(filters):
     """The calls that `SystemCallFilter=` lines let through, and all others that systemd knows."""
     listed = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager"], capture_output=True, text=True, check=True).stdout

@@ -10,6 +10,7 @@ mod keystone;
 mod logging;
 mod process_figures;
 mod program_args;
+mod service_manager;
 mod store;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, runtime::Handle, task::JoinSet};
 
 use super::metrics;
-use crate::{allocator, args::ServeArgs, config::Config, figures, store::Store};
+use crate::{allocator, args::ServeArgs, config::Config, figures, service_manager, store::Store};
 
 /// The options of both APIs.
 pub struct ServedOptions {
@@ -40,6 +40,7 @@ pub async fn serve(
     if let Some(listener) = metrics_listener {
         tasks.spawn(metrics::serve(listener, None, app.clone()));
     }
+    service_manager::ready();
     let serving = async { gnudi_server::serve(listener, app, stop).await.context("serving the API") };
     super::beside(&mut tasks, serving).await
 }

@@ -22,6 +22,7 @@ use crate::{
     config::{Config, Files, Project},
     logging,
     program_args::ProgramArgs,
+    service_manager,
 };
 
 /// Environment variable with the password of `--user`: command lines are visible to other users.
@@ -66,7 +67,10 @@ impl Sink {
 /// `gnudi statsd`
 pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
     run(args, "statsd", async |config, sink| {
-        statsd_server(config, sink).await?.run(until_stopped()).await;
+        let server = statsd_server(config, sink).await?;
+        let stopped = until_stopped();
+        service_manager::ready();
+        server.run(stopped).await;
         Ok(())
     })
 }
@@ -74,7 +78,10 @@ pub fn run_statsd(args: &CollectorArgs) -> Result<()> {
 /// `gnudi amqpd`
 pub fn run_amqpd(args: &CollectorArgs) -> Result<()> {
     run(args, "amqpd", async |config, sink| {
-        amqp_server(config, sink)?.run(until_stopped()).await;
+        let server = amqp_server(config, sink)?;
+        let stopped = until_stopped();
+        service_manager::ready();
+        server.run(stopped).await;
         Ok(())
     })
 }
@@ -103,13 +110,14 @@ pub fn password() -> String {
     std::env::var(PASSWORD_VARIABLE).unwrap_or_default()
 }
 
-/// See [`super::stopped`].
+/// See [`super::stopped`]; the service manager is told of the stop.
 pub fn until_stopped() -> impl Future<Output = ()> {
     let stopped = super::stopped();
     async {
         if let Err(error) = stopped.await {
             tracing::error!(%error, "no signal handler can be installed: stopping");
         }
+        service_manager::stopping();
     }
 }
 

@@ -10,7 +10,7 @@ use super::metrics;
 use crate::{
     args::MetricdArgs,
     config::Config,
-    figures, logging,
+    figures, logging, service_manager,
     store::{Journaling, RetryPolicy, Store},
 };
 
@@ -37,6 +37,7 @@ pub fn run(args: &MetricdArgs) -> Result<()> {
             figures::register(&mut registry, &store, vec![("metricd", Handle::current())]);
             tasks.spawn(metrics::serve(listener, None, Arc::new(registry)));
         }
+        service_manager::ready();
         let stops_by_itself = args.stop_after_processing_metrics.is_some_and(|metrics| metrics > 0);
         let until_stopped = async {
             tokio::select! {

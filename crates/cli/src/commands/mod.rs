@@ -44,7 +44,7 @@ use tokio::{
 
 use uuid::Uuid;
 
-use crate::{allocator, config::Config, store::Store};
+use crate::{allocator, config::Config, service_manager, store::Store};
 
 /// Number of processors of this machine.
 fn processors() -> usize {
@@ -317,6 +317,7 @@ impl Starting {
         drop(exit);
         async move {
             signals.recv().await;
+            service_manager::stopping();
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::{
         metrics, run_service, runtime,
     },
     config::Config,
+    service_manager,
 };
 
 /// Timeout for what publishers have accepted and not sent yet. Where they retry for longer, the broker has the messages, except
@@ -48,6 +49,7 @@ pub fn run(args: &AgentArgs) -> Result<()> {
         let agent = NotificationService::new(&config, None, &mut registry)?;
         let stopped = until_stopped();
         let mut tasks = metrics::serve_if_configured(args.metrics_listen.as_deref(), &config, registry)?;
+        service_manager::ready();
         // On a worker thread: this one would have to be woken for every message.
         let running = tokio::spawn(agent.run(stopped));
         beside(&mut tasks, async { running.await? }).await?;

@@ -41,6 +41,7 @@ use crate::{
     commands::{beside, collectors::until_stopped, metrics, run_service, runtime},
     config::Config,
     keystone::trust,
+    service_manager,
 };
 
 /// The default namespaces.
@@ -65,8 +66,14 @@ pub fn run(args: &PollingArgs) -> Result<()> {
         let agent = PollingService::new(&config, &args.polling_namespaces, &mut registry)?;
         let mut tasks =
             metrics::serve_if_configured(args.agent.metrics_listen.as_deref(), &config, registry)?;
-        let polling =
-            async { if args.once { agent.poll_once().await } else { agent.run(until_stopped()).await } };
+        let polling = async {
+            if args.once {
+                return agent.poll_once().await;
+            }
+            let stopped = until_stopped();
+            service_manager::ready();
+            agent.run(stopped).await
+        };
         beside(&mut tasks, polling).await?;
         tracing::info!("stopped");
         Ok(())
