@@ -1,7 +1,7 @@
 //! A minimal HTTP server for Prometheus: `/metrics` at an address of its own, and the pages of the polling agent's exporter. The
 //! API's server, with its limits and policies, is in `gnudi_server`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use gnudi_app::App;
@@ -11,8 +11,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpListener,
     runtime::Handle,
-    sync::Semaphore,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 
 use crate::{args::host_and_port, config::Config, process_figures::ProcessFigures};
@@ -23,8 +22,8 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Timeout of a request and its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Concurrent connections; others wait.
-const CONNECTIONS_MAX: usize = 16;
+/// Concurrent connections; one more ends the oldest. If it waited instead, idle ones could keep scrapes waiting.
+const CONNECTIONS_MAX: usize = 32;
 
 /// The path of the metrics.
 const PATH: &str = "/metrics";
@@ -112,16 +111,22 @@ pub fn bound(address: &str) -> Result<(TcpListener, SocketAddr)> {
 
 /// Serves forever.
 pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: Arc<P>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Oldest first.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let place = places.clone().acquire_owned().await.expect("never closed");
         let Ok((stream, _)) = listener.accept().await else {
             // Perhaps out of file descriptors: wait until others are closed.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let (page, tls) = (page.clone(), tls.clone());
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             let answered = async {
                 match tls {
                     None => respond(stream, page.as_ref()).await,
@@ -129,8 +134,8 @@ pub async fn serve<P: Page>(listener: TcpListener, tls: Option<Arc<Tls>>, page: 
                 }
             };
             let _ = tokio::time::timeout(TIMEOUT, answered).await;
-            drop(place);
         });
+        open.push_back(connection.abort_handle());
     }
 }
 
@@ -168,8 +173,27 @@ async fn respond<P: Page>(mut stream: impl AsyncRead + AsyncWrite + Unpin, page:
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
+
     use super::*;
     use crate::{commands::beside, config::Project, program_args::ProgramArgs};
+
+    #[tokio::test]
+    async fn idle_connections_keep_no_scrape_waiting() {
+        let (listener, at) = bound("127.0.0.1:0").unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, None, Arc::new(Registry::default())));
+        let mut idle = Vec::new();
+        for _ in 0..2 * CONNECTIONS_MAX {
+            idle.push(TcpStream::connect(at).await.unwrap());
+        }
+        let mut scrape = TcpStream::connect(at).await.unwrap();
+        scrape.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        let answered = scrape.read_to_string(&mut answer);
+        tokio::time::timeout(TIMEOUT / 2, answered).await.expect("it waits").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
 
     #[tokio::test]
     async fn an_agent_does_not_outlive_its_listener() {
