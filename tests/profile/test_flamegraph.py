@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from support import gnudi as program
 from support.http import basic, create_metric, create_policy
-from support.process import free_port, wait_until
+from support.process import free_port, listens, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -255,8 +256,10 @@ def test_gnudi_profile_says_in_a_line_what_is_wrong(gnudi, tmp_path):
     assert not (tmp_path / "new.svg").exists()
 
 
-def test_a_stop_ends_a_profile_in_time(gnudi):
-    server = gnudi(config="[DEFAULT]\ngraceful_shutdown_timeout = 1\n")
+@pytest.mark.parametrize("grace_s, is_interrupted", [(1, False), (LONG_PROFILE_S, True)])
+def test_a_stop_ends_a_profile_in_time(gnudi, grace_s, is_interrupted):
+    """In the time for requests in progress, or at a SIGINT."""
+    server = gnudi(config=f"[DEFAULT]\ngraceful_shutdown_timeout = {grace_s}\n")
     command = [program.binary(), "profile", "--endpoint", f"http://127.0.0.1:{server.port}", "--seconds", LONG_PROFILE_S,
                "-o", server.directory / "p.svg"]
 
@@ -269,6 +272,11 @@ def test_a_stop_ends_a_profile_in_time(gnudi):
                 asking.kill()
 
     with under_way(server.client(timeout_s=60), asked) as asking:
+        if is_interrupted:
+            server.process.child.send_signal(signal.SIGTERM)
+            wait_until(lambda: not listens(server.port), SOON_S, "the server stops")
+            server.process.child.send_signal(signal.SIGINT)
+        # This SIGTERM has no effect after another.
         assert server.process.terminate(timeout_s=SOON_S) == 0
         assert "no answer from" in asking.communicate(timeout=60)[1]
     assert not (server.directory / "p.svg").exists()

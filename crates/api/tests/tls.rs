@@ -3,6 +3,7 @@
 mod support;
 
 use std::{
+    future::{Pending, pending},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -78,7 +79,7 @@ async fn start(tls: Tls, http_limits: HttpLimits) -> std::net::SocketAddr {
     let app = Arc::new(support::app(support::engine(), options, || support::NOW));
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
-    tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, std::future::pending()));
+    tokio::spawn(serve(Listener { socket, tls: Some(Arc::new(tls)) }, app, pending::<Pending<()>>()));
     address
 }
 

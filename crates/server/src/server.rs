@@ -72,16 +72,16 @@ struct Connections {
     open: Mutex<HashMap<u64, (Arc<Watch>, AbortHandle)>>,
 }
 
-/// Serves the app until `shutdown` resolves. Then closes idle connections at once, and waits up to
-/// `drain_timeout` for requests in progress.
+/// Serves the app until `shutdown` resolves. Then closes idle connections at once, and waits for requests in progress: up to
+/// `drain_timeout`, and no longer than until what `shutdown` has returned resolves, too.
 ///
 /// # Errors
 /// If the listener has no address, or if a task that follows files or enforces timeouts fails. An error on a connection
 /// ends that connection only.
-pub async fn serve<A: Application>(
+pub async fn serve<A: Application, H: Future<Output = ()>>(
     listener: impl Into<Listener>,
     app: Arc<A>,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = H>,
 ) -> io::Result<()> {
     let Listener { socket, tls } = listener.into();
     let protocol = if tls.is_some() { "HTTPS" } else { "HTTP" };
@@ -100,10 +100,10 @@ pub async fn serve<A: Application>(
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
     let mut next_id = 0;
-    loop {
+    let hurry = loop {
         let accepted = tokio::select! {
             biased;
-            () = &mut shutdown => break,
+            hurry = &mut shutdown => break hurry,
             accepted = socket.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
             Some(ended) = services.join_next() => {
@@ -134,12 +134,16 @@ pub async fn serve<A: Application>(
         next_id += 1;
         let accepted = Accepted { stream, peer, tls: tls.clone(), stopping: stopping.clone() };
         open(next_id, accepted, &app, &connections, &mut tasks);
-    }
+    };
     drop(socket);
     let _ = stop.send(true);
     let drain_timeout = app.limits().drain_timeout;
     let drained = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(drain_timeout, drained).await.is_err() {
+    let is_drained = tokio::select! {
+        drained = tokio::time::timeout(drain_timeout, drained) => drained.is_ok(),
+        () = hurry => false,
+    };
+    if !is_drained {
         tracing::warn!(connections = tasks.len(), "connections aborted: they did not finish in time");
         tasks.shutdown().await;
     }
@@ -287,6 +291,8 @@ async fn sweep<A: Application>(connections: Arc<Connections>, app: Arc<A>) -> io
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Pending, pending};
+
     use bytes::Bytes;
     use futures_util::{StreamExt as _, stream};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -348,7 +354,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let app = Arc::new(InPieces { limits: HttpLimits::default(), fails });
-            let server = tokio::spawn(serve(listener, app, std::future::pending()));
+            let server = tokio::spawn(serve(listener, app, pending::<Pending<()>>()));
             let mut client = TcpStream::connect(address).await.unwrap();
             client.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
             let mut answer = String::new();
@@ -383,7 +389,7 @@ mod tests {
         let limits = HttpLimits { idle_timeout: IDLE_TIMEOUT, ..HttpLimits::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener, Arc::new(Slow(limits)), std::future::pending()));
+        let server = tokio::spawn(serve(listener, Arc::new(Slow(limits)), pending::<Pending<()>>()));
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut answer = String::new();

@@ -76,6 +76,7 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, Arc::new(app), async {
             let _ = stopped.await;
+            std::future::pending()
         }));
         Server { address, stop: Some(stop), task }
     }

@@ -20,16 +20,16 @@ pub struct ServedOptions {
     prometheus: PrometheusOptions,
 }
 
-/// Serves until `stop`, and until requests in progress have ended or timed out. `metrics_listener`: where metrics are served,
-/// if not at the API's address.
-pub async fn serve(
+/// Serves until `stop`, and until requests in progress have ended or timed out, or what `stop` returns resolves.
+/// `metrics_listener`: where metrics are served, if not at the API's address.
+pub async fn serve<H: Future<Output = ()>>(
     listener: Listener,
     metrics_listener: Option<TcpListener>,
     store: &Store,
     options: ServedOptions,
     workers: &Handle,
     mut registry: Registry,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = H>,
 ) -> Result<()> {
     figures::register(&mut registry, store, vec![("api", Handle::current()), ("metricd", workers.clone())]);
     let prometheus = PrometheusApi::new(store.engine.clone(), options.prometheus);

@@ -290,6 +290,20 @@ fn stopped() -> impl Future<Output = std::io::Result<()>> {
     }
 }
 
+/// Ends at the first SIGINT from this call on: during a stop nothing is waited for any longer that can be broken off. Another
+/// SIGTERM has no effect, as for Gnocchi and Ceilometer.
+fn interrupted() -> impl Future<Output = ()> {
+    let interrupt = signal(SignalKind::interrupt());
+    async move {
+        match interrupt {
+            Ok(mut interrupt) => {
+                interrupt.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
 /// Until it is dropped or finished, a stop signal ends the process at once: while a program starts. By default these signals
 /// do that by themselves, but not in the first process of a container, for which the kernel ignores them.
 struct Starting {

@@ -144,7 +144,9 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     // Collectors post their last measures while requests are still served.
     let stop = async {
         stopped.await;
+        let interrupted = super::interrupted();
         collectors.finish().await;
+        interrupted
     };
     let served = super::api::serve(listener, figures, &store, options, workers, registry, stop).await;
     tracing::info!("stopping");
