@@ -160,6 +160,18 @@ def test_only_a_server_that_reads_the_passwords_gets_one(tmp_path, config, words
     assert ("The password of admin is " in done.stdout, (tmp_path / "passwords").exists()) == (is_made, is_made)
 
 
+def test_a_random_password_that_is_stored_was_told(tmp_path):
+    """Also if the container is killed as soon as it is stored: nobody would know it, and no other one is made."""
+    entrypoint = own_entrypoint(tmp_path)
+    (tmp_path / "gnocchi.conf").write_text(f"[api]\npassword_file = {tmp_path}/passwords\n")
+    (tmp_path / "gnudi").unlink()
+    (tmp_path / "gnudi").write_text(f'#!/bin/sh\n{program.binary()} "$@"\nstatus=$?\n[ "$1" != passwd ] || kill -9 $PPID\nexit $status\n')
+    (tmp_path / "gnudi").chmod(0o755)
+    done = subprocess.run([entrypoint, "serve"], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False)
+    assert done.returncode == -9 and (tmp_path / "passwords").exists(), done
+    assert "The password of admin is " in done.stdout
+
+
 def test_compose_alone():
     file = yaml.safe_load((DEPLOY / "compose" / "alone.yaml").read_text())
     (service,) = file["services"].values()
