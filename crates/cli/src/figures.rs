@@ -102,6 +102,7 @@ fn encode_shared(encoder: &mut DescriptorEncoder, store: &str, figures: Vec<Figu
         let name = format!("gnudi_{store}_{name}");
         match value {
             FigureValue::Counter(value) => counter(encoder, &name, help, value as f64)?,
+            FigureValue::Time(value) => counter(encoder, &name, help, value.as_secs_f64())?,
             FigureValue::Gauge(value) => gauge(encoder, &name, help, value as f64)?,
         }
     }

@@ -90,6 +90,7 @@ async fn speed(objects: Arc<dyn Objects>) {
         written / 2,
     );
     assert!(requests > written, "requests share objects");
+    assert!(!log.figures().object_time.is_zero());
 }
 
 async fn holds<O: Objects>(make: impl AsyncFn() -> Arc<O>) {

@@ -321,6 +321,7 @@ async fn what_was_given_up_is_not_appended() {
     for appended in busy {
         appended.await.unwrap().unwrap();
     }
+    assert!(driver.figures().trip_time >= Duration::from_millis(10), "appends have waited");
     driver.append(batch(4)).await.unwrap();
     let sack = sack_of(&driver);
     let records = driver.pending(sack, Position(0), usize::MAX).await.unwrap().records;

@@ -124,6 +124,8 @@ impl Default for ObjectAggregatesOptions {
 pub struct ObjectAggregateFigures {
     /// Requests to the object store.
     pub requests: u64,
+    /// Of all of them together.
+    pub request_time: Duration,
     /// Bytes of tables written by passes, and by merges.
     pub written_bytes: u64,
     pub merged_bytes: u64,
@@ -187,6 +189,7 @@ impl ObjectAggregates {
         let known = self.shards.iter().filter_map(|shard| shard.known());
         ObjectAggregateFigures {
             requests: counters.requests.load(Ordering::Relaxed),
+            request_time: Duration::from_micros(counters.request_us.load(Ordering::Relaxed)),
             written_bytes: counters.written_bytes.load(Ordering::Relaxed),
             merged_bytes: counters.merged_bytes.load(Ordering::Relaxed),
             merges: counters.merges.load(Ordering::Relaxed),
@@ -297,6 +300,7 @@ impl AggregateStore for ObjectAggregates {
         let written = figures.written_bytes + figures.merged_bytes;
         vec![
             Figure::counter("requests", "Requests to the object store", figures.requests),
+            Figure::time("request_seconds", "Time of these requests in seconds", figures.request_time),
             Figure::counter("written_bytes", "Bytes of tables written by passes and merges", written),
             Figure::counter("merges", "Merges of runs", figures.merges),
             Figure::counter("damaged", "Damaged places found", figures.damaged),

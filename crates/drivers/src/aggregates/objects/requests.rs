@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{ObjectAggregatesOptions, cache::Cache, damage::Damage};
 use crate::{
@@ -43,6 +43,7 @@ pub struct Requests {
 #[derive(Default)]
 pub struct Counters {
     pub requests: AtomicU64,
+    pub request_us: AtomicU64,
     pub written_bytes: AtomicU64,
     pub merged_bytes: AtomicU64,
     pub merges: AtomicU64,
@@ -120,7 +121,10 @@ impl Requests {
     async fn with_room<F: Future>(&self, room: &Semaphore, request: F) -> F::Output {
         let _running = room.acquire().await.expect("never closed");
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        request.await
+        let began = Instant::now();
+        let outcome = request.await;
+        self.counters.request_us.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+        outcome
     }
 
     pub fn failure(&self, error: ObjectError) -> StoreError {

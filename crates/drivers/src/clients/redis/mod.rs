@@ -80,6 +80,8 @@ impl RedisOptions {
 pub struct RedisFigures {
     /// Round trips to a server, however many commands each had.
     pub trips: u64,
+    /// Of all of them together.
+    pub trip_time: Duration,
     pub commands: u64,
 }
 
@@ -88,6 +90,7 @@ impl RedisFigures {
     pub(crate) fn list(self, damaged: u64) -> Vec<Figure> {
         vec![
             Figure::counter("trips", "Round trips to Redis", self.trips),
+            Figure::time("trip_seconds", "Time of the round trips in seconds", self.trip_time),
             Figure::counter("commands", "Commands to Redis", self.commands),
             Figure::counter("damaged", "Damaged places found", damaged),
         ]
@@ -107,6 +110,7 @@ pub struct RedisClient {
     connector: Arc<Connector>,
     routes: Routes,
     trips: AtomicU64,
+    trip_us: AtomicU64,
     commands: AtomicU64,
 }
 
@@ -123,7 +127,14 @@ impl RedisClient {
     fn unconnected(options: RedisOptions, scripts: Vec<Script>, lanes: usize) -> Self {
         let connector = Arc::new(Connector { connect_timeout: options.connect_timeout, scripts });
         let routes = Routes::new(&options.url, lanes);
-        RedisClient { options, connector, routes, trips: AtomicU64::new(0), commands: AtomicU64::new(0) }
+        RedisClient {
+            options,
+            connector,
+            routes,
+            trips: AtomicU64::new(0),
+            trip_us: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+        }
     }
 
     /// Connects to the server, or to the nodes of a cluster, of which some may be down. Each has `lanes` connections, made on
@@ -169,6 +180,7 @@ impl RedisClient {
     pub fn figures(&self) -> RedisFigures {
         RedisFigures {
             trips: self.trips.load(Ordering::Relaxed),
+            trip_time: Duration::from_micros(self.trip_us.load(Ordering::Relaxed)),
             commands: self.commands.load(Ordering::Relaxed),
         }
     }
@@ -347,7 +359,10 @@ impl RedisClient {
         self.trips.fetch_add(1, Ordering::Relaxed);
         self.commands.fetch_add(pipeline.len() as u64, Ordering::Relaxed);
         let sending = connection.mux.send_packed_commands(&pipeline, 0, pipeline.len());
-        let mut values = match tokio::time::timeout_at(deadline, sending).await {
+        let began = Instant::now();
+        let sent = tokio::time::timeout_at(deadline, sending).await;
+        self.trip_us.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+        let mut values = match sent {
             Ok(Ok(values)) => values,
             Ok(Err(error)) => {
                 node.disconnect();

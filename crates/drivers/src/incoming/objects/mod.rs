@@ -137,6 +137,8 @@ pub struct ObjectIncomingFigures {
     pub appends: u64,
     /// Objects that this process wrote: each has `appends / objects` batches on average.
     pub objects: u64,
+    /// The time that writing them took, of all together.
+    pub object_time: Duration,
     /// Numbers that another process took first.
     pub conflicts: u64,
     /// Damaged or missing places found.
@@ -210,6 +212,7 @@ impl ObjectIncoming {
         ObjectIncomingFigures {
             appends: counters.appends.load(Ordering::Relaxed),
             objects: counters.objects.load(Ordering::Relaxed),
+            object_time: Duration::from_micros(counters.object_us.load(Ordering::Relaxed)),
             conflicts: counters.conflicts.load(Ordering::Relaxed),
             damaged: damaged.load(Ordering::Relaxed),
         }
@@ -310,10 +313,11 @@ impl Incoming for ObjectIncoming {
     }
 
     fn shared_figures(&self) -> Vec<Figure> {
-        let ObjectIncomingFigures { appends, objects, conflicts, damaged } = self.figures();
+        let ObjectIncomingFigures { appends, objects, object_time, conflicts, damaged } = self.figures();
         vec![
             Figure::counter("appends", "Requests made durable", appends),
             Figure::counter("objects", "Objects written to the log of measures", objects),
+            Figure::time("object_seconds", "Time of writing these objects in seconds", object_time),
             Figure::counter("conflicts", "Numbers of objects that another process took first", conflicts),
             Figure::counter("damaged", "Damaged places found", damaged),
         ]

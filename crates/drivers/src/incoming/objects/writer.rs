@@ -97,6 +97,7 @@ impl RequestQueue {
 pub struct Counters {
     pub appends: AtomicU64,
     pub objects: AtomicU64,
+    pub object_us: AtomicU64,
     pub conflicts: AtomicU64,
 }
 
@@ -229,6 +230,7 @@ impl Writer {
         let asked = Moment::now();
         let name = names::log(number);
         let create = shared.objects.create(&name, body.clone());
+        let began = Instant::now();
         let Ok(created) = tokio::time::timeout_at(deadline.into(), create).await else {
             return Attempt::Unknown(super::too_late());
         };
@@ -239,6 +241,7 @@ impl Writer {
             Err(error) => return Attempt::Failed(unavailable(error)),
         }
         let took = asked.elapsed();
+        shared.counters.object_us.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
         self.trip = if self.trip.is_zero() { took } else { (self.trip * 7 + took) / 8 };
         let object = Object::parse(number, body);
         match within(deadline, shared.created(number, &object, body, asked)).await {
