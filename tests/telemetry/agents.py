@@ -157,7 +157,7 @@ class Sending:
 def raw_bus(broker, publish=(), drain=()):
     """Puts bytes into queues as they are, and takes messages out: {queue: [(body, headers)]}.
 
-    `publish`: (queue, bytes), or (queue, bytes, {filler, times, headers}).
+    `publish`: (queue, bytes), or (queue, bytes, {filler, times, headers, nested}).
     """
     items = [{"queue": one[0], "body": base64.b64encode(one[1]).decode(), **(one[2] if len(one) > 2 else {})} for one in publish]
     done = subprocess.run([str(cloud_venv.python()), str(HERE / "raw_bus.py"), f"127.0.0.1:{broker.port}", "guest", "guest"],

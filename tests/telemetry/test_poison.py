@@ -182,6 +182,18 @@ def test_notifications_that_definitions_cannot_follow(rabbitmq, gnudi, agent):
     assert ours.stop() == 0
 
 
+def test_deep_headers_do_not_end_the_agent(rabbitmq, gnudi, agent):
+    """A parser that recurses needs more than the usual stack for them."""
+    store = gnudi()
+    ours = agent(rabbitmq, store=store, config=QUICK).start()
+    raw_bus(rabbitmq, [(QUEUE, envelope(bare([good(700)])), {"nested": 10_000}), (QUEUE, envelope(bare([good(701)])))])
+    client = store.client()
+    for number in (700, 701):
+        arrived(client, number)
+    rabbitmq.wait_empty([QUEUE])
+    assert ours.stop() == 0
+
+
 def test_large_messages_leave_memory_bounded(rabbitmq, gnudi, agent):
     """Some that are absurd, and many that are large: neither more than a part of them is in memory, nor is the agent stuck."""
     store = gnudi()

@@ -11,6 +11,7 @@ mod logging;
 mod process_figures;
 mod program_args;
 mod service_manager;
+mod stacks;
 mod store;
 
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    if consumes_messages(&cli.command) {
+        stacks::fit_messages();
+    }
     // The benchmark installs handlers of its own.
     if !matches!(cli.command, Command::Benchmark(_))
         && let Err(error) = commands::end_at_signals()
@@ -81,6 +85,15 @@ fn main() -> ExitCode {
         }
     };
     ended(outcome.map(|()| 0), FAILED)
+}
+
+/// Whether the command takes messages from a broker that anybody may have published.
+fn consumes_messages(command: &Command) -> bool {
+    match command {
+        Command::Agent(AgentCommand::Notification(_) | AgentCommand::Aside(_)) => true,
+        Command::Serve(args) | Command::Api(args) => args.with.iter().any(|name| name == "notification"),
+        _ => false,
+    }
 }
 
 /// The exit status of a command: the one that it returns, or `failed` with the reason in the log.

@@ -20,7 +20,7 @@ mod topology;
 pub mod unescape;
 pub(crate) mod url;
 
-pub use connection::{BrokerOptions, ReconnectDelays, SaslMechanism, TlsFiles};
+pub use connection::{BrokerOptions, ReconnectDelays, STACK_BYTES, SaslMechanism, TlsFiles};
 pub use consumer::{Consumer, ConsumerFigures, ConsumerOptions, PRIORITIES};
 pub use inbox::{Delivery, Inbox, Outcome, Settler, Ticket};
 pub use nonfinite::INTEGER_DIGITS_MAX;
