@@ -1,7 +1,7 @@
 //! The embedded store's data directory: created, locked, and its format version checked.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     OpenError,
-    disk::{Disk, LocalDisk, if_there, is_foreign, read_id, read_if_there, replace_file},
+    disk::{Disk, LocalDisk, creating, if_there, is_foreign, read_id, read_if_there, replace_file},
     owner::KeepOwner,
     reserve,
 };
@@ -142,7 +142,7 @@ pub fn lock_unchanged(path: &Path) -> Result<Option<File>, OpenError> {
 /// Locks the data directory at `path`, which must exist, until the file is dropped.
 pub fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = path.join(LOCK_FILE);
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+    let lock = creating().truncate(false).open(&lock_path);
     let lock = lock.map_err(OpenError::io(&lock_path))?;
     for _ in 1..LOCK_TRIES_MAX {
         match take(path, &lock) {

@@ -8,7 +8,7 @@ use std::{
     fs, io,
     io::{ErrorKind, IoSlice, IoSliceMut},
     iter,
-    os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -294,8 +294,8 @@ impl Disk for LocalDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let mut options = fs::OpenOptions::new();
-        Ok(Arc::new(LocalFile(options.read(true).write(true).create(true).truncate(true).open(path)?)))
+        let mut options = creating();
+        Ok(Arc::new(LocalFile(options.read(true).truncate(true).open(path)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -327,6 +327,14 @@ impl Disk for LocalDisk {
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space { total_bytes: bytes(stat.f_blocks), free_bytes: bytes(stat.f_bavail) })
     }
+}
+
+/// Options to open a file for writing that may not be there yet. A symbolic link is an error: root also works in the
+/// directories of other users, whose links may name any file.
+pub(crate) fn creating() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options
 }
 
 /// Runs work that waits for a disk. The other tasks of this thread go on in another one.
@@ -526,6 +534,19 @@ pub(crate) mod tests {
             assert!(read == bytes[5..], "{advice:?}");
         }
         assert_eq!(file.read_at(&mut [0; 10], bytes.len() as u64).unwrap(), 0, "at the end");
+    }
+
+    #[test]
+    fn nothing_is_written_where_a_link_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, link) = (folder.path().join("outside"), folder.path().join("link"));
+        fs::write(&outside, b"kept").unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        assert!(LocalDisk.create(&link).is_err());
+        assert!(creating().truncate(false).open(&link).is_err());
+        assert_eq!(fs::read(&outside).unwrap(), b"kept");
+        LocalDisk.create(&outside).unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), b"");
     }
 
     #[test]
