@@ -7,6 +7,7 @@ use gnudi_http::{
     Answer, ClientIdentity, HeaderMap, HttpClient, HttpOptions, Request, Trust, TrustError, Uri,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LINK},
 };
+use gnudi_model::Secret;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -21,9 +22,9 @@ pub struct ClientOptions {
     /// Sent with basic authentication; `None` sends no `Authorization`.
     pub user: Option<String>,
     /// The user's password, which Gnocchi's server ignores.
-    pub password: String,
+    pub password: Secret,
     /// A Keystone token, sent as `X-Auth-Token` instead of user and password.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
     /// Identity headers instead of user, password and token: trusted by servers without authentication (`auth_mode =
     /// noauth`) and by those behind a proxy.
     pub asserted: Option<AssertedIdentity>,
@@ -52,7 +53,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         ClientOptions {
             user: Some("admin".to_owned()),
-            password: String::new(),
+            password: Secret::default(),
             token: None,
             asserted: None,
             trust: Trust::default(),
@@ -271,10 +272,10 @@ impl ClientOptions {
                 .collect();
         }
         if let Some(token) = &self.token {
-            return Ok(vec![(HeaderName::from_static("x-auth-token"), token_value(token)?)]);
+            return Ok(vec![(HeaderName::from_static("x-auth-token"), token_value(token.reveal())?)]);
         }
         let Some(user) = &self.user else { return Ok(Vec::new()) };
-        Ok(vec![(AUTHORIZATION, basic_authorization(user, &self.password)?)])
+        Ok(vec![(AUTHORIZATION, basic_authorization(user, self.password.reveal())?)])
     }
 }
 
@@ -365,8 +366,15 @@ mod tests {
     }
 
     #[test]
+    fn debug_output_holds_no_secret() {
+        let secret = || "hunter2".into();
+        let options = ClientOptions { password: secret(), token: Some(secret()), ..ClientOptions::default() };
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
     fn a_token_goes_before_a_user() {
-        let options = ClientOptions { token: Some("gAAA-_=".to_owned()), ..ClientOptions::default() };
+        let options = ClientOptions { token: Some("gAAA-_=".into()), ..ClientOptions::default() };
         let [(name, value)] = &options.identity().unwrap()[..] else { panic!("one header") };
         assert_eq!((name.as_str(), value.as_bytes()), ("x-auth-token", &b"gAAA-_="[..]));
         assert!(value.is_sensitive());
@@ -386,7 +394,7 @@ mod tests {
         };
         assert!(options.identity().is_err());
         for token in ["", "a b", "a\r\nX: b"] {
-            let options = ClientOptions { token: Some(token.to_owned()), ..ClientOptions::default() };
+            let options = ClientOptions { token: Some(token.into()), ..ClientOptions::default() };
             assert!(options.identity().is_err(), "{token:?}");
         }
     }

@@ -152,10 +152,10 @@ pub struct KeystoneArgs {
 enum Caller {
     Basic {
         user: String,
-        password: String,
+        password: Secret,
     },
     /// A token of Keystone, sent as it is.
-    Token(String),
+    Token(Secret),
     /// An identity that the server trusts without credentials.
     Asserted(AssertedIdentity),
     Keystone(Login),
@@ -268,7 +268,7 @@ impl ServerArgs {
             Caller::Asserted(identity) => ClientOptions { asserted: Some(identity), ..anonymous },
             Caller::Keystone(login) => {
                 let session = login.session(trust, certificate, timeout)?;
-                let token = session.token().await?.to_string();
+                let token = Secret::new(&*session.token().await?);
                 let options = ClientOptions { token: Some(token), ..anonymous };
                 let endpoint = match self.named() {
                     Some(endpoint) => endpoint,
@@ -317,6 +317,7 @@ impl ServerArgs {
             "gnocchi-basic" => Ok(Caller::Basic {
                 user: of(&self.user, "GNOCCHI_USER").unwrap_or_else(|| USER.to_owned()),
                 password: first(self.password.as_ref(), &["GNOCCHI_PASSWORD", "GNUDI_PASSWORD"], variables)
+                    .map(Secret::new)
                     .unwrap_or_default(),
             }),
             "gnocchi-noauth" => Ok(Caller::Asserted(AssertedIdentity {
@@ -335,7 +336,7 @@ impl ServerArgs {
                 if has_catalog {
                     Ok(Caller::Keystone(keystone.login(&kind, variables)?))
                 } else {
-                    Ok(Caller::Token(token))
+                    Ok(Caller::Token(Secret::new(token)))
                 }
             }
             "password" | "v3password" | "v3applicationcredential" => {

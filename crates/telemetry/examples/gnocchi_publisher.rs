@@ -11,6 +11,7 @@ mod support;
 use std::{io::BufRead as _, path::PathBuf};
 
 use gnudi_http::Trust;
+use gnudi_model::Secret;
 use gnudi_telemetry::{
     event::{Event, Trait, TraitValue},
     publishers::{
@@ -51,7 +52,7 @@ async fn main() {
     let endpoint = arguments.next().expect("the store's URL");
     let url = arguments.next().unwrap_or_else(|| "gnocchi://?enable_filter_project=false".to_owned());
     let options = GnocchiOptions {
-        access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
+        access: StoreAccess::Basic { user: "admin".to_owned(), password: Secret::default() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
         identity: None,

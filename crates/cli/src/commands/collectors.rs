@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use gnudi_client::{Client, ClientError, ClientOptions, Trust};
 use gnudi_http::ClientIdentity;
-use gnudi_model::Fault;
+use gnudi_model::{Fault, Secret};
 use gnudi_telemetry::{amqp1, host, statsd};
 use prometheus_client::registry::Registry;
 use tokio::{
@@ -56,7 +56,7 @@ impl Sink {
     pub fn client_of(&self, user: &str) -> Result<Client, ClientError> {
         let options = ClientOptions {
             user: Some(user.to_owned()),
-            password: self.password.clone(),
+            password: Secret::new(self.password.as_str()),
             trust: self.trust.clone(),
             ..ClientOptions::default()
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use gnudi_client::{Client, ClientOptions, Trust};
 use gnudi_import::verify::{self, Options, Report, VerifyEvent};
+use gnudi_model::Secret;
 use uuid::Uuid;
 
 use super::{
@@ -73,8 +74,8 @@ pub(super) fn client_options(
 ) -> ClientOptions {
     ClientOptions {
         user: user.or(ClientOptions::default().user),
-        password: password.unwrap_or_default(),
-        token,
+        password: password.map(Secret::new).unwrap_or_default(),
+        token: token.map(Secret::new),
         trust,
         timeout: ANSWER_TIMEOUT,
         ..ClientOptions::default()

@@ -10,7 +10,7 @@ fn caller(args: &ServerArgs, variables: &[(&str, &str)]) -> Result<Caller> {
 }
 
 fn basic(user: &str, password: &str) -> Caller {
-    Caller::Basic { user: user.to_owned(), password: password.to_owned() }
+    Caller::Basic { user: user.to_owned(), password: password.into() }
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_usual_variables_log_in() {
     let both = [&variables[..], &[("OS_TOKEN", "gAAA")]].concat();
     let Caller::Keystone(login) = caller(&nobody, &both).unwrap() else { panic!("a login") };
     assert!(matches!(login.credentials, Credentials::Password { .. }), "as in Gnocchi's client");
-    let token = Caller::Token("gAAA".to_owned());
+    let token = Caller::Token("gAAA".into());
     assert_eq!(caller(&nobody, &[("OS_TOKEN", "gAAA")]).unwrap(), token);
     let keystone = KeystoneArgs { os_token: Some("gAAA".to_owned()), ..KeystoneArgs::default() };
     let args = ServerArgs { keystone, ..ServerArgs::default() };
@@ -123,7 +123,7 @@ fn a_token_finds_its_server_in_the_catalogue() {
         assert_eq!(login.credentials, Credentials::Token { token: "gAAA".into(), scope });
     }
     let named = ServerArgs { endpoint: Some("http://named".to_owned()), ..ServerArgs::default() };
-    let as_it_is = Caller::Token("gAAA".to_owned());
+    let as_it_is = Caller::Token("gAAA".into());
     assert_eq!(caller(&named, &variables).unwrap(), as_it_is);
     assert_eq!(caller(&ServerArgs::default(), &variables[1..]).unwrap(), as_it_is, "there is no catalogue");
     let mut of_admin = variables;

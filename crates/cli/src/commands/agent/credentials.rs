@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use gnudi_keystone::{Interface, KeystoneOptions, Session};
+use gnudi_model::Secret;
 use gnudi_telemetry::{
     polling::cloud::Cloud,
     publishers::gnocchi::{GnocchiLimits, GnocchiOptions, StoreAccess},
@@ -49,10 +50,10 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         .all(|name| !config.is_set("gnocchi", name));
     let own = own.filter(|_| is_silent);
     let access = match (text("auth_type").as_deref(), own) {
-        (_, Some(own)) => StoreAccess::Basic { user: "admin".to_owned(), password: own.password.clone() },
+        (_, Some(own)) => StoreAccess::Basic { user: "admin".to_owned(), password: Secret::new(own.password.as_str()) },
         (Some("gnocchi-basic"), _) => StoreAccess::Basic {
             user: text("user").unwrap_or_else(|| "admin".to_owned()),
-            password: text("password").unwrap_or_default(),
+            password: text("password").map(Secret::new).unwrap_or_default(),
         },
         (Some("gnocchi-noauth"), _) => StoreAccess::Noauth {
             user_id: text("user_id").unwrap_or_default(),

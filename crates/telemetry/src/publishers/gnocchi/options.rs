@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use gnudi_http::{ClientIdentity, Trust};
 use gnudi_keystone::Session;
-use gnudi_model::python::bool_of_text;
+use gnudi_model::{Secret, python::bool_of_text};
 
 use super::{GnocchiError, Result};
 use crate::{polling::cloud::Cloud, publishers::PublisherUrl};
@@ -15,7 +15,7 @@ pub enum StoreAccess {
     /// `auth_type = gnocchi-noauth`: headers that the store trusts.
     Noauth { user_id: String, project_id: String, roles: String },
     /// `auth_type = gnocchi-basic`.
-    Basic { user: String, password: String },
+    Basic { user: String, password: Secret },
     /// A token; the catalogue also gives the URL if no endpoint is configured.
     Keystone(Session),
 }

@@ -254,7 +254,7 @@ impl Store {
                     .map(|(name, value)| (name, value.clone())),
             ),
             StoreAccess::Basic { user, password } => {
-                let basic = basic_authorization(user, password);
+                let basic = basic_authorization(user, password.reveal());
                 vec![("Authorization", basic.to_str().expect("base64 is ASCII").to_owned())]
             }
             StoreAccess::Keystone(session) => {

@@ -2,6 +2,7 @@
 
 use gnudi_http::Trust;
 use gnudi_keystone::Session;
+use gnudi_model::Secret;
 
 use super::*;
 use crate::{
@@ -48,7 +49,7 @@ fn nobody() -> Cloud {
 /// A store with a login.
 pub fn options(endpoint: String) -> GnocchiOptions {
     GnocchiOptions {
-        access: StoreAccess::Basic { user: "admin".to_owned(), password: String::new() },
+        access: StoreAccess::Basic { user: "admin".to_owned(), password: Secret::default() },
         endpoint: Some(endpoint),
         trust: Trust::Anyone,
         identity: None,
