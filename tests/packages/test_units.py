@@ -57,7 +57,9 @@ def test_units_in_the_place_of_others_log_where_these_do(unpacked, names):
             found += 1
     assert found == 7
     rotated = (unpacked / "etc" / "logrotate.d" / "gnudi-gnocchi-compat").read_text()
-    assert rotated.startswith("/var/log/gnocchi/gnocchi-*.log /var/log/ceilometer/ceilometer-*.log {\n")
+    for user in ("gnocchi", "ceilometer"):
+        block = rotated.split(f"/var/log/{user}/{user}-*.log {{\n")[1].split("}\n")[0]
+        assert f"    su {user} {user}\n" in block
 
 
 def test_what_posts_to_the_server_stops_before_it(unpacked):
