@@ -132,6 +132,8 @@ pub(super) struct Server {
     pub(super) durability: RedisDurability,
     /// `noeviction`, or the policy for a full memory.
     pub(super) eviction: Option<String>,
+    /// Whether it accepts writes beside another master: `active-replica` of `KeyDB`.
+    pub(super) is_active_replica: bool,
 }
 
 /// Makes connections.
@@ -149,8 +151,10 @@ impl Connector {
         for script in &self.scripts {
             pipeline.add_command(script.load());
         }
-        pipeline.add_command(redis::cmd("INFO").arg("replication").take());
-        for name in ["appendonly", "appendfsync", "maxmemory-policy"] {
+        for section in ["replication", "memory"] {
+            pipeline.add_command(redis::cmd("INFO").arg(section).take());
+        }
+        for name in ["appendonly", "appendfsync"] {
             pipeline.add_command(redis::cmd("CONFIG").arg("GET").arg(name).take());
         }
         pipeline.add_command(redis::cmd("TIME"));
@@ -162,10 +166,10 @@ impl Connector {
                 return Err(unready(place, error));
             }
         }
-        let [replication, appendonly, appendfsync, eviction, time] = reported else {
+        let [replication, memory, appendonly, appendfsync, time] = reported else {
             return Err(ClientError::Unavailable(format!("{place} returned an unexpected response")));
         };
-        let server = Server::reported(place.clone(), replication, [appendonly, appendfsync], eviction);
+        let server = Server::reported(place.clone(), replication, [appendonly, appendfsync], memory);
         let clock = redis::from_redis_value(time.clone()).ok().map(|(seconds, us): (u64, u64)| {
             let us = seconds.saturating_mul(1_000_000).saturating_add(us);
             ServerClock { asked, us }
@@ -248,18 +252,26 @@ impl Connector {
 }
 
 impl Server {
-    fn reported(place: Place, replication: &Value, durability: [&Value; 2], eviction: &Value) -> Self {
+    fn reported(place: Place, replication: &Value, durability: [&Value; 2], memory: &Value) -> Self {
         // Without permission for INFO: as a master without replicas.
         let (is_master, replicas) = self::replication(replication).unwrap_or((true, 0));
-        let policy: Option<(String, String)> = redis::from_redis_value(eviction.clone()).ok();
+        // Services that refuse CONFIG tell the policy here, too.
+        let (replication, memory) = (info(replication), info(memory));
+        let policy = field(&memory, "maxmemory_policy");
         Server {
             place,
-            run: field(&info(replication), "master_replid").to_owned(),
+            run: field(&replication, "master_replid").to_owned(),
             is_master,
             replicas,
             durability: RedisDurability::of(durability[0], durability[1]),
-            eviction: policy.map(|(_, policy)| policy),
+            eviction: (!policy.is_empty()).then(|| policy.to_owned()),
+            is_active_replica: field(&replication, "role") == "active-replica",
         }
+    }
+
+    /// The policy for a full memory, if it drops keys that never expire.
+    pub(super) fn harmful_eviction(&self) -> Option<&str> {
+        self.eviction.as_deref().filter(|policy| *policy != "noeviction" && !policy.starts_with("volatile"))
     }
 }
 
@@ -379,6 +391,27 @@ mod tests {
         assert_eq!(told("# Replication\r\nrole:master\r\nconnected_slaves:2\r\n"), Some((true, 2)));
         assert_eq!(told("role:slave\r\nconnected_slaves:0\r\n"), Some((false, 0)));
         assert_eq!((told(""), replication(&Value::Nil)), (None, None));
+    }
+
+    #[test]
+    fn dangerous_settings_are_known_without_config() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let reported = |role: &str, policy: &str| {
+            let place = Place::Socket("/redis".into());
+            let replication = text(&format!("# Replication\r\nrole:{role}\r\nmaster_replid:f00\r\n"));
+            let memory = text(&format!("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:{policy}\r\n"));
+            Server::reported(place, &replication, [&Value::Nil; 2], &memory)
+        };
+        let harmful = |policy: &str| reported("master", policy).harmful_eviction().map(str::to_owned);
+        for policy in ["noeviction", "volatile-lru", ""] {
+            assert_eq!(harmful(policy), None);
+        }
+        // The second one is Dragonfly's, as a cache.
+        for policy in ["allkeys-lru", "eviction"] {
+            assert_eq!(harmful(policy).as_deref(), Some(policy));
+        }
+        let [one, many] = ["master", "active-replica"].map(|role| reported(role, "noeviction"));
+        assert!(one.is_master && !one.is_active_replica && many.is_master && many.is_active_replica);
     }
 
     #[test]

@@ -444,10 +444,17 @@ impl RedisClient {
             tracing::info!(
                 server = %server.place, replicas, "redis stores writes {}", server.durability
             );
-            if let Some(policy) = server.eviction.filter(|policy| policy.starts_with("allkeys")) {
+            if let Some(policy) = server.harmful_eviction() {
                 tracing::error!(
                     server = %server.place,
                     "maxmemory-policy {policy} lets redis drop measures and aggregates: set noeviction"
+                );
+            }
+            if server.is_active_replica {
+                tracing::error!(
+                    server = %server.place,
+                    "an active replica of KeyDB overwrites measures and aggregates with those of the other master: \
+                     set active-replica no"
                 );
             }
         }
