@@ -540,6 +540,14 @@ async fn a_worker_learns_of_a_split_from_what_arrives() {
     assert_eq!(worker.numbering(), split);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cannot_trim_by_position_is_refused() {
+    let server = RedisServer::start(&["--rename-command", "XADD", ""]);
+    let options = incoming_options(&server.url(), SETUP, "old");
+    let refused = RedisIncoming::open(options, None, CLUSTER).await.err().unwrap().to_string();
+    assert!(refused.contains("Redis 6.2"), "{refused}");
+}
+
 /// Although one call of a script does not append to that many sacks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_part_of_a_batch_that_is_refused_for_the_limit_is_appended() {

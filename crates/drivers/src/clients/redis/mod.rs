@@ -453,7 +453,7 @@ impl RedisClient {
             if server.is_active_replica {
                 tracing::error!(
                     server = %server.place,
-                    "an active replica of KeyDB overwrites measures and aggregates with those of the other master: \
+                    "an active replica of KeyDB overwrites data with those of the other master: \
                      set active-replica no"
                 );
             }

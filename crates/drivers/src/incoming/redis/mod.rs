@@ -44,7 +44,7 @@ use super::{
 use crate::{
     Figure, OpenError,
     clients::redis::{
-        ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
+        Call, ClientError, Confirm, RedisClient, RedisDurability, RedisFigures, RedisOptions, Tag, scripts,
     },
     quarantine::Reported,
     tasks::Tasks,
@@ -233,6 +233,7 @@ impl RedisIncoming {
             options.sack_count = registry::sacks(&**registry, options.sack_count).await.map_err(of_log)?;
         }
         let root_tag = layout::root_tag(&options.prefix);
+        check_streams(&client, &root_tag).await.map_err(of_client)?;
         let root = found(&client, &scripts, &root_tag, &options, cluster).await.map_err(of_client)?;
         check(&root, &options, cluster)?;
         let store = Arc::new(Store {
@@ -275,6 +276,23 @@ impl RedisIncoming {
     pub fn figures(&self) -> RedisFigures {
         self.store.client.figures()
     }
+}
+
+/// Refuses a server that cannot trim streams by their positions: it would accept measures, and remove none. Before Redis 6.2
+/// XTRIM ignores its arguments if there is no stream, so this asks with XADD, which adds nothing to a missing stream.
+async fn check_streams(client: &RedisClient, tag: &Tag) -> Result<(), ClientError> {
+    let mut probe = Call::command("XADD", tag).key(tag.key(":probe"));
+    for argument in ["NOMKSTREAM", "MINID", "0", "*", "p", ""] {
+        probe.push(argument);
+    }
+    // Whether it responds at all is seen later; one whose memory is full can be read.
+    if let Err(ClientError::Refused(reason)) =
+        client.call(LANE, Confirm::Master, vec![probe]).await.remove(0)
+    {
+        let text = format!("{reason}: XADD and XTRIM of Redis 6.2 or Valkey are needed");
+        return Err(ClientError::Refused(text));
+    }
+    Ok(())
 }
 
 /// The store's record, created if missing.
