@@ -1,6 +1,6 @@
 //! Objects in a bucket of S3 or a compatible server (radosgw, minio).
 //!
-//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] rejects a server that ignores it. An
+//! `create` is a PUT with `If-None-Match: *`; [`S3Objects::open`] rejects a server that ignores it, or races. An
 //! attempt with a lost response may have taken effect: each create carries an id as metadata, and if a later
 //! attempt finds the name taken, the stored id shows whether this create did it. Comparing bytes instead
 //! would let two creators of equal bytes both conclude that they won. An attempt that a proxy repeats is not
@@ -30,6 +30,7 @@ const DELETES_AT_ONCE: usize = 16;
 const LIST_PAGE: &str = "1000";
 /// Created once, and left there. Never a valid name, so no object of ours.
 const PROBE: &str = "probe~";
+const PROBES_AT_ONCE: usize = 8;
 const CREATE_ID: &str = "x-amz-meta-gnudi-create";
 
 /// Gnocchi's options in `[storage]` with the prefix `s3_`.
@@ -197,19 +198,31 @@ impl S3Objects {
         Err(self.refusal(&call, &answer))
     }
 
-    /// A server without this precondition would let two creators both win.
+    /// A server without this precondition would let two creators both win; one that looks for the object first and then
+    /// writes it, those that come at once.
     async fn check_exclusive(&self) -> Result<(), ObjectError> {
-        for _ in 0..2 {
-            match self.create_any(PROBE, Bytes::from_static(b"probe")).await {
-                Ok(()) => {}
-                Err(ObjectError::Exists(_)) => return Ok(()),
-                Err(error) => return Err(error),
-            }
+        let creates = (0..PROBES_AT_ONCE).map(|_| self.create_any(PROBE, Bytes::from_static(b"probe")));
+        let outcomes = futures_util::future::join_all(creates).await;
+        let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        if won > 1 {
+            // Otherwise the next start would find it, and learn nothing.
+            self.delete_any(PROBE).await?;
+            let lack = if won == PROBES_AT_ONCE {
+                "ignores If-None-Match"
+            } else {
+                "does not apply If-None-Match to requests that come at once"
+            };
+            let text = format!(
+                "{}: the server {lack}, so that two writers would overwrite each other: use another one",
+                self.place
+            );
+            return Err(ObjectError::Refused(text));
         }
-        Err(ObjectError::Refused(format!(
-            "{}: the server ignores If-None-Match, so that two writers would overwrite each other",
-            self.place
-        )))
+        let was_there = |outcome: &Result<(), ObjectError>| matches!(outcome, Err(ObjectError::Exists(_)));
+        if outcomes.iter().any(was_there) {
+            return Ok(());
+        }
+        outcomes.into_iter().collect()
     }
 
     async fn create_any(&self, name: &str, bytes: Bytes) -> Result<(), ObjectError> {

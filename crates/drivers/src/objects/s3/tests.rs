@@ -56,11 +56,9 @@ fn bucket_at(endpoint: String) -> S3Objects {
     S3Objects::new(&options, "bucket".to_owned()).unwrap()
 }
 
-/// A bucket on a server with these answers (status and body) to requests with a body of this length, and the first lines
-/// of its requests.
+/// A bucket on a server with these answers (status and body), and the first lines of its requests.
 fn bucket_with(
     answers: impl Iterator<Item = [&'static str; 2]> + Send + 'static,
-    body_bytes: usize,
 ) -> (S3Objects, Receiver<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let store = bucket_at(format!("http://{}", listener.local_addr().unwrap()));
@@ -69,9 +67,12 @@ fn bucket_with(
         for [status, body] in answers {
             let (mut stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let mut lines = reader.by_ref().lines().map(Result::unwrap);
-            sender.send(lines.next().unwrap()).unwrap();
-            lines.find(String::is_empty).unwrap();
+            let lines = reader.by_ref().lines().map(Result::unwrap);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            sender.send(head[0].clone()).unwrap();
+            let lower = head.iter().map(|line| line.to_lowercase());
+            let length = lower.filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            let body_bytes: usize = length.last().unwrap_or(0);
             reader.read_exact(&mut vec![0; body_bytes]).unwrap();
             let length = body.len();
             let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
@@ -83,7 +84,7 @@ fn bucket_with(
 
 /// Lists from a server that has these pages; returns also the first lines of its requests.
 async fn listed(pages: &'static [&'static str]) -> (Result<Vec<String>, ObjectError>, Vec<String>) {
-    let (store, requests) = bucket_with(pages.iter().map(|page| ["200 OK", *page]), 0);
+    let (store, requests) = bucket_with(pages.iter().map(|page| ["200 OK", *page]));
     (store.list_any("").await, requests.try_iter().collect())
 }
 
@@ -122,7 +123,7 @@ async fn what_only_a_proxy_does_not_find_may_be_there() {
     const LOST: [&str; 2] = ["404 Not Found", "404 page not found"];
     const THERE: [&str; 2] = ["200 OK", "bytes"];
     const ABSENT: [&str; 2] = ["404 Not Found", "<Error><Code>NoSuchKey</Code></Error>"];
-    let (store, _requests) = bucket_with([LOST, THERE, ABSENT].into_iter(), 0);
+    let (store, _requests) = bucket_with([LOST, THERE, ABSENT].into_iter());
     assert_eq!(store.get_any("log/1").await, Ok(Some(Bytes::from_static(b"bytes"))));
     assert_eq!(store.get_any("log/1").await, Ok(None));
     let to_head = Answer { body: Bytes::new(), ..answer(404, "") };
@@ -153,25 +154,47 @@ fn a_full_bucket_has_no_space() {
     }
 }
 
-/// Probes a server that answers with these statuses; returns also the first lines of its requests.
-async fn probed(statuses: &'static [&'static str]) -> (Result<(), ObjectError>, Vec<String>) {
-    let (store, requests) = bucket_with(statuses.iter().map(|status| [*status, ""]), "probe".len());
+/// Probes a server that answers with these statuses, each so many times; returns also its requests' first lines.
+async fn probed(statuses: &'static [(&'static str, usize)]) -> (Result<(), ObjectError>, Vec<String>) {
+    let statuses = statuses.iter().flat_map(|(status, times)| std::iter::repeat_n([*status, ""], *times));
+    let (store, requests) = bucket_with(statuses);
     (store.check_exclusive().await, requests.try_iter().collect())
 }
+
+const CREATED: &str = "200 OK";
+const EXISTS: &str = "412 Precondition Failed";
+const DELETED: &str = "204 No Content";
 
 /// The object of an earlier start is sufficient: no start leaves another one, wherever it is killed.
 #[tokio::test]
 async fn all_starts_probe_with_one_object() {
-    const CREATED: &str = "200 OK";
-    const EXISTS: &str = "412 Precondition Failed";
-    let (ignored, of_ignored) = probed(&[CREATED, CREATED]).await;
-    assert!(matches!(ignored, Err(ObjectError::Refused(_))), "{ignored:?}");
-    let (first, of_first) = probed(&[CREATED, EXISTS]).await;
-    let (later, of_later) = probed(&[EXISTS]).await;
+    const FIRST: &[(&str, usize)] = &[(CREATED, 1), (EXISTS, PROBES_AT_ONCE - 1)];
+    const LATER: &[(&str, usize)] = &[(EXISTS, PROBES_AT_ONCE)];
+    let (first, of_first) = probed(FIRST).await;
+    let (later, of_later) = probed(LATER).await;
     assert_eq!((first, later), (Ok(()), Ok(())));
-    assert_eq!([of_ignored.len(), of_first.len(), of_later.len()], [2, 2, 1]);
-    for line in [of_ignored, of_first, of_later].concat() {
+    assert_eq!([of_first.len(), of_later.len()], [PROBES_AT_ONCE; 2]);
+    for line in [of_first, of_later].concat() {
         let object = line.split('?').next().unwrap();
         assert!(object == "PUT /bucket/probe~" || object == "PUT /bucket/probe%7E", "{line}");
     }
+}
+
+/// Its next start would otherwise find the object, and take the server for one that refuses it.
+#[tokio::test]
+async fn a_server_that_lets_two_creators_win_is_refused_at_each_start() {
+    const IGNORED: &[(&str, usize)] = &[(CREATED, PROBES_AT_ONCE), (DELETED, 1)];
+    const RACED: &[(&str, usize)] = &[(CREATED, 2), (EXISTS, PROBES_AT_ONCE - 2), (DELETED, 1)];
+    for (statuses, lack) in [(IGNORED, "ignores If-None-Match"), (RACED, "at once")] {
+        let (refused, requests) = probed(statuses).await;
+        assert!(matches!(&refused, Err(ObjectError::Refused(text)) if text.contains(lack)), "{refused:?}");
+        assert!(requests.last().unwrap().starts_with("DELETE /bucket/probe"), "{requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_probe_is_not_taken_for_exclusive() {
+    const DENIED: &[(&str, usize)] = &[("403 Forbidden", PROBES_AT_ONCE)];
+    let (refused, _) = probed(DENIED).await;
+    assert!(matches!(&refused, Err(ObjectError::Refused(text)) if text.contains("403")), "{refused:?}");
 }
