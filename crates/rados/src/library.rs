@@ -18,6 +18,8 @@ pub(crate) type Callback = unsafe extern "C" fn(completion: Handle, argument: *m
 
 /// `LIBRADOS_CREATE_EXCLUSIVE`
 pub(crate) const CREATE_EXCLUSIVE: c_int = 1;
+/// `LIBRADOS_OPERATION_FULL_TRY`
+pub(crate) const FULL_TRY: c_int = 64;
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;)*) => {

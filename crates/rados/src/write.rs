@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Error, Pool,
     flight::{Nothing, Pending},
-    library::{Api, CREATE_EXCLUSIVE, Handle},
+    library::{Api, CREATE_EXCLUSIVE, FULL_TRY, Handle},
 };
 
 /// Steps to execute on one object, in order. librados copies the arguments of a step.
@@ -17,6 +17,7 @@ pub struct WriteOperation {
     handle: Handle,
     /// The first step, for the text of an error.
     verb: Option<&'static str>,
+    flags: c_int,
     invalid: Option<Error>,
 }
 
@@ -40,7 +41,7 @@ impl WriteOperation {
     pub(crate) fn new(api: &Arc<Api>) -> Self {
         // SAFETY: takes nothing, allocates.
         let handle = unsafe { (api.rados_create_write_op)() };
-        WriteOperation { api: Arc::clone(api), handle, verb: None, invalid: None }
+        WriteOperation { api: Arc::clone(api), handle, verb: None, flags: 0, invalid: None }
     }
 
     fn step(mut self, verb: &'static str, add: impl FnOnce(&Api, Handle)) -> Self {
@@ -65,8 +66,10 @@ impl WriteOperation {
         })
     }
 
-    /// Removes the object with its omap.
-    pub fn remove(self) -> Self {
+    /// Removes the object with its omap, also from a full pool: by default librados holds back whatever changes one until
+    /// it has space again. Other steps leave the default: such operations pass the OSDs' last limit, too.
+    pub fn remove(mut self) -> Self {
+        self.flags = FULL_TRY;
         // SAFETY: the handle is alive.
         self.step("remove", |api, handle| unsafe { (api.rados_write_op_remove)(handle) })
     }
@@ -108,7 +111,7 @@ impl WriteOperation {
                     completion,
                     object.as_ptr(),
                     std::ptr::null_mut(),
-                    0,
+                    self.flags,
                 )
             }
         })
