@@ -8,7 +8,7 @@
 //! A caller that got no answer reads the object, and takes it for durable if it is there. So a read syncs the folder first
 //! if this process has published the file and has not synced its name since.
 //!
-//! NFS may cache for a minute that a name is absent: the mount needs `lookupcache=positive`.
+//! NFS may cache for a minute that a name is absent: the mount needs `lookupcache=positive` (`mount`).
 //!
 //! Each call runs on a thread for blocking calls, and may outlive its timeout there: a dead mount blocks it
 //! until it is back.
@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::{ObjectError, Objects, check_name, is_name};
+use super::{ObjectError, Objects, check_name, is_name, mount::warn_of_cached_absence};
 use crate::{
     OpenError,
     disk::{is_foreign, is_same_file, parent_of},
@@ -104,6 +104,7 @@ impl FileObjects {
         let store = Self { root, place, deadline: options.deadline, permits, folders: Arc::default() };
         let checked = store.call("", |root| {
             make_folder(root, &sync_folder)?;
+            warn_of_cached_absence(root);
             let probe = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));
             write_new(&probe, b"probe")?;
             let link = root.join(format!("{}{PARTIAL}", Uuid::new_v4()));

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod file;
 pub(crate) mod http;
 pub mod memory;
+mod mount;
 pub mod s3;
 mod scan;
 pub mod swift;
