@@ -7,7 +7,8 @@ const ASKING: [&str; 4] = ["lookupcache=pos", "lookupcache=none", "noac", "acdir
 
 /// Logs if this host may take an object that another one has created for absent, for up to a minute.
 pub(super) fn warn_of_cached_absence(folder: &Path) {
-    let (Ok(metadata), Ok(mounts)) = (fs::metadata(folder), fs::read_to_string("/proc/self/mountinfo")) else {
+    let (Ok(metadata), Ok(mounts)) = (fs::metadata(folder), fs::read_to_string("/proc/self/mountinfo"))
+    else {
         return;
     };
     let device = format!("{}:{}", rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));

@@ -50,7 +50,9 @@ pub fn gnocchi(config: &Config, own: Option<&Sink>) -> Result<GnocchiOptions> {
         .all(|name| !config.is_set("gnocchi", name));
     let own = own.filter(|_| is_silent);
     let access = match (text("auth_type").as_deref(), own) {
-        (_, Some(own)) => StoreAccess::Basic { user: "admin".to_owned(), password: Secret::new(own.password.as_str()) },
+        (_, Some(own)) => {
+            StoreAccess::Basic { user: "admin".to_owned(), password: Secret::new(own.password.as_str()) }
+        }
         (Some("gnocchi-basic"), _) => StoreAccess::Basic {
             user: text("user").unwrap_or_else(|| "admin".to_owned()),
             password: text("password").map(Secret::new).unwrap_or_default(),

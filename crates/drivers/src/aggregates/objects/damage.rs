@@ -22,11 +22,7 @@ pub struct Damage {
 
 impl Damage {
     pub fn new(objects: Arc<dyn Objects>) -> Self {
-        Self {
-            objects,
-            reported: Reported::default(),
-            copied_bytes: AtomicU64::new(0),
-        }
+        Self { objects, reported: Reported::default(), copied_bytes: AtomicU64::new(0) }
     }
 
     /// Number of damaged places found.

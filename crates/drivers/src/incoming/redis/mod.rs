@@ -286,8 +286,7 @@ async fn check_streams(client: &RedisClient, tag: &Tag) -> Result<(), ClientErro
         probe.push(argument);
     }
     // Whether it responds at all is seen later; one whose memory is full can be read.
-    if let Err(ClientError::Refused(reason)) =
-        client.call(LANE, Confirm::Master, vec![probe]).await.remove(0)
+    if let Err(ClientError::Refused(reason)) = client.call(LANE, Confirm::Master, vec![probe]).await.remove(0)
     {
         let text = format!("{reason}: XADD and XTRIM of Redis 6.2 or Valkey are needed");
         return Err(ClientError::Refused(text));
