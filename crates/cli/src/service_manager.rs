@@ -1,4 +1,4 @@
-//! Tells the service manager when a service is ready and when it stops, as sd_notify(3) of systemd does.
+//! Tells the service manager when a service is ready and when it stops, as `sd_notify(3)` of systemd does.
 
 use std::{
     ffi::OsStr,

@@ -74,10 +74,12 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, Arc::new(app), async {
+        #[expect(clippy::async_yields_async, reason = "the server awaits what ends its wait for requests")]
+        let stop_requested = async {
             let _ = stopped.await;
             std::future::pending()
-        }));
+        };
+        let task = tokio::spawn(serve(listener, Arc::new(app), stop_requested));
         Server { address, stop: Some(stop), task }
     }
 

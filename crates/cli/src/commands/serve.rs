@@ -142,6 +142,7 @@ async fn serve(args: &ServeArgs, role: Role, config: &Config, workers: &Handle) 
     super::exit_on_lost_tasks(store.engine.clone());
     let stopped = starting.finish();
     // Collectors post their last measures while requests are still served.
+    #[expect(clippy::async_yields_async, reason = "the server awaits what ends its wait for requests")]
     let stop = async {
         stopped.await;
         let interrupted = super::interrupted();

@@ -71,8 +71,9 @@ fn bucket_with(
             let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
             sender.send(head[0].clone()).unwrap();
             let lower = head.iter().map(|line| line.to_lowercase());
-            let length = lower.filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-            let body_bytes: usize = length.last().unwrap_or(0);
+            let mut length =
+                lower.filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            let body_bytes: usize = length.next_back().unwrap_or(0);
             reader.read_exact(&mut vec![0; body_bytes]).unwrap();
             let length = body.len();
             let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
