@@ -408,6 +408,8 @@ pub(crate) mod tests {
         /// How many of the next openings of files, and of directories, fail because too many are open.
         pub(crate) files_refused: AtomicUsize,
         pub(crate) dirs_refused: AtomicUsize,
+        /// What the next call of `create` returns.
+        pub(crate) created: Mutex<Option<Arc<dyn DiskFile>>>,
     }
 
     fn refuse(left: &AtomicUsize) -> io::Result<()> {
@@ -448,12 +450,16 @@ pub(crate) mod tests {
 
         fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
             refuse(&self.files_refused)?;
-            LocalDisk.create(path)
+            self.created.lock().take().map_or_else(|| LocalDisk.create(path), Ok)
         }
 
         fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
             refuse(&self.files_refused)?;
             LocalDisk.open(path)
+        }
+
+        fn space(&self, dir: &Path) -> io::Result<Space> {
+            LocalDisk.space(dir)
         }
 
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -332,7 +332,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::LocalDisk;
+    use crate::disk::{DiskFile, LocalDisk, tests::Recorder};
 
     #[test]
     fn it_takes_space_and_gives_it_back() {
@@ -377,16 +377,45 @@ mod tests {
         assert!(reserve.release() && !reserve.is_held());
     }
 
+    /// A file of a file system that allocates nothing in advance.
+    struct Empty;
+
+    impl DiskFile for Empty {
+        fn len(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn read_at(&self, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write_at(&self, _slices: &[io::IoSlice<'_>], _offset: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&self, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn allocate(&self, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     /// It may first have been full.
     #[test]
     fn a_file_system_that_cannot_reserve_space_refuses_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let reserve = Reserve::open(Arc::new(LocalDisk), dir.path(), 1 << 20).unwrap();
+        let disk = Arc::new(Recorder::default());
+        let reserve = Reserve::open(disk.clone(), dir.path(), 1 << 20).unwrap();
         let inner = &reserve.0.as_ref().unwrap().inner;
         inner.loans.fetch_add(1, Ordering::Relaxed);
         assert!(reserve.release() && !reserve.is_held());
-        // Nothing can be allocated there.
-        std::os::unix::fs::symlink("/proc/self/comm", dir.path().join(FILE_NAME)).unwrap();
+        *disk.created.lock() = Some(Arc::new(Empty));
         inner.loans.fetch_sub(1, Ordering::Relaxed);
         inner.check();
         assert!(reserve.is_held() && !reserve.release() && !reserve.is_short());

@@ -125,18 +125,6 @@ async fn a_blocklisted_client_is_replaced(ceph: &Ceph) {
     assert_eq!(store.list("").await.unwrap(), ["after", "before"]);
 }
 
-/// Otherwise its space would never be free again. A client knows that the cluster is full once it has connected.
-async fn a_full_cluster_removes_objects(ceph: &Ceph) {
-    let store = CephObjects::open(&ceph.options(), "full").await.unwrap();
-    store.create("a", Bytes::from_static(b"a")).await.unwrap();
-    ceph.set_full(true);
-    let store = CephObjects::open(&ceph.options(), "full").await.unwrap();
-    let removed = store.delete(&["a".to_owned()]).await;
-    ceph.set_full(false);
-    assert_eq!(removed, Ok(()));
-    assert_eq!(store.get("a").await, Ok(None));
-}
-
 /// An OSD is lost with its data: the other one has copies of everything, and accepts writes.
 async fn an_osd_is_lost(ceph: &mut Ceph) {
     let deadline = Duration::from_secs(30);
@@ -176,6 +164,5 @@ async fn real_ceph() {
     what_is_missing_is_named(&ceph).await;
     stalls_end_with_the_deadline(&ceph).await;
     a_blocklisted_client_is_replaced(&ceph).await;
-    a_full_cluster_removes_objects(&ceph).await;
     an_osd_is_lost(&mut ceph).await;
 }

@@ -97,12 +97,6 @@ impl Ceph {
         self.command(&json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": addresses}));
     }
 
-    /// Marks the cluster as full, or no longer.
-    pub fn set_full(&self, is_full: bool) {
-        let prefix = if is_full { "osd set" } else { "osd unset" };
-        self.command(&json!({"prefix": prefix, "key": "full"}));
-    }
-
     /// How many OSDs are up, according to the monitor.
     pub fn osds_up(&self) -> usize {
         self.command(&json!({"prefix": "osd stat", "format": "json"}))["num_up_osds"].as_u64().unwrap()
