@@ -238,6 +238,8 @@ pub(crate) fn known_version(disk: &dyn Disk, dir: &Path) -> Result<Option<Result
 
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
+
     use super::*;
     use crate::{
         aggregates::local::{LocalAggregates, LocalAggregatesOptions},
@@ -262,32 +264,25 @@ mod tests {
     fn a_store_holds_its_directory_until_it_is_dropped() {
         let root = tempfile::tempdir().unwrap();
         let is_in_use = || matches!(DataDir::open(root.path()), Err(OpenError::InUse { .. }));
-        let dir = DataDir::open(root.path()).unwrap();
-        let incoming = LocalIncoming::open(
-            &dir.incoming(),
-            &LocalIncomingOptions {
-                segment_bytes: 1 << 16,
-                hold: Some(dir.hold()),
-                ..LocalIncomingOptions::default()
-            },
-        );
-        drop(dir);
-        assert!(is_in_use());
-        drop(incoming.unwrap());
-        assert!(!is_in_use());
-        let dir = DataDir::open(root.path()).unwrap();
-        let aggregates = LocalAggregates::open(
-            &dir.aggregates(),
-            &LocalAggregatesOptions {
-                segment_bytes: 1 << 16,
-                hold: Some(dir.hold()),
-                ..LocalAggregatesOptions::default()
-            },
-        );
-        drop(dir);
-        assert!(is_in_use());
-        drop(aggregates.unwrap());
-        assert!(!is_in_use());
+        let segment_bytes = 1 << 16;
+        let incoming = |dir: &DataDir| -> Box<dyn Any> {
+            let hold = Some(dir.hold());
+            let options = LocalIncomingOptions { segment_bytes, hold, ..LocalIncomingOptions::default() };
+            Box::new(LocalIncoming::open(&dir.incoming(), &options).unwrap())
+        };
+        let aggregates = |dir: &DataDir| -> Box<dyn Any> {
+            let hold = Some(dir.hold());
+            let options = LocalAggregatesOptions { segment_bytes, hold, ..LocalAggregatesOptions::default() };
+            Box::new(LocalAggregates::open(&dir.aggregates(), &options).unwrap())
+        };
+        for open in [&incoming as &dyn Fn(&DataDir) -> Box<dyn Any>, &aggregates] {
+            let dir = DataDir::open(root.path()).unwrap();
+            let store = open(&dir);
+            drop(dir);
+            assert!(is_in_use());
+            drop(store);
+            assert!(!is_in_use());
+        }
     }
 
     #[test]

@@ -79,6 +79,16 @@ impl World {
         Open { store, engine: engine.on_damage(on_damage) }
     }
 
+    /// Passes over two metrics. Returns where the log ended after each.
+    async fn passes(&mut self, open: &Open, count: i64) -> Vec<usize> {
+        let mut ends = Vec::new();
+        for pass in 0..count {
+            self.pass(open, 0..2, pass * POINTS).await;
+            ends.push(used(&self.newest(".log")));
+        }
+        ends
+    }
+
     /// A pass over some metrics, each with new points from a second on. Durable at the end.
     async fn pass(&mut self, open: &Open, metrics: impl Iterator<Item = usize>, from: i64) {
         let mut batch = Batch::default();
@@ -263,11 +273,7 @@ async fn missing_blocks() {
     for sealed_in in [false, true] {
         let mut world = World::new(1 << 20).await;
         let open = world.open(OnDamage::Refuse);
-        let mut ends = Vec::new();
-        for pass in 0..5 {
-            world.pass(&open, 0..2, pass * POINTS).await;
-            ends.push(used(&world.newest(".log")));
-        }
+        let ends = world.passes(&open, 5).await;
         drop(open);
         // The third pass adds the sixtieth row.
         let lost = if sealed_in { ends[1]..ends[2] } else { ends[0]..ends[1] };
@@ -285,11 +291,7 @@ async fn missing_blocks() {
 async fn the_status_counts_damage_that_no_pass_has_met() {
     let mut world = World::new(1 << 20).await;
     let open = world.open(OnDamage::Refuse);
-    let mut ends = Vec::new();
-    for pass in 0..3 {
-        world.pass(&open, 0..2, pass * POINTS).await;
-        ends.push(used(&world.newest(".log")));
-    }
+    let ends = world.passes(&open, 3).await;
     assert_eq!(open.engine.cluster().await.unwrap().damaged, 0);
     drop(open);
     edit(&world.newest(".log"), |bytes| bytes[usize::midpoint(ends[0], ends[1])] ^= 0xff);
